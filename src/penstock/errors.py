@@ -1,0 +1,96 @@
+"""The exception tree. Everything a user can cause is a `PenstockError`; anything else that escapes is a bug.
+
+PenstockError
+├── DataError            a record, an image or a label is not what it should be
+│   ├── CorruptRecord    the framing of a shard does not hold: length, checksum, end of file
+│   ├── SchemaError      the bytes are sound, but a field is missing or of another type
+│   ├── ImageError       an image cannot be decoded, or is too large to be
+│   └── LabelError       a mask or a class does not fit its image or its dataset
+├── SourceError          a place that should hold records does not, or has changed
+├── PlanError            a cursor, share or batch does not fit the plan
+├── DatasetError         a folder of raw data cannot be packed as it is
+├── RecipeError          a configuration does not make sense
+├── WeightsError         pretrained or initial weights cannot be had or do not fit
+├── CheckpointError      a checkpoint is missing, damaged, or belongs to another run
+├── RunError             a run folder is not one, or is in use
+└── NonFiniteError       the loss or a gradient became infinite or not a number
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """An error made of four parts: where it is, what was expected, what was found, and what to do.
+
+    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY." and tests compare that whole sentence.
+    """
+
+    def __init__(self, where: str, *, expected: str, found: str, remedy: str) -> None:
+        super().__init__(where, expected, found, remedy)
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.where}: expected {self.expected}, found {self.found}. {self.remedy}."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy)
+
+
+def _rebuild(kind: type[PenstockError], where: str, expected: str, found: str, remedy: str) -> PenstockError:
+    """Let errors cross process boundaries although their arguments are keywords."""
+    return kind(where, expected=expected, found=found, remedy=remedy)
+
+
+class DataError(PenstockError):
+    """A record, an image or a label is not what it should be."""
+
+
+class CorruptRecord(DataError):
+    """The framing of a shard does not hold."""
+
+
+class SchemaError(DataError):
+    """A field of a record is missing or of another type."""
+
+
+class ImageError(DataError):
+    """An image cannot be decoded, or is too large to be."""
+
+
+class LabelError(DataError):
+    """A mask or a class does not fit its image or its dataset."""
+
+
+class SourceError(PenstockError):
+    """A place that should hold records does not, or has changed."""
+
+
+class PlanError(PenstockError):
+    """A cursor, share or batch does not fit the plan."""
+
+
+class DatasetError(PenstockError):
+    """A folder of raw data cannot be packed as it is."""
+
+
+class RecipeError(PenstockError):
+    """A configuration does not make sense."""
+
+
+class WeightsError(PenstockError):
+    """Pretrained or initial weights cannot be had or do not fit."""
+
+
+class CheckpointError(PenstockError):
+    """A checkpoint is missing, damaged, or belongs to another run."""
+
+
+class RunError(PenstockError):
+    """A run folder is not one, or is in use."""
+
+
+class NonFiniteError(PenstockError):
+    """The loss or a gradient became infinite or not a number."""

@@ -1,0 +1,144 @@
+"""Encoded bytes to arrays: images as RGB, masks as class ids. Libraries: libjpeg-turbo (simplejpeg), OpenCV, Pillow."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import TYPE_CHECKING, Final
+
+import cv2
+import numpy as np
+import simplejpeg
+from PIL import Image
+
+from penstock.errors import ImageError, LabelError
+from penstock.images.probe import ImageInfo, check_png, probe, truncated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+cv2.setNumThreads(0)  # the feed's own threads use the cores; OpenCV's would fight with them
+
+_REDUCIBLE: Final = 16
+_HARMLESS: Final = "extraneous bytes"
+_INK: Final = 4
+_BYTE: Final = 255
+
+
+def decode_image(data: bytes, where: str, *, info: ImageInfo | None = None, reduction: int = 1) -> Pixels:
+    """Decode to uint8 RGB of shape (height, width, 3), as stored: orientation is left to the sample's affine map.
+
+    Gray, palette and CMYK images are converted, 16-bit ones keep their upper byte, alpha is dropped.
+
+    Args:
+        data: an encoded JPEG or PNG.
+        where: named in errors.
+        info: the header, when it was read before.
+        reduction: 1, 2, 4 or 8; a JPEG is decoded at 1/reduction of its size (rounded up) in its DCT. Other formats
+            and images below 16 pixels ignore it: compare the shape with the header's.
+
+    Raises:
+        ImageError: the file is cut short, damaged, or neither JPEG nor PNG.
+    """
+    info = info or probe(data, where)
+    if info.format == "png":
+        return _decode_png(data, where)
+    reduced = -(-info.height // reduction), -(-info.width // reduction)
+    small = min(reduced) < _REDUCIBLE
+    height, width = (info.height, info.width) if small else reduced
+    return _decode_jpeg(data, where, info, height, width)
+
+
+def _decode_jpeg(data: bytes, where: str, info: ImageInfo, height: int, width: int) -> Pixels:
+    space = "CMYK" if info.channels == _INK else "RGB"
+    try:
+        pixels = simplejpeg.decode_jpeg(data, space, min_height=height, min_width=width)
+    except ValueError as error:
+        if _HARMLESS not in str(error):
+            raise truncated(where, f"a damaged JPEG ({error})") from None
+        pixels = simplejpeg.decode_jpeg(data, space, min_height=height, min_width=width, strict=False)
+    return _from_cmyk(pixels, inverted=b"Adobe" in data[:4096]) if space == "CMYK" else pixels
+
+
+def _from_cmyk(pixels: Pixels, *, inverted: bool) -> Pixels:
+    """Naive CMYK to RGB, as Pillow does it; Adobe's files hold the inks inverted."""
+    ink = pixels.astype(np.uint16)
+    light = ink if inverted else _BYTE - ink
+    rgb: Pixels = ((light[..., :3] * light[..., 3:] + 127) // _BYTE).astype(np.uint8)
+    return rgb
+
+
+def _decode_png(data: bytes, where: str) -> Pixels:
+    check_png(data, where)
+    flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    if pixels is None:
+        raise truncated(where, "a PNG that libpng cannot decode")
+    return np.asarray(pixels, np.uint8)
+
+
+def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
+    """Decode a mask of class ids to uint8 of shape (height, width), as stored.
+
+    Gray PNGs of 1 to 16 bits give their raw values, never scaled ones. `palette` accepts palette PNGs and gives their
+    indices, as in Pascal VOC.
+
+    Raises:
+        ImageError: the file is cut short, damaged, or neither JPEG nor PNG.
+        LabelError: it is no single-channel PNG, or holds ids above 255.
+    """
+    info = probe(data, where)
+    if info.format != "png":
+        raise _unfit(where, "a JPEG", "JPEG changes the ids of pixels; save masks as PNG")
+    if info.palette and not palette:
+        remedy = "If the palette's indices are the class ids, as in Pascal VOC, say so with --masks palette"
+        raise _unfit(where, "a palette PNG", remedy)
+    if info.channels != 1:
+        kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}[info.channels]
+        raise _unfit(where, kind, "Convert the colours to class ids and save one channel")
+    check_png(data, where)
+    try:
+        return _mask_pixels(data, info, where)
+    except (OSError, SyntaxError, ValueError):
+        raise truncated(where, "a PNG that cannot be decoded") from None
+
+
+def _mask_pixels(data: bytes, info: ImageInfo, where: str) -> Pixels:
+    if info.palette:
+        with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data)) as picture:
+            return np.array(picture, np.uint8)
+    flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    if pixels is None or pixels.ndim != 2:  # noqa: PLR2004 - a mask has rows and columns only
+        raise truncated(where, "a PNG that libpng cannot decode")
+    if info.bits == 16 and (highest := int(pixels.max())) > _BYTE:  # noqa: PLR2004 - 16 bits per pixel
+        raise LabelError(
+            where,
+            expected="class ids of at most 255",
+            found=f"a 16-bit mask with id {highest}",
+            remedy="Renumber the classes, with --map OLD=NEW or before packing",
+        )
+    ids: Pixels = np.asarray(pixels, np.uint8)
+    if info.bits < 8:  # noqa: PLR2004 - libpng spreads 1, 2 and 4 bits over 0..255
+        ids = ids // np.uint8(_BYTE // ((1 << info.bits) - 1))
+    return ids
+
+
+def _unfit(where: str, found: str, remedy: str) -> LabelError:
+    return LabelError(where, expected="a mask with one channel of class ids, as PNG", found=found, remedy=remedy)
+
+
+def encode_mask(ids: Pixels) -> bytes:
+    """A mask as an 8-bit gray PNG."""
+    done, data = cv2.imencode(".png", ids, [cv2.IMWRITE_PNG_COMPRESSION, 6])
+    if not done:
+        message = f"libpng refused a mask of shape {ids.shape} and type {ids.dtype}"
+        raise ImageError("mask", expected="an array that PNG can hold", found=message, remedy="Report this")
+    return bytes(data)
+
+
+def encode_png(pixels: Pixels) -> bytes:
+    """RGB pixels as PNG bytes."""
+    return bytes(cv2.imencode(".png", pixels[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])

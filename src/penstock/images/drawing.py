@@ -1,0 +1,97 @@
+"""Pictures for people: coloured masks, overlays, captions, contact sheets. All take and give uint8 RGB."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import cv2
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+_FONT: Final = cv2.FONT_HERSHEY_SIMPLEX
+_WHITE: Final = (255, 255, 255)
+_BAR: Final = 18
+_GAP: Final = 6
+
+
+def palette(ignore: int | None = 255) -> Pixels:
+    """256 colours, shape (256, 3): Pascal VOC's (bits of the id spread over the channels), the ignored id white."""
+    colors = _spread(np.arange(256))
+    if ignore is not None and 0 <= ignore < len(colors):
+        colors[ignore] = 255
+    return colors
+
+
+def _spread(ids: NDArray[np.int64]) -> Pixels:
+    """PASCAL VOC devkit, VOClabelcolormap.m."""
+    colors = np.zeros((len(ids), 3), np.uint8)
+    for bit in range(8):
+        for channel in range(3):
+            colors[:, channel] |= ((ids >> channel & 1) << (7 - bit)).astype(np.uint8)
+        ids = ids >> 3
+    return colors
+
+
+def colorize(ids: Pixels, colors: Pixels) -> Pixels:
+    """A mask of ids, shape (height, width), in colour."""
+    return colors[ids]
+
+
+def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.5) -> Pixels:
+    """A mask laid over its image, the borders between ids drawn in white."""
+    mixed = cv2.addWeighted(image, 1 - opacity, colorize(ids, colors), opacity, 0)
+    edges = np.zeros(ids.shape, bool)
+    edges[:, 1:] |= ids[:, 1:] != ids[:, :-1]
+    edges[1:] |= ids[1:] != ids[:-1]
+    mixed[edges] = _WHITE
+    return np.asarray(mixed, np.uint8)
+
+
+def caption(image: Pixels, text: str) -> Pixels:
+    """The image with a bar of text below it, cut to fit."""
+    bar = np.full((_BAR, image.shape[1], 3), 32, np.uint8)
+    shown = text if len(text) * 7 <= image.shape[1] else "..." + text[-max(1, image.shape[1] // 7 - 3) :]
+    cv2.putText(bar, shown, (4, _BAR - 5), _FONT, 0.4, _WHITE, 1, cv2.LINE_AA)
+    return np.vstack([image, bar])
+
+
+def fit(image: Pixels, longest: int) -> Pixels:
+    """The image with its longer side at most `longest` pixels."""
+    scale = longest / max(image.shape[:2])
+    if scale >= 1:
+        return image
+    size = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def sheet(tiles: Sequence[Pixels], columns: int = 0) -> Pixels:
+    """A contact sheet: tiles in rows on a light ground, each at the top left of an equal cell."""
+    columns = columns or max(1, round(math.sqrt(len(tiles))))
+    height = max(tile.shape[0] for tile in tiles) + _GAP
+    width = max(tile.shape[1] for tile in tiles) + _GAP
+    rows = -(-len(tiles) // columns)
+    ground = np.full((rows * height + _GAP, columns * width + _GAP, 3), 240, np.uint8)
+    for number, tile in enumerate(tiles):
+        y, x = _GAP + number // columns * height, _GAP + number % columns * width
+        ground[y : y + tile.shape[0], x : x + tile.shape[1]] = tile
+    return ground
+
+
+def legend(names: Sequence[str], colors: Pixels, width: int) -> Pixels:
+    """The classes' colours and names, in as many rows as `width` pixels need."""
+    cell = 12 + 8 * max((len(name) for name in names), default=1) + 16
+    columns = max(1, width // cell)
+    rows = -(-len(names) // columns)
+    ground = np.full((rows * _BAR + _GAP, width, 3), 240, np.uint8)
+    for number, name in enumerate(names):
+        y, x = number // columns * _BAR + _GAP, number % columns * cell + _GAP
+        ground[y : y + 12, x : x + 12] = colors[number]
+        cv2.putText(ground, name, (x + 16, y + 10), _FONT, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
+    return ground

@@ -1,0 +1,178 @@
+"""Geometry before pixels: one affine map per sample, drawn before anything is decoded.
+
+Coordinates are continuous: pixel (row r, column c) covers [c, c+1) x [r, r+1). A map takes points of the *output* to
+points of the *source*, which is the direction in which pixels are fetched. Sizes are (height, width).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from penstock.seeds import Generator
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """x' = xx * x + xy * y + x0;  y' = yx * x + yy * y + y0."""
+
+    xx: float = 1.0
+    xy: float = 0.0
+    x0: float = 0.0
+    yx: float = 0.0
+    yy: float = 1.0
+    y0: float = 0.0
+
+    def then(self, after: Affine) -> Affine:
+        """The map that applies this one first and `after` to its result."""
+        return Affine(
+            after.xx * self.xx + after.xy * self.yx,
+            after.xx * self.xy + after.xy * self.yy,
+            after.xx * self.x0 + after.xy * self.y0 + after.x0,
+            after.yx * self.xx + after.yy * self.yx,
+            after.yx * self.xy + after.yy * self.yy,
+            after.yx * self.x0 + after.yy * self.y0 + after.y0,
+        )
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point goes."""
+        return self.xx * x + self.xy * y + self.x0, self.yx * x + self.yy * y + self.y0
+
+    @classmethod
+    def rectangle(cls, to: tuple[float, float, float, float], source: tuple[float, float, float, float]) -> Self:
+        """The map that takes rectangle `to` of the output to rectangle `source`; both are (x, y, width, height)."""
+        xx, yy = source[2] / to[2], source[3] / to[3]
+        return cls(xx=xx, x0=source[0] - to[0] * xx, yy=yy, y0=source[1] - to[1] * yy)
+
+    @property
+    def shrink(self) -> float:
+        """Source pixels per output pixel, along the axis where there are fewest."""
+        return min(math.hypot(self.xx, self.yx), math.hypot(self.xy, self.yy))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of an upright source picture fills an output of `size`: the affine map from output to source."""
+
+    size: Size
+    affine: Affine
+
+
+def whole(source: Size, canvas: Size | None = None) -> View:
+    """The picture at its own scale in the top left corner of a canvas (by default of its own size)."""
+    return View(canvas or source, Affine())
+
+
+def resize(source: Size, to: Size, canvas: Size | None = None) -> View:
+    """The picture resized to `to`, in the top left corner of a canvas (by default of that size)."""
+    affine = Affine.rectangle((0, 0, to[1], to[0]), (0, 0, source[1], source[0]))
+    return View(canvas or to, affine)
+
+
+def fit_range(source: Size, shortest: int, longest: int) -> Size:
+    """The size after DeepLab's resize-to-range: the shorter side becomes `shortest` unless the longer one would then
+    exceed `longest`, which it becomes instead."""
+    scale = min(shortest / min(source), longest / max(source))
+    return max(1, round(source[0] * scale)), max(1, round(source[1] * scale))
+
+
+def random_scale(generator: Generator, low: float, high: float, step: float) -> float:
+    """A factor from {low, low + step, ..., high}, each as likely, or uniform in [low, high) where `step` is 0."""
+    if not step:
+        return generator.uniform(low, high)
+    return low + step * generator.integer(round((high - low) / step) + 1)
+
+
+def scale_and_crop(source: Size, crop: Size, scale: float, at: tuple[float, float]) -> View:
+    """DeepLab's training view: the picture scaled, padded at the bottom and right to `crop`, and cropped to it.
+
+    Windows are snapped to whole source pixels, and to whole blocks of `reduction(1 / scale)`, so that pixels are
+    fetched by plain resizing from a JPEG that was decoded at the reduced size.
+
+    Args:
+        source: the upright picture's size.
+        crop: the output's size.
+        scale: output pixels per source pixel.
+        at: where the crop lies in the room it has, (vertical, horizontal), each in [0, 1).
+    """
+    grid = reduction(1 / scale)
+    y, height, rows = _axis(source[0], crop[0], scale, at[0], grid)
+    x, width, columns = _axis(source[1], crop[1], scale, at[1], grid)
+    return View(crop, Affine.rectangle((0, 0, columns, rows), (x, y, width, height)))
+
+
+def _axis(source: int, crop: int, scale: float, at: float, grid: int) -> tuple[int, int, int]:
+    """Along one axis: where the source window begins, how long it is, and how much of the output it fills."""
+    grid = grid if source >= grid else 1
+    usable = source - source % grid
+    scaled = max(1, round(usable * scale))
+    if scaled <= crop:
+        return 0, usable, scaled
+    window = min(usable, max(grid, round(crop / scale / grid) * grid))
+    return grid * int(at * ((usable - window) // grid + 1)), window, crop
+
+
+def resized_crop(
+    source: Size, to: Size, generator: Generator, area: tuple[float, float], aspect: tuple[float, float]
+) -> View:
+    """Random resized crop (Szegedy et al. 2015): a window of random area and aspect ratio, resized to `to`.
+
+    Args:
+        source: the upright picture's size.
+        to: the output's size.
+        generator: where the draws come from; six are taken.
+        area: bounds of the window's share of the picture, in (0, 1].
+        aspect: bounds of its width divided by its height, drawn log-uniformly.
+    """
+    share = generator.uniform(*area) * source[0] * source[1]
+    ratio = math.exp(generator.uniform(math.log(aspect[0]), math.log(aspect[1])))
+    width, height = math.sqrt(share * ratio), math.sqrt(share / ratio)
+    grid = reduction(min(height / to[0], width / to[1]))
+    y, rows = _window(source[0], height, generator.uniform(), grid)
+    x, columns = _window(source[1], width, generator.uniform(), grid)
+    return View(to, Affine.rectangle((0, 0, to[1], to[0]), (x, y, columns, rows)))
+
+
+def _window(source: int, length: float, at: float, grid: int) -> tuple[int, int]:
+    grid = grid if source >= grid else 1
+    usable = source - source % grid
+    window = min(usable, max(grid, round(length / grid) * grid))
+    return grid * int(at * ((usable - window) // grid + 1)), window
+
+
+def flip(view: View) -> View:
+    """The view mirrored left to right."""
+    return View(view.size, Affine(xx=-1.0, x0=view.size[1]).then(view.affine))
+
+
+def rotate(view: View, degrees: float) -> View:
+    """The view turned counter-clockwise about its centre."""
+    height, width = view.size
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    x, y = width / 2, height / 2
+    turn = Affine(cos, -sin, x - cos * x + sin * y, sin, cos, y - sin * x - cos * y)
+    return View(view.size, turn.then(view.affine))
+
+
+def reduction(shrink: float) -> int:
+    """The largest of 1, 2, 4 and 8 by which a source may be reduced before `shrink` source pixels make one."""
+    return next((factor for factor in (8, 4, 2) if shrink >= factor), 1)
+
+
+def upright_to_stored(orientation: int, stored: Size) -> Affine:
+    """The map from points of the upright picture to points of the stored one, by Exif orientation 1 to 8."""
+    height, width = stored
+    return {
+        1: Affine(),
+        2: Affine(xx=-1, x0=width),
+        3: Affine(xx=-1, x0=width, yy=-1, y0=height),
+        4: Affine(yy=-1, y0=height),
+        5: Affine(xx=0, xy=1, yx=1, yy=0),
+        6: Affine(xx=0, xy=1, yx=-1, yy=0, y0=height),
+        7: Affine(xx=0, xy=-1, x0=width, yx=-1, yy=0, y0=height),
+        8: Affine(xx=0, xy=-1, x0=width, yx=1, yy=0),
+    }[orientation]

@@ -1,0 +1,167 @@
+"""What the header of a JPEG or PNG says, read in microseconds without decoding.
+
+Sources: ITU-T T.81 (JPEG markers), the PNG specification (third edition), Exif 2.32 (tag 0x0112, orientation).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import ImageError
+
+MAX_PIXELS: Final = 1 << 28
+"""Images whose header announces more pixels than this (268 million) are refused before they are decoded."""
+
+PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
+_ORIENTATION_TAG: Final = 0x0112
+_SHORT: Final = 3
+_PNG_CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_PALETTE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """A file's header: size in pixels as stored, and how to turn it upright.
+
+    Attributes:
+        format: "jpeg" or "png".
+        height, width: as stored, before `orientation` is applied.
+        channels: as stored; 1 for a palette.
+        bits: per channel, 1 to 16.
+        orientation: 1 to 8 as in Exif; 1 is upright.
+        palette: whether pixels are indices into a colour table.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    bits: int = 8
+    orientation: int = 1
+    palette: bool = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) as a viewer shows it, with the orientation applied."""
+        turned = self.orientation > 4  # noqa: PLR2004 - Exif: 5 to 8 swap rows and columns
+        return (self.width, self.height) if turned else (self.height, self.width)
+
+
+def probe(data: bytes, where: str) -> ImageInfo:
+    """Read the header of an encoded image.
+
+    Raises:
+        ImageError: the bytes are no JPEG or PNG, the header is cut short, or announces too many pixels.
+    """
+    try:
+        if data[:2] == b"\xff\xd8":
+            info = _jpeg(data)
+        elif data[:8] == PNG_SIGNATURE:
+            info = _png(data)
+        else:
+            raise not_an_image(data, where)
+    except (IndexError, struct.error):
+        raise truncated(where, "the file ends inside its header") from None
+    if info is None or not info.height or not info.width:
+        raise truncated(where, "no image size in its header")
+    if info.height * info.width > MAX_PIXELS:
+        raise ImageError(
+            where,
+            expected=f"an image of at most {MAX_PIXELS:,} pixels",
+            found=f"a header that announces {info.height:,} x {info.width:,}",
+            remedy="Make the picture smaller, or cut it into tiles",
+        )
+    return info
+
+
+def not_an_image(data: bytes, where: str) -> ImageError:
+    """The error for bytes that are neither of the two formats."""
+    return ImageError(
+        where,
+        expected="a JPEG or PNG image",
+        found=f"{len(data):,} bytes that start with {data[:8].hex(' ') or 'nothing'}",
+        remedy="Convert the file, or leave it out",
+    )
+
+
+def truncated(where: str, found: str) -> ImageError:
+    """The error for an image that is cut short or damaged."""
+    return ImageError(
+        where, expected="a whole image", found=found, remedy="Restore the file from a copy, or leave it out"
+    )
+
+
+def _jpeg(data: bytes) -> ImageInfo | None:
+    position, orientation = 2, 1
+    while True:
+        while data[position] != 0xFF:
+            position += 1
+        while data[position] == 0xFF:
+            position += 1
+        marker = data[position]
+        position += 1
+        if marker in _STANDALONE:
+            continue
+        (length,) = struct.unpack_from(">H", data, position)
+        if marker == 0xE1 and data[position + 2 : position + 8] == b"Exif\0\0":
+            orientation = exif_orientation(data[position + 8 : position + length])
+        elif marker in _START_OF_FRAME:
+            bits, height, width, channels = struct.unpack_from(">BHHB", data, position + 2)
+            return ImageInfo("jpeg", height, width, channels, bits, orientation)
+        elif marker in (0xD9, 0xDA):
+            return None
+        position += length
+
+
+def _png(data: bytes) -> ImageInfo:
+    width, height, bits, kind = struct.unpack_from(">IIBB", data, 16)
+    orientation, position = 1, 33
+    while position + 8 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, position)
+        if name == b"eXIf":
+            orientation = exif_orientation(data[position + 8 : position + 8 + length])
+        if name in (b"IDAT", b"IEND", b"eXIf"):
+            break
+        position += length + 12
+    return ImageInfo("png", height, width, _PNG_CHANNELS.get(kind, 3), bits, orientation, kind == _PALETTE)
+
+
+def exif_orientation(tiff: bytes) -> int:
+    """The orientation tag of an Exif block (a TIFF header and its first directory); 1 where there is none."""
+    try:
+        order = {b"II": "<", b"MM": ">"}[tiff[:2]]
+        (directory,) = struct.unpack_from(f"{order}I", tiff, 4)
+        (entries,) = struct.unpack_from(f"{order}H", tiff, directory)
+        for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
+            tag, kind = struct.unpack_from(f"{order}HH", tiff, entry)
+            if tag == _ORIENTATION_TAG and kind == _SHORT:
+                (value,) = struct.unpack_from(f"{order}H", tiff, entry + 8)
+                return value if 1 <= value <= 8 else 1  # noqa: PLR2004 - Exif's range
+    except (KeyError, struct.error):
+        pass
+    return 1
+
+
+def check_png(data: bytes, where: str) -> None:
+    """Walk a PNG's chunks and compare every checksum, so that a damaged file is named before it is decoded.
+
+    Raises:
+        ImageError: the file is cut short, or a chunk's CRC does not match.
+    """
+    position, view = len(PNG_SIGNATURE), memoryview(data)
+    while position + 12 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, position)
+        end = position + 8 + length
+        if end + 4 > len(data):
+            break
+        if zlib.crc32(view[position + 4 : end]) != struct.unpack_from(">I", data, end)[0]:
+            raise truncated(where, f"a damaged PNG chunk at byte {position:,}")
+        if name == b"IEND":
+            return
+        position = end + 4
+    raise truncated(where, f"a PNG that ends early, after {len(data):,} bytes")

@@ -1,0 +1,158 @@
+"""Order is arithmetic: a `Plan` maps a position in training to the address of a record, without memory of the past.
+
+An epoch numbers the records of the snapshot, rotates the numbering by a keyed amount, cuts it into blocks of `block`
+consecutive records, permutes the blocks, groups `window` successive blocks, and permutes the records within each such
+window. `block=1` is a true global shuffle. The permutations are keyed bijections, so `at()` costs microseconds and no
+memory at any position of a billion records.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from penstock import seeds
+from penstock.errors import PlanError
+from penstock.values import Address, Cursor, Share, Snapshot
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """How an epoch is shuffled: blocks of `block` consecutive records, mixed within windows of `window` blocks."""
+
+    block: int = 1
+    window: int = 1
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or self.window < 1:
+            message = f"a shuffle needs a block and a window of at least 1, not {self.block} and {self.window}"
+            raise ValueError(message)
+
+
+class _Epoch(NamedTuple):
+    """What an epoch's arithmetic needs: the rotation, the place of the short block, and the keys."""
+
+    rotation: int
+    short_place: int
+    blocks_key: bytes
+    number: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order of a snapshot's records: natural when `shuffle` is None, else a new permutation every epoch."""
+
+    snapshot: Snapshot
+    seed: int = 0
+    shuffle: Shuffle | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.snapshot):
+            raise PlanError(
+                self.snapshot.source,
+                expected="at least one record to train on",
+                found="none",
+                remedy="Check that the right split was packed and named",
+            )
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the order: equal digests give equal records at equal positions."""
+        shuffle = f"{self.shuffle.block}/{self.shuffle.window}" if self.shuffle else "natural"
+        text = f"plan {_VERSION}\n{self.snapshot.digest}\n{self.seed}\n{shuffle}\n"
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def at(self, position: int) -> Address:
+        """The address of the record at a position, from 0 on without end; epoch is `position // len(plan)`."""
+        number, place = divmod(position, len(self))
+        return self._address(self._record(number, place) if self.shuffle else place)
+
+    def batch(self, k: int, size: int, share: Share = Share()) -> list[Address]:  # noqa: B008 - Share is frozen
+        """The addresses of one rank's share of global batch `k`: positions `[k * size, (k + 1) * size)`."""
+        return [self.at(k * size + i) for i in share.slice(size)]
+
+    def start(self, cursor: Cursor) -> int:
+        """The position of a cursor, once it is known to belong to this plan.
+
+        Raises:
+            PlanError: the cursor counts in another plan.
+        """
+        if cursor.plan not in ("", self.digest):
+            raise PlanError(
+                f"position {cursor.position:,} of {self.snapshot.source}",
+                expected=f"a cursor of plan {self.digest}",
+                found=f"one of plan {cursor.plan}",
+                remedy="The records, the seed or the shuffle changed since the checkpoint: restore them, or start a "
+                "new run from its weights with --init",
+            )
+        return cursor.position
+
+    @cached_property
+    def _stops(self) -> list[int]:
+        return list(accumulate(len(partition) for partition in self.snapshot.partitions))
+
+    def _address(self, record: int) -> Address:
+        index = bisect.bisect_right(self._stops, record)
+        partition = self.snapshot.partitions[index]
+        return Address(partition.name, partition.stop - (self._stops[index] - record))
+
+    def _record(self, number: int, place: int) -> int:
+        """The record of the snapshot at one place of a shuffled epoch."""
+        shuffle = self.shuffle or Shuffle()
+        epoch = _epoch(len(self), self.seed, shuffle.block, number)
+        window, inside = self._window(epoch, shuffle, place)
+        first = window * shuffle.window
+        size = self._window_size(epoch, shuffle, window)
+        mixed = seeds.permute(inside, size, _window_key(self.seed, number, window)) if size > 1 else 0
+        block_place, offset = _within(mixed, epoch.short_place - first, shuffle.block, self._missing)
+        blocks = -(-len(self) // shuffle.block)
+        block = seeds.permute(first + block_place, blocks, epoch.blocks_key)
+        return (block * shuffle.block + offset + epoch.rotation) % len(self)
+
+    @cached_property
+    def _missing(self) -> int:
+        """How many records the last block is short of."""
+        block = self.shuffle.block if self.shuffle else 1
+        return -len(self) % block
+
+    def _window(self, epoch: _Epoch, shuffle: Shuffle, place: int) -> tuple[int, int]:
+        """The window of a place, and the place within it; the window of the short block is smaller than the others."""
+        whole = shuffle.block * shuffle.window
+        short_window = epoch.short_place // shuffle.window
+        shift = self._missing if place >= (short_window + 1) * whole - self._missing else 0
+        return divmod(place + shift, whole)
+
+    def _window_size(self, epoch: _Epoch, shuffle: Shuffle, window: int) -> int:
+        blocks = min(shuffle.window, -(-len(self) // shuffle.block) - window * shuffle.window)
+        short = epoch.short_place // shuffle.window == window
+        return blocks * shuffle.block - (self._missing if short else 0)
+
+
+def _within(mixed: int, short_place: int, block: int, missing: int) -> tuple[int, int]:
+    """Which block of its window a record falls into, and where in it, when block `short_place` lacks `missing`."""
+    end_of_short = (short_place + 1) * block - missing
+    if 0 <= short_place and mixed >= end_of_short:
+        return divmod(mixed + missing, block)
+    return divmod(mixed, block)
+
+
+@lru_cache(maxsize=8)
+def _epoch(records: int, seed: int, block: int, number: int) -> _Epoch:
+    blocks = -(-records // block)
+    blocks_key = seeds.key(seed, "order", "blocks", number)
+    rotation = seeds.below(records, seeds.key(seed, "order", "rotation", number))
+    return _Epoch(rotation, seeds.unpermute(blocks - 1, blocks, blocks_key), blocks_key, number)
+
+
+@lru_cache(maxsize=32)
+def _window_key(seed: int, number: int, window: int) -> bytes:
+    return seeds.key(seed, "order", "window", number, window)

@@ -1,0 +1,145 @@
+"""The TFRecord framing, byte for byte as TensorFlow writes it.
+
+    uint64 length | uint32 masked CRC32C of length | payload | uint32 masked CRC32C of payload      (little endian)
+
+Source: tensorflow/core/lib/io/record_writer.h. The mask is `rotate_right(crc, 15) + 0xa282ead8`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from penstock.errors import CorruptRecord
+
+HEADER: Final = struct.Struct("<QI")
+FOOTER: Final = struct.Struct("<I")
+OVERHEAD: Final = HEADER.size + FOOTER.size
+_LENGTH: Final = struct.Struct("<Q")
+
+_RESTORE = "Restore the shard from a copy, or pack it again"
+
+
+class Place(NamedTuple):
+    """Where a record lies in its shard, for messages: the shard's path, the record's number, the byte offset."""
+
+    shard: str
+    number: int
+    byte: int
+
+    def __str__(self) -> str:
+        return f"{self.shard}#{self.number} (byte {self.byte:,})"
+
+
+def masked_crc(data: bytes) -> int:
+    """The masked CRC32C of some bytes, as an unsigned 32-bit integer."""
+    crc = int(google_crc32c.value(data))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def frame(payload: bytes) -> bytes:
+    """One framed record."""
+    length = _LENGTH.pack(len(payload))
+    return b"".join((length, FOOTER.pack(masked_crc(length)), payload, FOOTER.pack(masked_crc(payload))))
+
+
+def read_header(header: bytes, place: Place) -> int:
+    """The payload's length in bytes, from the 12 bytes before it.
+
+    Raises:
+        CorruptRecord: the header is cut short, or its checksum does not match.
+    """
+    if len(header) < HEADER.size:
+        raise CorruptRecord(
+            str(place),
+            expected=f"a record header of {HEADER.size} bytes",
+            found=f"the end of the file after {len(header)} bytes of it",
+            remedy=f"The shard was cut short. {_RESTORE}",
+        )
+    length, stored = HEADER.unpack(header)
+    if (computed := masked_crc(header[: _LENGTH.size])) != stored:
+        whole = place.number == 0
+        raise CorruptRecord(
+            str(place),
+            expected=f"a record length with checksum {computed:08x}",
+            found=f"checksum {stored:08x}",
+            remedy=f"The file is {'not a TFRecord, or its start is damaged' if whole else 'damaged'}. {_RESTORE}",
+        )
+    return int(length)
+
+
+def check_payload(payload: bytes, stored: int, place: Place) -> None:
+    """Compare a payload with the checksum stored behind it.
+
+    Raises:
+        CorruptRecord: they do not match.
+    """
+    if (computed := masked_crc(payload)) != stored:
+        raise CorruptRecord(
+            str(place),
+            expected=f"a payload of {len(payload):,} bytes with checksum {stored:08x}",
+            found=f"checksum {computed:08x}",
+            remedy=f"Some bit of the record is wrong. {_RESTORE}",
+        )
+
+
+def unframe(framed: bytes, length: int, place: Place) -> bytes:
+    """The verified payload of one whole framed record that should hold `length` bytes.
+
+    Raises:
+        CorruptRecord: the record is cut short, of another length, or damaged.
+    """
+    if (found := read_header(framed[: HEADER.size], place)) != length:
+        raise CorruptRecord(
+            str(place),
+            expected=f"a record of {length:,} bytes, as the index says",
+            found=f"one of {found:,} bytes",
+            remedy=f"The shard changed after it was indexed. {_RESTORE}",
+        )
+    if len(framed) != length + OVERHEAD:
+        raise cut_short(place, length, len(framed) - HEADER.size)
+    payload = framed[HEADER.size : HEADER.size + length]
+    check_payload(payload, FOOTER.unpack_from(framed, HEADER.size + length)[0], place)
+    return payload
+
+
+def cut_short(place: Place, length: int, available: int) -> CorruptRecord:
+    """The error for a record whose bytes run past the end of its shard."""
+    return CorruptRecord(
+        str(place),
+        expected=f"a payload of {length:,} bytes and its checksum",
+        found=f"the end of the file after {max(available, 0):,} bytes of them",
+        remedy=f"The shard was cut short. {_RESTORE}",
+    )
+
+
+def is_compressed(start: bytes) -> bool:
+    """Whether a shard is a GZIP or ZLIB file, told from its first 12 bytes.
+
+    A TFRecord's own header is tried first: a length can begin with any byte, but then its checksum holds.
+    """
+    if len(start) >= HEADER.size and masked_crc(start[: _LENGTH.size]) == HEADER.unpack(start[: HEADER.size])[1]:
+        return False
+    zlib_header = len(start) > 1 and start[0] & 0x0F == 8 and (start[0] << 8 | start[1]) % 31 == 0  # RFC 1950, 2.2
+    return start[:2] == b"\x1f\x8b" or zlib_header
+
+
+def decompress(data: bytes, shard: str) -> bytes:
+    """The whole content of a GZIP or ZLIB shard.
+
+    Raises:
+        CorruptRecord: the compressed stream is damaged or cut short.
+    """
+    try:
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else zlib.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorruptRecord(
+            shard,
+            expected="a whole GZIP or ZLIB stream",
+            found=f"a damaged one ({error})",
+            remedy=_RESTORE,
+        ) from error

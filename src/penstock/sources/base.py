@@ -1,0 +1,34 @@
+"""The seam between Penstock and the places where records are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.values import Record, Snapshot
+
+
+class Source(Protocol):
+    """A set of partitions that can be frozen and read.
+
+    Both methods may be called from many threads at once. A source needs no closing.
+    """
+
+    def snapshot(self) -> Snapshot:
+        """What the source holds now. Reading it later gives these records or an error, never others.
+
+        Raises:
+            SourceError: there is nothing to read, or it cannot be reached.
+        """
+        ...
+
+    def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
+        """The records `[start, stop)` of a partition, in order, each verified.
+
+        Raises:
+            SourceError: the partition is unknown or has gone.
+            CorruptRecord: a record is damaged.
+        """
+        ...

@@ -1,0 +1,93 @@
+"""The small frozen values that every layer speaks in."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Address(NamedTuple):
+    """Where a record is: the name of its partition and its offset there."""
+
+    partition: str
+    offset: int
+
+    @property
+    def origin(self) -> str:
+        """The address as people read it, for example `train-00012-of-00064.tfrecord#431`."""
+        return f"{self.partition}#{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: its bytes and where they came from."""
+
+    origin: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A run of offsets `[start, stop)` and a fingerprint of what they hold."""
+
+    name: str
+    start: int
+    stop: int
+    fingerprint: str
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A frozen view of a source: the partitions, in a fixed order, as they were at one moment."""
+
+    source: str
+    partitions: tuple[Partition, ...]
+
+    def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(len(partition) for partition in self.partitions)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of names, offsets and fingerprints; where the source lies does not count, so copies are equal."""
+        state = hashlib.blake2b(digest_size=16)
+        for partition in self.partitions:
+            line = f"{partition.name}\0{partition.start}\0{partition.stop}\0{partition.fingerprint}\n"
+            state.update(line.encode())
+        return state.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The whole state of the data path: the next position, and the digest of the plan it counts in.
+
+    An empty `plan` means "the start of any plan".
+    """
+
+    position: int = 0
+    plan: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of every global batch that one rank takes: rank `rank` of `of`."""
+
+    rank: int = 0
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.of:
+            message = f"rank {self.rank} is not one of {self.of} ranks"
+            raise ValueError(message)
+
+    def slice(self, size: int) -> range:
+        """The indices within a global batch of `size` that belong to this rank; shares differ by at most one."""
+        return range(size * self.rank // self.of, size * (self.rank + 1) // self.of)
