@@ -4,6 +4,7 @@
     codecs.py     JPEG and PNG to arrays, whole or reduced
     geometry.py   affine maps, and the random draws that make them
     warp.py       an affine map applied to an image and its mask
+    labels.py     a mask against its image and its classes
     color.py      photometric jitter as one matrix
     drawing.py    palettes, overlays, contact sheets
 """

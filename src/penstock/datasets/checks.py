@@ -1,0 +1,226 @@
+"""Whether raw data is sound: each item by itself, then all of them together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.errors import PenstockError
+from penstock.images import codecs, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+
+_IDS: Final = 256
+_BINARY: Final = {0, 255}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found of one item.
+
+    Attributes:
+        item: the item.
+        height, width: of the upright image, in pixels; 0 where it is unreadable.
+        format: "jpeg" or "png".
+        size: bytes of image and mask files together.
+        content: a hash of the image file.
+        key: a hash of all that the item's record will hold.
+        pixels: how many pixels of the mask have each id that occurs, after mapping.
+        problems: what is wrong with it.
+    """
+
+    item: Item
+    height: int = 0
+    width: int = 0
+    format: str = ""
+    size: int = 0
+    content: str = ""
+    key: str = ""
+    pixels: tuple[tuple[int, int], ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
+    """Read and decode one item's files."""
+    name = item.image.relative_to(folder).as_posix()
+    try:
+        image = item.image.read_bytes()
+        info = probe(image, name)
+        facts = Facts(item, *info.size, format=info.format, size=len(image), content=_hash(image))
+        codecs.decode_image(image, name, info=info)
+    except (PenstockError, OSError) as error:
+        return Facts(item, problems=(Problem("unreadable picture", name, _sentence(name, error)),))
+    if item.mask is None:
+        return replace(facts, key=_key(item, facts.content, str(item.label)))
+    return _check_mask(folder, facts, info, labels)
+
+
+def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+    mask = facts.item.mask
+    assert mask is not None  # noqa: S101 - the caller looked
+    name = mask.relative_to(folder).as_posix()
+    try:
+        data = mask.read_bytes()
+        info = probe(data, name)
+        ids = read_ids(data, name, labels)
+    except (PenstockError, OSError) as error:
+        kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
+        return replace(facts, problems=(Problem(kind, name, _sentence(name, error)),))
+    facts = replace(facts, size=facts.size + len(data), key=_key(facts.item, facts.content, _hash(ids.tobytes())))
+    if info.size != image.size:
+        return replace(facts, problems=(_other_size(facts, name, image, info),))
+    counts = np.bincount(ids.ravel(), minlength=_IDS)
+    return replace(facts, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
+
+
+def read_ids(data: bytes, where: str, labels: Labels) -> NDArray[np.uint8]:
+    """The ids of a raw mask, mapped.
+
+    Raises:
+        DataError: it is no mask of ids.
+    """
+    ids = codecs.decode_mask(data, where, palette=labels.palette)
+    if not labels.mapping:
+        return ids
+    table = np.arange(_IDS, dtype=np.uint8)
+    for old, new in labels.mapping.items():
+        table[old] = new
+    return table[ids]
+
+
+def _other_size(facts: Facts, name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
+    turned = f" after its EXIF orientation {image.orientation}" if image.orientation != 1 else ""
+    message = (
+        f"{name}: expected a mask of {image.size[0]} x {image.size[1]} (height x width), like its picture{turned}, "
+        f"found {mask.size[0]} x {mask.size[1]}. Save both at the same size."
+    )
+    return Problem("size mismatch", name, message)
+
+
+def infer_classes(facts: Sequence[Facts], labels: Labels) -> tuple[str, ...]:
+    """Names for the ids that occur, 0 to the highest: class0, class1, ..."""
+    found = {i for fact in facts for i, _ in fact.pixels} - {labels.ignore}
+    return tuple(f"class{i}" for i in range(max(found, default=-1) + 1))
+
+
+def check_together(
+    layout: Layout, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+) -> Iterator[Problem]:
+    """What only shows when all items are seen.
+
+    Args:
+        layout: what lies in the folder.
+        facts: of all its items.
+        labels: with the classes filled in.
+        folder: where it is.
+        stated: whether somebody named the classes; inferred ones are trusted less.
+    """
+    yield from _leaks(facts, folder)
+    if layout.task == "segmentation":
+        masked = [fact for fact in facts if fact.pixels]
+        if stated:
+            yield from _unknown_ids(masked, labels, folder)
+        else:
+            yield from _doubtful_ids(masked, labels, folder)
+        yield from _one_id_only(masked, labels, folder)
+
+
+def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
+    """The same picture in two splits."""
+    seen: dict[str, Facts] = {}
+    for fact in facts:
+        if not fact.content:
+            continue
+        first = seen.setdefault(fact.content, fact)
+        if first.item.split != fact.item.split:
+            name, other = (f.item.image.relative_to(folder).as_posix() for f in (fact, first))
+            message = (
+                f"{name}: expected a picture that is in one split only, found the same bytes as {other}. "
+                "Remove one of them: scores on seen pictures mean nothing."
+            )
+            yield Problem("duplicate across splits", name, message)
+
+
+def _mask_name(fact: Facts, folder: Path) -> str:
+    assert fact.item.mask is not None  # noqa: S101 - it has pixels
+    return fact.item.mask.relative_to(folder).as_posix()
+
+
+def _unknown_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    allowed = {*range(len(labels.classes)), labels.ignore}
+    for fact in facts:
+        if wrong := [i for i, _ in fact.pixels if i not in allowed]:
+            name = _mask_name(fact, folder)
+            message = (
+                f"{name}: expected class ids from 0 to {len(labels.classes) - 1}, or the ignore label "
+                f"{labels.ignore}, found {_some(wrong)}. Name all classes with --classes, change ids with --map "
+                "OLD=NEW, or set the ignore label with --ignore."
+            )
+            yield Problem("id outside the classes", name, message)
+
+
+def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Ids that no one explained: 0 and 255, or with gaps between them."""
+    found = {i for fact in facts for i, _ in fact.pixels}
+    if not found:
+        return
+    if found == _BINARY and labels.ignore in found:
+        example = next(fact for fact in facts if any(i == labels.ignore for i, _ in fact.pixels))
+        message = (
+            f"{_mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. If "
+            "255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+        )
+        yield Problem("0 and 255 masks", _mask_name(example, folder), message)
+        return
+    classes = found - {labels.ignore}
+    gaps = sorted(set(range(max(classes, default=0) + 1)) - classes)
+    if gaps:
+        example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))
+        message = (
+            f"{_mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all masks. "
+            "If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with --classes."
+        )
+        yield Problem("gaps between ids", _mask_name(example, folder), message)
+
+
+def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Masks with nothing but one class: a note each; fatal when a split has no other."""
+    for split in dict.fromkeys(fact.item.split for fact in facts):
+        group = [fact for fact in facts if fact.item.split == split]
+        flat = [f for f in group if len({i for i, _ in f.pixels} - {labels.ignore}) <= 1]
+        everywhere = {i for fact in group for i, _ in fact.pixels} - {labels.ignore}
+        fatal = len(everywhere) <= 1
+        for fact in flat[:1] if fatal else flat:
+            name, ids = _mask_name(fact, folder), [i for i, _ in fact.pixels]
+            said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
+            remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."
+            message = f"{name}: expected more than one class, found {said}. {remedy}"
+            yield Problem("only background", name, message, fatal=fatal)
+
+
+def _some(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")  # noqa: PLR2004 - a line
+
+
+def _sentence(name: str, error: Exception) -> str:
+    if isinstance(error, PenstockError):
+        return str(error)
+    return f"{name}: expected a readable file, found {error}. Check its permissions."
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _key(item: Item, content: str, label: str) -> str:
+    return _hash(f"{item.split}\0{item.name}\0{content}\0{label}".encode())

@@ -1,0 +1,126 @@
+"""`dataset.json`: what a folder of shards holds, so that nobody has to type it again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from penstock import files
+from penstock.errors import DatasetError
+from penstock.sources import FilesSource
+
+FILE: Final = "dataset.json"
+
+
+@dataclass(frozen=True)
+class ShardFacts:
+    """One shard: its file name, its records, and a key over the content of all of them."""
+
+    name: str
+    records: int
+    key: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split.
+
+    Attributes:
+        records: how many there are.
+        shards: where they are, in order.
+        height, width: the largest upright picture's, each by itself, in pixels.
+        per_class: pixels of every class for segmentation, pictures for classification.
+    """
+
+    records: int
+    shards: tuple[ShardFacts, ...]
+    height: int
+    width: int
+    per_class: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """The content of dataset.json.
+
+    Attributes:
+        task: what can be learnt.
+        classes: names by id.
+        ignore_label: the id that does not count; classification has none and says 255 all the same.
+        splits: by name.
+        layout: what the data was packed from.
+        content: a hash over all shards' keys and the classes.
+        format: of this file.
+    """
+
+    task: Literal["segmentation", "classification"]
+    classes: tuple[str, ...]
+    ignore_label: int
+    splits: dict[str, Split]
+    layout: str
+    content: str = ""
+    format: int = 1
+
+    def digest(self) -> str:
+        """The hash that `content` should hold."""
+        keys = [f"{name}/{shard.name}/{shard.key}" for name, split in self.splits.items() for shard in split.shards]
+        text = "\n".join((self.task, *self.classes, str(self.ignore_label), *keys))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A packed dataset: its folder and its description."""
+
+    folder: Path
+    description: Description
+
+    @classmethod
+    def open(cls, folder: Path) -> Dataset:
+        """Read a dataset's description.
+
+        Raises:
+            DatasetError: there is none, or it does not make sense.
+        """
+        path = folder / FILE
+        try:
+            description = msgspec.json.decode(path.read_bytes(), type=Description)
+        except OSError:
+            raise DatasetError(
+                str(folder),
+                expected=f"a packed dataset, with a {FILE}",
+                found="no such folder" if not folder.is_dir() else "a folder without one",
+                remedy="Make one with penstock pack FOLDER -o DIR",
+            ) from None
+        except msgspec.DecodeError as error:
+            raise DatasetError(
+                str(path), expected="a description of a dataset", found=str(error), remedy="Pack the dataset again"
+            ) from None
+        return cls(folder, description)
+
+    def save(self) -> None:
+        """Write the description, atomically."""
+        files.write_atomically(self.folder / FILE, files.to_json(asdict(self.description)))
+
+    def split(self, name: str) -> Split:
+        """One split's description.
+
+        Raises:
+            DatasetError: there is no such split.
+        """
+        if name not in self.description.splits:
+            raise DatasetError(
+                str(self.folder),
+                expected=f"a split named {name}",
+                found=", ".join(self.description.splits),
+                remedy="Name one of those",
+            )
+        return self.description.splits[name]
+
+    def source(self, split: str) -> FilesSource:
+        """The records of one split."""
+        return FilesSource(*(self.folder / shard.name for shard in self.split(split).shards))

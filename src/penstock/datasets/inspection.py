@@ -1,0 +1,113 @@
+"""`inspect`: what lies in a folder, how much of it, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.datasets import checks, layouts
+from penstock.datasets.checks import Facts
+from penstock.datasets.items import Labels, Layout, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All that is known of a folder.
+
+    Attributes:
+        folder: where it is.
+        layout: what lies there.
+        labels: what masks mean, with the classes filled in.
+        stated: whether somebody named the classes; else they were told from the masks.
+        facts: of every item, in the layout's order.
+        problems: all of them, fatal ones first.
+    """
+
+    folder: Path
+    layout: Layout
+    labels: Labels
+    stated: bool
+    facts: tuple[Facts, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def fatal(self) -> list[Problem]:
+        """The problems that forbid packing."""
+        return [problem for problem in self.problems if problem.fatal]
+
+    @property
+    def splits(self) -> dict[str, list[Facts]]:
+        """The items by split."""
+        names = dict.fromkeys(fact.item.split for fact in self.facts)
+        return {name: [fact for fact in self.facts if fact.item.split == name] for name in names}
+
+    def sound(self) -> Inspection:
+        """The inspection without the items that have fatal problems; problems of no single item stay."""
+        named = {problem.file for problem in self.fatal}
+        kept = tuple(fact for fact in self.facts if not (self._files(fact) & named))
+        dropped = {file for fact in self.facts if fact not in kept for file in self._files(fact)}
+        alone = {problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")}
+        left = tuple(p for p in self.problems if p.file not in dropped | alone)
+        return replace(self, facts=kept, problems=left)
+
+    def _files(self, fact: Facts) -> set[str]:
+        paths = [path for path in (fact.item.image, fact.item.mask) if path is not None]
+        return {path.relative_to(self.folder).as_posix() for path in paths}
+
+
+def inspect(
+    folder: Path,
+    labels: Labels | None = None,
+    *,
+    threads: int = 4,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Inspection:
+    """Recognise a folder's layout and check every file in it.
+
+    Args:
+        folder: where the raw data is.
+        labels: what masks mean; classes may be left to be told from `classes.txt` or from the masks.
+        threads: how many files are decoded at once.
+        progress: called with the items done and the items in all.
+
+    Raises:
+        DatasetError: the folder has no layout that we know, or no pictures.
+    """
+    labels = labels or Labels()
+    layout = layouts.recognise(folder)
+    facts = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for fact in pool.map(lambda item: checks.check_item(folder, item, labels), layout.items):
+                facts.append(fact)
+                progress(len(facts), len(layout.items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    stated = bool(labels.classes or layout.classes)
+    classes = labels.classes or layout.classes or checks.infer_classes(facts, labels)
+    labels = replace(labels, classes=classes)
+    problems = [*layout.problems, *(problem for fact in facts for problem in fact.problems)]
+    problems += checks.check_together(layout, facts, labels, folder, stated=stated)
+    problems.sort(key=lambda problem: not problem.fatal)
+    return Inspection(folder, layout, labels, stated, tuple(facts), tuple(problems))
+
+
+def pixels_per_class(facts: list[Facts], classes: int) -> list[int]:
+    """Pixels of every class over some items; ignored ones are not counted."""
+    total: Counter[int] = Counter()
+    for fact in facts:
+        total.update(dict(fact.pixels))
+    return [total[i] for i in range(classes)]
+
+
+def items_per_class(facts: list[Facts], classes: int) -> list[int]:
+    """Pictures of every class over some items."""
+    total = Counter(fact.item.label for fact in facts)
+    return [total[i] for i in range(classes)]

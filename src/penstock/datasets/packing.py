@@ -1,0 +1,224 @@
+"""`pack`: a sound inspection to balanced shards, in parallel, resumably, with the original bytes of the pictures.
+
+Packing the same data twice writes nothing the second time; a killed pack goes on with the shards that were not done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock import files, seeds
+from penstock.datasets import checks, inspection
+from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
+from penstock.errors import DatasetError
+from penstock.images import codecs, probe
+from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
+from penstock.records.schema import encode_classification, encode_segmentation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.datasets.checks import Facts
+    from penstock.datasets.inspection import Inspection
+
+_JOURNAL: Final = ".packing"
+_VERSION: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    """How shards are cut.
+
+    Attributes:
+        shard_bytes: what a shard should hold, about.
+        threads: how many shards are written at once.
+        seed: of the order of the records; neighbours in a folder are often alike, and should not be in a shard.
+    """
+
+    shard_bytes: int = 64 << 20
+    threads: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One shard to write: its name, its items in order, and a key over their content."""
+
+    name: str
+    facts: tuple[Facts, ...]
+    key: str
+
+
+def pack(
+    found: Inspection,
+    output: Path,
+    options: PackOptions = PackOptions(),  # noqa: B008 - frozen
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Dataset:
+    """Write the shards and dataset.json.
+
+    Args:
+        found: an inspection without fatal problems.
+        output: the folder to fill; made if it is not there.
+        options: how shards are cut.
+        progress: called with the records written and the records in all.
+
+    Raises:
+        DatasetError: the inspection has fatal problems, or the folder holds another dataset.
+    """
+    _refuse(found)
+    jobs = {split: _jobs(split, facts, options) for split, facts in found.splits.items()}
+    dataset = Dataset(output, _describe(found, jobs))
+    if _already(dataset):
+        total = sum(split.records for split in dataset.description.splits.values())
+        progress(total, total)
+        return dataset
+    (output / _JOURNAL).mkdir(parents=True, exist_ok=True)
+    _write_all([job for split in jobs.values() for job in split], found, output, options, progress)
+    dataset.save()
+    shutil.rmtree(output / _JOURNAL)
+    return dataset
+
+
+def _refuse(found: Inspection) -> None:
+    if not found.facts:
+        raise DatasetError(
+            str(found.folder), expected="something to pack", found="no sound picture", remedy="Mend the problems first"
+        )
+    if fatal := found.fatal:
+        shown = "\n  ".join(problem.message for problem in fatal[:20])
+        more = f"\n  ... and {len(fatal) - 20} more" if len(fatal) > 20 else ""  # noqa: PLR2004 - a screenful
+        raise DatasetError(
+            str(found.folder),
+            expected="data without problems",
+            found=f"{len(fatal)}:\n  {shown}{more}\n",
+            remedy="Mend them, or leave those pictures out with --skip-bad",
+        )
+
+
+def _jobs(split: str, facts: Sequence[Facts], options: PackOptions) -> list[_Job]:
+    """Cut a split's items, in a keyed order, into shards of nearly equal size in bytes."""
+    material = seeds.key(options.seed, "pack", split)
+    mixed = [facts[seeds.permute(i, len(facts), material)] for i in range(len(facts))]
+    total = sum(fact.size for fact in mixed)
+    count = min(len(mixed), max(1, round(total / options.shard_bytes)))
+    groups: list[list[Facts]] = [[] for _ in range(count)]
+    done = 0
+    for fact in mixed:
+        middle = done + fact.size / 2
+        groups[min(count - 1, int(middle * count / max(1, total)))].append(fact)
+        done += fact.size
+    groups = [group for group in groups if group]
+    names = [f"{split}-{number:05d}-of-{len(groups):05d}.tfrecord" for number in range(len(groups))]
+    return [_Job(name, tuple(group), _key(group)) for name, group in zip(names, groups, strict=True)]
+
+
+def _key(facts: Sequence[Facts]) -> str:
+    text = "\n".join((_VERSION, *(fact.key for fact in facts)))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
+    splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
+    description = Description(
+        found.layout.task, found.labels.classes, found.labels.ignore, splits, found.layout.name
+    )
+    return replace(description, content=description.digest())
+
+
+def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
+    classes = len(found.labels.classes)
+    count = inspection.pixels_per_class if found.layout.task == "segmentation" else inspection.items_per_class
+    return Split(
+        records=len(facts),
+        shards=tuple(ShardFacts(job.name, len(job.facts), job.key) for job in jobs),
+        height=max(fact.height for fact in facts),
+        width=max(fact.width for fact in facts),
+        per_class=tuple(count(facts, classes)),
+    )
+
+
+def _already(dataset: Dataset) -> bool:
+    """Whether the folder holds this very dataset, complete.
+
+    Raises:
+        DatasetError: it holds another one.
+    """
+    if not (dataset.folder / FILE).exists():
+        return False
+    there = Dataset.open(dataset.folder).description
+    if there.content != dataset.description.content:
+        raise DatasetError(
+            str(dataset.folder),
+            expected="an empty folder, or the same data packed before",
+            found=f"another dataset ({there.content[:12]} instead of {dataset.description.content[:12]})",
+            remedy="Choose another folder with -o, or remove this one first",
+        )
+    return all((dataset.folder / shard.name).is_file() for s in there.splits.values() for shard in s.shards)
+
+
+def _write_all(
+    jobs: list[_Job], found: Inspection, output: Path, options: PackOptions, progress: Callable[[int, int], None]
+) -> None:
+    total, done, stop = sum(len(job.facts) for job in jobs), 0, threading.Event()
+    with ThreadPoolExecutor(options.threads) as pool:
+        try:
+            futures = {pool.submit(_write, job, found, output, stop): job for job in jobs}
+            for future in as_completed(futures):
+                future.result()
+                done += len(futures[future].facts)
+                progress(done, total)
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) -> None:
+    """Write one shard, unless the journal says that it is there."""
+    note = output / _JOURNAL / job.name
+    shard = output / job.name
+    if shard.is_file() and note.is_file() and note.read_text() == job.key:
+        return
+    with ShardWriter(shard) as writer:
+        for fact in job.facts:
+            if stop.is_set():
+                raise InterruptedError
+            writer.write(_payload(fact, found))
+    files.write_atomically(note, job.key.encode())
+
+
+def _payload(fact: Facts, found: Inspection) -> bytes:
+    item = fact.item
+    image = item.image.read_bytes()
+    name = item.image.relative_to(found.folder).as_posix()
+    if hashlib.blake2b(image, digest_size=16).hexdigest() != fact.content:
+        raise DatasetError(
+            name, expected="the bytes that were inspected", found="others", remedy="Pack when nobody changes the files"
+        )
+    info = probe(image, name)
+    if item.mask is None:
+        label = item.label or 0
+        text = found.labels.classes[label]
+        return encode_classification(
+            ClassificationRecord(image, label, item.name, fact.format, info.height, info.width, text)
+        )
+    mask = _mask_bytes(item.mask, found)
+    return encode_segmentation(SegmentationRecord(image, mask, item.name, fact.format, info.height, info.width))
+
+
+def _mask_bytes(path: Path, found: Inspection) -> bytes:
+    """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
+    data, name = path.read_bytes(), path.relative_to(found.folder).as_posix()
+    info = probe(data, name)
+    plain = info.bits == 8 and not info.palette and not found.labels.mapping  # noqa: PLR2004 - a byte
+    if plain:
+        return data
+    return codecs.encode_mask(checks.read_ids(data, name, found.labels))

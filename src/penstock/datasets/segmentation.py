@@ -1,0 +1,112 @@
+"""Image and mask folders: `images/train/a.jpg` with `masks/train/a.png`, or `train/images/...`, or without splits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.items import Item, Layout, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
+MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
+_SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
+
+
+def recognise(folder: Path) -> Layout | None:
+    """The layout, or None where there are no folders with such names."""
+    images = listing.subfolder(folder, IMAGES)
+    if images is not None:
+        return _by_kind(folder, images, listing.subfolder(folder, MASKS))
+    splits = {s: p for s, p in listing.splits(folder).items() if listing.subfolder(p, IMAGES)}
+    if not splits:
+        return None
+    pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, MASKS)) for s, p in splits.items()}
+    names = ", ".join(path.name for path in splits.values())
+    return _layout(folder, pairs, f"split folders {names}, each with pictures and masks in folders of their own")
+
+
+def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
+    splits = listing.splits(images)
+    if not splits:
+        reason = f"{images.name}/ holds pictures and no split folders: all of them are training data"
+        return _layout(folder, {"train": (images, masks)}, reason)
+    mask_splits = listing.splits(masks) if masks else {}
+    pairs = {split: (path, mask_splits.get(split)) for split, path in splits.items()}
+    names = ", ".join(path.name for path in splits.values())
+    return _layout(folder, pairs, f"{images.name}/ is divided into {names}")
+
+
+def _layout(folder: Path, pairs: dict[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
+    items: list[Item] = []
+    problems: list[Problem] = []
+    ignored: list[str] = []
+    for split, (images, masks) in pairs.items():
+        if images is None:
+            continue
+        found, wrong, left = _pair(folder, split, images, masks)
+        items += found
+        problems += wrong
+        ignored += left
+    masks_named = next((m.name for _, m in pairs.values() if m), None)
+    about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
+    return Layout(
+        task="segmentation",
+        name="image and mask folders",
+        reasons=(reason, about),
+        items=tuple(items),
+        classes=listing.read_classes(folder),
+        problems=tuple(problems),
+        ignored=tuple(ignored),
+    )
+
+
+def _pair(
+    folder: Path, split: str, images: Path, masks: Path | None
+) -> tuple[list[Item], list[Problem], list[str]]:
+    """Match the pictures of a split with their masks by name."""
+    waiting = {_stem(masks, path): path for path in listing.files(masks)} if masks else {}
+    items: dict[str, Item] = {}
+    problems, ignored = [], []
+    for path in listing.files(images):
+        name = _stem(images, path)
+        if not listing.is_picture(path):
+            ignored.append(str(path.relative_to(folder)))
+            continue
+        if name in items:
+            problems.append(_twice(folder, path, items[name].image))
+            continue
+        mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
+        items[name] = Item(split, name, path, mask=mask)
+        if mask is None:
+            problems.append(_no_mask(folder, path, images, masks))
+    problems += list(_orphans(folder, waiting))
+    return list(items.values()), problems, ignored
+
+
+def _stem(root: Path, path: Path) -> str:
+    return path.relative_to(root).with_suffix("").as_posix()
+
+
+def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Problem:
+    name = path.relative_to(folder).as_posix()
+    wanted = (masks / path.relative_to(images)).with_suffix(".png").relative_to(folder) if masks else "in masks/"
+    message = f"{name}: expected a mask {wanted}, found none. Add the mask, or leave the picture out with --skip-bad."
+    return Problem("mask missing", name, message)
+
+
+def _twice(folder: Path, path: Path, first: Path) -> Problem:
+    name, other = path.relative_to(folder).as_posix(), first.relative_to(folder).as_posix()
+    message = f"{name}: expected one picture of this name, found {other} too. Rename or remove one of them."
+    return Problem("two pictures of one name", name, message)
+
+
+def _orphans(folder: Path, waiting: dict[str, Path]) -> Iterator[Problem]:
+    for path in waiting.values():
+        if listing.is_picture(path):
+            name = path.relative_to(folder).as_posix()
+            message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
+            yield Problem("picture missing", name, message)

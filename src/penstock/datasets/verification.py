@@ -1,0 +1,116 @@
+"""`verify`: read every record back - checksums, fields, images, labels - and name all that is wrong."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import CorruptRecord, LabelError, PenstockError
+from penstock.images import codecs, probe
+from penstock.images.labels import LabelSet, decode_ids
+from penstock.records import open_shard, read_all
+from penstock.records.schema import decode_classification, decode_segmentation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.datasets.description import Dataset, ShardFacts
+    from penstock.values import Record
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found: records read without fault, and a sentence for every fault."""
+
+    sound: int
+    faults: tuple[str, ...]
+
+
+def verify(
+    dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Verdict:
+    """Read all records of all splits, `threads` shards at a time."""
+    shards = [shard for split in dataset.description.splits.values() for shard in split.shards]
+    total, stop = sum(shard.records for shard in shards), threading.Event()
+    sound, faults = 0, []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for good, wrong in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
+                sound += good
+                faults += wrong
+                progress(sound + len(faults), total)
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return Verdict(sound, tuple(faults))
+
+
+def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
+    path = dataset.folder / facts.name
+    sound, faults = 0, []
+    for record in _records(path):
+        if stop.is_set():
+            break
+        try:
+            if isinstance(record, PenstockError):
+                raise record
+            check_record(dataset, record)
+            sound += 1
+        except PenstockError as error:
+            faults.append(str(error))
+    if not faults and sound != facts.records and not stop.is_set():
+        faults.append(
+            f"{path}: expected {facts.records:,} records, as dataset.json says, found {sound:,}. "
+            "Pack the dataset again."
+        )
+    return sound, faults
+
+
+def _records(path: Path) -> Iterator[Record | PenstockError]:
+    """Every record of a shard, or the error in its place; after a damaged header nothing more can be found."""
+    try:
+        shard = open_shard(path)
+    except CorruptRecord:
+        try:
+            yield from read_all(path)
+        except PenstockError as error:
+            yield error
+        return
+    except PenstockError as error:
+        yield error
+        return
+    for number in range(len(shard)):
+        try:
+            yield from shard.read(number, number + 1)
+        except PenstockError as error:
+            yield error
+
+
+def check_record(dataset: Dataset, record: Record) -> None:
+    """Decode one record whole, and hold its label against the dataset's classes.
+
+    Raises:
+        DataError: something is wrong with it.
+    """
+    classes = len(dataset.description.classes)
+    if dataset.description.task == "segmentation":
+        fields = decode_segmentation(record)
+        info = probe(fields.image, record.origin)
+        codecs.decode_image(fields.image, record.origin, info=info)
+        where = f"{record.origin} (mask)"
+        ids, _ = decode_ids(fields.mask, where, info.size)
+        LabelSet(classes, dataset.description.ignore_label).check(ids, where)
+        return
+    picture = decode_classification(record)
+    codecs.decode_image(picture.image, record.origin)
+    if not 0 <= picture.label < classes:
+        raise LabelError(
+            record.origin,
+            expected=f"a class from 0 to {classes - 1}",
+            found=str(picture.label),
+            remedy="Pack the dataset again",
+        )

@@ -1,0 +1,79 @@
+"""Evaluation: one pass over a split, the same code during training and after it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import torch
+
+from penstock import devices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
+    from penstock.feed import Batch, Feed
+    from penstock.ranks import Ranks
+    from penstock.tasks import Task
+    from penstock.tasks.base import Scorer, Scores
+
+
+def evaluate(
+    task: Task,
+    model: nn.Module,
+    feed: Feed,
+    *,
+    device: torch.device,
+    ranks: Ranks,
+    precision: str = "float32",
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Scores, float] | None:
+    """The scores and the mean loss of a model over a feed's snapshot, every record once over all ranks.
+
+    Args:
+        task: what is asked.
+        model: answers; left in evaluation mode.
+        feed: walks the split; its share is this rank's.
+        device: where the model is.
+        ranks: whose counts are added up.
+        precision: as in training.
+        stop: asked after every batch; all ranks must give the same answer.
+        progress: called after every batch with the records done and the records in all.
+
+    Returns:
+        None if `stop` said so.
+
+    Raises:
+        DataError: a record is not what it should be.
+    """
+    scorer, total = task.scorer(), torch.zeros(2, dtype=torch.float64)
+    model.eval()
+    records = len(feed.plan)
+    with contextlib.closing(feed.walk()) as batches:  # type: ignore[type-var]
+        for batch in batches:
+            total += _score(task, model, batch, scorer, device, precision)
+            if progress:
+                progress(min(batch.cursor.position, records), records)
+            if stop():
+                return None
+    total = ranks.sum(total.to(device) if device.type == "cuda" else total)
+    if ranks.of > 1:
+        counts = scorer.counts.to(device)
+        scorer.counts.copy_(ranks.sum(counts))
+    loss, count = total.tolist()
+    return scorer.scores(), loss / max(count, 1.0)
+
+
+@torch.inference_mode()
+def _score(
+    task: Task, model: nn.Module, batch: Batch, scorer: Scorer, device: torch.device, precision: str
+) -> torch.Tensor:
+    """Count one batch; the sum of its losses and their number, float64 on the CPU."""
+    tensors = task.mask_padding({name: t.to(device) for name, t in batch.tensors.items()}, batch.weight)
+    with devices.autocast(device, precision):
+        outputs = model(task.inputs(tensors).contiguous(memory_format=torch.channels_last))
+    scorer.update(outputs, tensors, batch.origins)
+    return torch.stack([task.loss(outputs, tensors).double(), task.count(tensors).double()]).cpu()

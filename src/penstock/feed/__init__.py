@@ -1,0 +1,13 @@
+"""Plan + source + prepare -> batches, worked out ahead of the device by ordered threads.
+
+    prepare.py    the seam: what turns one record into one row of the batch
+    batch.py      what comes out: Batch, Sample
+    ring.py       the reused batch buffers that rows are written straight into
+    feed.py       Feed: who works on what, in which order, and how it ends
+"""
+
+from penstock.feed.batch import Batch, Sample
+from penstock.feed.feed import Feed, Meter
+from penstock.feed.prepare import Field, Prepare
+
+__all__ = ["Batch", "Feed", "Field", "Meter", "Prepare", "Sample"]

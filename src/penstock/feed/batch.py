@@ -1,0 +1,46 @@
+"""What a feed gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+    from numpy.typing import NDArray
+
+    from penstock.values import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One rank's share of a global batch.
+
+    The tensors are views of a buffer that is written again once the next batch is asked for: copy what must live
+    longer, or move it to the device first.
+
+    Attributes:
+        tensors: by name, each of shape (samples, ...).
+        weight: float32 of shape (samples,); 1 for a real sample, 0 for padding.
+        cursor: the state of the data path after this batch, the same on every rank.
+        origins: the samples' addresses as people read them, "" for padding.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    weight: torch.Tensor
+    cursor: Cursor
+    origins: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One prepared sample: arrays by name, each without a batch axis."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    origin: str
+    position: int

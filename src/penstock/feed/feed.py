@@ -1,0 +1,184 @@
+"""`Feed`: batches in the plan's order, prepared by threads that work ahead of the consumer."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import TYPE_CHECKING
+
+import torch
+
+from penstock import seeds
+from penstock.errors import PenstockError, PlanError
+from penstock.feed.batch import Batch, Sample
+from penstock.feed.ring import Slot, make_slot
+from penstock.values import Cursor, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.feed.prepare import Prepare
+    from penstock.order import Plan
+    from penstock.sources import Source
+
+_CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
+
+
+@dataclass
+class Meter:
+    """How well the feed kept ahead: what one consumer saw since the feed was made.
+
+    Attributes:
+        batches: how many were given.
+        ready: how many of them were complete when they were asked for.
+        waited: seconds spent waiting for the others.
+    """
+
+    batches: int = 0
+    ready: int = 0
+    waited: float = 0.0
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Batches of prepared samples. It holds no position: `batches` starts anywhere.
+
+    Attributes:
+        plan: which record comes at which position.
+        source: where records are read.
+        prepare: what makes a sample of a record.
+        batch: the size of the *global* batch, in samples.
+        share: the part of it that this rank takes.
+        augment: whether `prepare` is given random numbers, keyed by seed and position.
+        threads: workers; by default one for every core that this process may use.
+        ahead: batches prepared ahead of the consumer; by default enough to keep every thread at work.
+        pin: whether the buffers are page-locked, for fast copies to a CUDA device.
+    """
+
+    plan: Plan
+    source: Source
+    prepare: Prepare
+    batch: int
+    share: Share = Share()  # noqa: RUF009 - frozen
+    augment: bool = True
+    threads: int | None = None
+    ahead: int | None = None
+    pin: bool = False
+    meter: Meter = field(default_factory=Meter, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.batch < self.share.of:
+            raise PlanError(
+                "the global batch",
+                expected=f"at least one sample for each of {self.share.of} ranks",
+                found=f"a batch of {self.batch}",
+                remedy="Make the batch larger or use fewer ranks",
+            )
+
+    def batches(self, start: Cursor = Cursor()) -> Iterator[Batch]:  # noqa: B008 - Cursor is frozen
+        """Training batches from a cursor on, without end, across epochs; nothing is padded or dropped.
+
+        Closing the iterator (or dropping it) ends its threads.
+
+        Raises:
+            PlanError: the cursor belongs to another plan, or does not lie between two batches.
+            Exception: what reading or preparing a sample raised, when its batch is asked for; one that is no
+                PenstockError carries a note with the record's origin.
+        """
+        position = self.plan.start(start)
+        if position % self.batch:
+            raise PlanError(
+                f"position {position:,}",
+                expected=f"a multiple of the global batch of {self.batch}",
+                found=f"a remainder of {position % self.batch}",
+                remedy="Resume with the batch size that the checkpoint was made with",
+            )
+        return self._run(count(position // self.batch), limit=None)
+
+    def walk(self) -> Iterator[Batch]:
+        """One pass over the snapshot in the plan's order; the last batch is padded with samples of weight 0.
+
+        Every rank gets the same number of batches, and every record comes exactly once over all ranks.
+        """
+        return self._run(iter(range(-(-len(self.plan) // self.batch))), limit=len(self.plan))
+
+    def __getitem__(self, position: int) -> Sample:
+        """The sample at any position, without threads: byte for byte the one in the batch."""
+        slot = make_slot(self.prepare.fields, 1)
+        origin = self._prepare(position, slot, 0)
+        return Sample({name: array[0] for name, array in slot.arrays.items()}, origin, position)
+
+    def _run(self, numbers: Iterator[int], limit: int | None) -> Iterator[Batch]:
+        indices = self.share.slice(self.batch)
+        threads = self.threads or available_cores()
+        chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
+        ahead = self.ahead or max(2, -(-2 * threads * chunk // len(indices)))
+        free = deque(make_slot(self.prepare.fields, len(indices), pin=self.pin) for _ in range(ahead + 1))
+        pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-feed")
+        try:
+            while True:
+                while free and (number := next(numbers, None)) is not None:
+                    pending.append(self._submit(pool, number, free.popleft(), chunk, limit))
+                if not pending:
+                    return
+                number, slot, futures = pending.popleft()
+                yield self._batch(number, slot, self._wait(futures))
+                free.append(slot)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(
+        self, pool: ThreadPoolExecutor, number: int, slot: Slot, chunk: int, limit: int | None
+    ) -> tuple[int, Slot, list[Future[list[str]]]]:
+        indices = self.share.slice(self.batch)
+        base = number * self.batch + indices.start
+        cuts = [*range(0, len(indices), chunk), len(indices)]
+        futures = [pool.submit(self._chunk, base, range(a, b), slot, limit) for a, b in pairwise(cuts)]
+        return number, slot, futures
+
+    def _chunk(self, base: int, rows: range, slot: Slot, limit: int | None) -> list[str]:
+        """Prepare some rows of a slot; the origins of their records."""
+        origins = []
+        for row in rows:
+            if limit is not None and base + row >= limit:
+                slot.blank(row)
+                origins.append("")
+            else:
+                origins.append(self._prepare(base + row, slot, row))
+        return origins
+
+    def _prepare(self, position: int, slot: Slot, row: int) -> str:
+        address = self.plan.at(position)
+        generator = seeds.generator(self.plan.seed, "augment", position) if self.augment else None
+        try:
+            (record,) = self.source.read(address.partition, address.offset, address.offset + 1)
+            self.prepare(record, generator, slot.row(row))
+        except PenstockError:
+            raise
+        except Exception as error:
+            error.add_note(f"while preparing {address.origin} (position {position:,})")
+            raise
+        slot.weight[row] = 1.0
+        return record.origin
+
+    def _wait(self, futures: Sequence[Future[list[str]]]) -> tuple[str, ...]:
+        self.meter.batches += 1
+        self.meter.ready += all(future.done() for future in futures)
+        began = time.perf_counter()
+        origins = tuple(origin for future in futures for origin in future.result())
+        self.meter.waited += time.perf_counter() - began
+        return origins
+
+    def _batch(self, number: int, slot: Slot, origins: tuple[str, ...]) -> Batch:
+        cursor = Cursor((number + 1) * self.batch, self.plan.digest)
+        return Batch(slot.tensors, torch.from_numpy(slot.weight), cursor, origins)
+
+
+def available_cores() -> int:
+    """How many cores this process may use; macOS does not tell, so there it is all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

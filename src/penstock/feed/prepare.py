@@ -1,0 +1,43 @@
+"""The seam between records and tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from penstock.seeds import Generator
+    from penstock.values import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One tensor of a sample: its shape without the batch axis, and its numpy dtype."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Prepare(Protocol):
+    """Turns one record into one row of every tensor of the batch.
+
+    Called from many threads at once. It must be a pure function of its arguments, and write every element of every
+    row: rows are reused and hold another sample's values.
+    """
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """The tensors of a sample, by name."""
+        ...
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Write the sample into `out`, augmented with numbers from `generator` unless it is None.
+
+        Raises:
+            DataError: the record is not what it should be; the error names its origin.
+        """
+        ...

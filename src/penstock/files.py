@@ -1,0 +1,59 @@
+"""Files that are either whole or not there: what must survive a crash is written through here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames within a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and wait until the disk has it; it may be seen half written."""
+    with path.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name and rename it: readers see the old or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    write_synced(temporary, data)
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def to_json(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold
+    """Readable JSON, the same bytes for the same value."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def to_line(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
+    """JSON on one line. Floats that are not finite are written as strings, which JSON can hold."""
+    return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def link_atomically(link: Path, target: str) -> None:
+    """Point a symbolic link at a name in its own folder, in one step."""
+    temporary = link.with_name(f".{link.name}.{os.getpid()}.partial")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)
+    sync_folder(link.parent)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

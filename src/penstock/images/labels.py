@@ -1,0 +1,77 @@
+"""A mask against its image and its classes: the checks that training and verification share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import cv2
+import numpy as np
+
+from penstock.errors import LabelError
+from penstock.images import codecs, geometry
+from penstock.images.probe import probe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.images.geometry import Affine, Size
+
+    Pixels = NDArray[np.uint8]
+
+_IDS: Final = 256
+
+
+def decode_ids(mask: bytes, where: str, size: Size) -> tuple[Pixels, Affine]:
+    """A record's mask as stored, and the map from upright to stored points; it must be as large as its image.
+
+    Args:
+        mask: a single-channel or palette PNG.
+        where: named in errors.
+        size: the upright image's (height, width).
+
+    Raises:
+        DataError: the mask cannot be decoded, or is of another size.
+    """
+    info = probe(mask, where)
+    if info.size != size:
+        raise LabelError(
+            where,
+            expected=f"a mask of {size[0]} x {size[1]} (height x width), like its image",
+            found=f"one of {info.size[0]} x {info.size[1]}",
+            remedy="Make both the same size, then pack again",
+        )
+    ids = codecs.decode_mask(mask, where, palette=True)
+    return ids, geometry.upright_to_stored(info.orientation, (info.height, info.width))
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """The ids that a mask may hold: `0 .. classes - 1`, and `ignore`."""
+
+    classes: int
+    ignore: int
+
+    def check(self, ids: Pixels, where: str) -> None:
+        """Look at every pixel; a table look-up costs a fifth of counting them.
+
+        Raises:
+            LabelError: an id is neither a class nor ignored.
+        """
+        if not cv2.countNonZero(cv2.LUT(ids, self._refused)):
+            return
+        found = np.flatnonzero(np.bincount(ids.ravel(), minlength=_IDS) * self._refused)
+        raise LabelError(
+            where,
+            expected=f"class ids from 0 to {self.classes - 1}, or the ignore label {self.ignore}",
+            found=f"id {', '.join(map(str, found[:5].tolist()))}",
+            remedy="Check classes and ignore_label in dataset.json, or pack the data again",
+        )
+
+    @cached_property
+    def _refused(self) -> Pixels:
+        table = np.ones(_IDS, np.uint8)
+        table[: self.classes] = 0
+        table[self.ignore] = 0
+        return table

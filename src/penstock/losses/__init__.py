@@ -1,0 +1,5 @@
+"""Losses as sums: the session divides by the count over the global batch, so every loss here adds up and never averages."""
+
+from penstock.losses.cross_entropy import cross_entropy_sum
+
+__all__ = ["cross_entropy_sum"]

@@ -1,0 +1,5 @@
+"""Scores that are exact: integers are counted, added over ranks, and divided once."""
+
+from penstock.metrics.confusion import Confusion, SegmentationScores
+
+__all__ = ["Confusion", "SegmentationScores"]

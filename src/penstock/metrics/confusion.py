@@ -1,0 +1,124 @@
+"""The confusion matrix and the segmentation scores that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from penstock.errors import LabelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Confusion:
+    """Pixel counts by true class (rows) and predicted class (columns), int64, on the CPU.
+
+    Attributes:
+        matrix: int64 of shape (classes, classes).
+    """
+
+    def __init__(self, classes: int, ignore: int) -> None:
+        self.classes = classes
+        self.ignore = ignore
+        self.matrix = torch.zeros((classes, classes), dtype=torch.int64)
+
+    def update(self, predicted: torch.Tensor, target: torch.Tensor, origins: Sequence[str]) -> None:
+        """Count some samples; pixels with the ignored label do not count.
+
+        Args:
+            predicted: class ids of shape (samples, height, width).
+            target: class ids of the same shape.
+            origins: one name per sample, for errors.
+
+        Raises:
+            LabelError: a label is neither a class nor the ignored one; nothing has been counted.
+        """
+        target = target.long()
+        valid = target != self.ignore
+        outside = valid & ((target < 0) | (target >= self.classes))
+        if bool(outside.any()):
+            raise self._outside(target, outside, origins)
+        pairs = target[valid] * self.classes + predicted.long()[valid]
+        counts = torch.bincount(pairs, minlength=self.classes**2)
+        self.matrix += counts.reshape(self.classes, self.classes).to("cpu")
+
+    def scores(self, names: Sequence[str]) -> SegmentationScores:
+        """The scores of what has been counted."""
+        return SegmentationScores(tuple(names), tuple(tuple(row) for row in self.matrix.tolist()))
+
+    def _outside(self, target: torch.Tensor, outside: torch.Tensor, origins: Sequence[str]) -> LabelError:
+        sample = int(outside.flatten(1).any(dim=1).nonzero()[0])
+        ids = sorted({int(value) for value in target[sample][outside[sample]].unique()})
+        return LabelError(
+            origins[sample],
+            expected=f"class ids from 0 to {self.classes - 1}, or the ignore label {self.ignore}",
+            found=f"id {', '.join(map(str, ids[:5]))}",
+            remedy="Check the number of classes and the ignore label in dataset.json",
+        )
+
+
+@dataclass(frozen=True)
+class SegmentationScores:
+    """Intersection over union, per class and on the mean, and pixel accuracy; all in [0, 1].
+
+    A class that occurs neither in the labels nor in the predictions has no score: it is None, named in `absent`, and
+    left out of the mean. A class that is predicted but never true scores 0, in its row and in the mean alike.
+
+    Attributes:
+        names: the classes.
+        matrix: pixel counts, `matrix[true][predicted]`.
+    """
+
+    names: tuple[str, ...]
+    matrix: tuple[tuple[int, ...], ...]
+
+    @property
+    def true(self) -> list[int]:
+        """Pixels of every class in the labels."""
+        return [sum(row) for row in self.matrix]
+
+    @property
+    def iou(self) -> list[float | None]:
+        """Intersection over union of every class."""
+        predicted = [sum(column) for column in zip(*self.matrix, strict=True)]
+        unions = [t + p - self.matrix[c][c] for c, (t, p) in enumerate(zip(self.true, predicted, strict=True))]
+        return [self.matrix[c][c] / union if union else None for c, union in enumerate(unions)]
+
+    @property
+    def recall(self) -> list[float | None]:
+        """The share of every class's pixels that were found."""
+        return [self.matrix[c][c] / true if true else None for c, true in enumerate(self.true)]
+
+    @property
+    def mean_iou(self) -> float:
+        """The mean over the classes that occur; 0 where none does."""
+        present = [value for value in self.iou if value is not None]
+        return sum(present) / len(present) if present else 0.0
+
+    @property
+    def pixel_accuracy(self) -> float:
+        """The share of all labelled pixels that were predicted right."""
+        total = sum(self.true)
+        return sum(self.matrix[c][c] for c in range(len(self.names))) / total if total else 0.0
+
+    @property
+    def absent(self) -> list[str]:
+        """The classes that occur neither in the labels nor in the predictions."""
+        return [name for name, value in zip(self.names, self.iou, strict=True) if value is None]
+
+    def summary(self) -> dict[str, float]:
+        """The scores in one line."""
+        return {"mean_iou": self.mean_iou, "pixel_accuracy": self.pixel_accuracy}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        rows = zip(self.names, self.iou, self.recall, self.true, strict=True)
+        return {
+            **self.summary(),
+            "absent": self.absent,
+            "classes": [{"name": n, "iou": i, "recall": r, "pixels": t} for n, i, r, t in rows],
+            "confusion": [list(row) for row in self.matrix],
+        }

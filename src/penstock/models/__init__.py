@@ -1,0 +1,18 @@
+"""Models: decoders from segmentation_models.pytorch on backbones from timm.
+
+    segmentation.py   names to models, and the backbone's normalisation
+    weights.py        pretrained backbones, files, and other runs: loading with an account of every tensor
+"""
+
+from penstock.models.segmentation import ARCHITECTURES, Normalization, build_segmenter, normalization, parse_name
+from penstock.models.weights import Loaded, load_matching
+
+__all__ = [
+    "ARCHITECTURES",
+    "Loaded",
+    "Normalization",
+    "build_segmenter",
+    "load_matching",
+    "normalization",
+    "parse_name",
+]

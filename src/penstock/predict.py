@@ -1,0 +1,103 @@
+"""Prediction: pictures of any size to masks, whole or by a sliding window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import torch
+
+from penstock import devices
+from penstock.images import codecs, geometry, probe
+from penstock.images.warp import warp_image
+from penstock.models.segmentation import STRIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.tasks import Segmentation
+
+    Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window: its side in pixels, and the share of it by which neighbours overlap."""
+
+    side: int = 512
+    overlap: float = 0.25
+
+    def starts(self, length: int) -> list[int]:
+        """Where the windows begin along an axis of `length` pixels; the last one ends at its end."""
+        if length <= self.side:
+            return [0]
+        stride = max(1, int(self.side * (1 - self.overlap)))
+        return [*range(0, length - self.side, stride), length - self.side]
+
+
+def read_upright(data: bytes, where: str) -> Pixels:
+    """Decode a picture as a viewer shows it: uint8 RGB (height, width, 3).
+
+    Raises:
+        ImageError: it cannot be decoded.
+    """
+    info = probe(data, where)
+    pixels = codecs.decode_image(data, where, info=info)
+    if info.orientation == 1:
+        return pixels
+    upright = np.empty((*info.size, 3), np.uint8)
+    warp_image(pixels, geometry.upright_to_stored(info.orientation, (info.height, info.width)), (0, 0, 0), upright)
+    return upright
+
+
+@torch.inference_mode()
+def predict(
+    task: Segmentation,
+    model: nn.Module,
+    pixels: Pixels,
+    *,
+    device: torch.device,
+    precision: str = "float32",
+    window: Window | None = None,
+) -> Pixels:
+    """The mask of class ids of one picture, at its own size: uint8 (height, width).
+
+    Args:
+        task: what the model was trained for.
+        model: in evaluation mode, on `device`.
+        pixels: uint8 RGB (height, width, 3), upright.
+        device: where the model is.
+        precision: as in training.
+        window: None shows the model the whole picture; a window is slid over it, and probabilities are averaged
+            where windows overlap, so that memory does not grow with the picture.
+    """
+    height, width = pixels.shape[:2]
+    if window is None:
+        return _ids(_probabilities(task, model, pixels, device, precision))
+    total = np.zeros((len(task.classes), height, width), np.float32)
+    for y, x in product(window.starts(height), window.starts(width)):
+        tile = pixels[y : y + window.side, x : x + window.side]
+        total[:, y : y + tile.shape[0], x : x + tile.shape[1]] += _probabilities(task, model, tile, device, precision)
+    return _ids(total)  # the number of windows over a pixel scales all its classes alike
+
+
+def _probabilities(
+    task: Segmentation, model: nn.Module, pixels: Pixels, device: torch.device, precision: str
+) -> NDArray[np.float32]:
+    height, width = pixels.shape[:2]
+    bottom, right = -height % STRIDE, -width % STRIDE
+    fill = [float(value) for value in task.normalization.fill]
+    padded = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=fill)
+    image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device).unsqueeze(0)
+    with devices.autocast(device, precision):
+        logits = model(task.inputs({"image": image}))
+    found: NDArray[np.float32] = logits.float().softmax(dim=1)[0, :, :height, :width].cpu().numpy()
+    return found
+
+
+def _ids(scores: NDArray[np.float32]) -> Pixels:
+    return scores.argmax(axis=0).astype(np.uint8)

@@ -1,0 +1,59 @@
+"""Progress of long work: live on a terminal, plain lines in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Progress:
+    """A context manager that shows how far some work is; call it with (done, total) as often as you like.
+
+    On a terminal it is a bar that moves; elsewhere a line at most every ten seconds, and one at the end.
+    """
+
+    def __init__(self, what: str, unit: str) -> None:
+        self.what = what
+        self.unit = unit
+        self._bar: Any = None
+        self._began = self._printed = 0.0
+        self._last = (0, 0)
+
+    def __enter__(self) -> Self:
+        self._began = self._printed = time.monotonic()
+        if sys.stderr.isatty():
+            from rich.console import Console  # noqa: PLC0415 - costs 60 ms that --help must not spend
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bars
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bars(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self.what, total=None)
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` units are done."""
+        self._last = (done, total)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif time.monotonic() - self._printed > 10:  # noqa: PLR2004 - seconds; a log is read, not watched
+            self._line()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        elif kind is None and self._last[1]:
+            self._line()
+
+    def _line(self) -> None:
+        self._printed = time.monotonic()
+        done, total = self._last
+        seconds = self._printed - self._began
+        print(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201

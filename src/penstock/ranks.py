@@ -1,0 +1,98 @@
+"""The processes of one training: `torchrun` starts them, this module lets them agree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from penstock.values import Share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among the others: rank `rank` of `of`, number `local` on its machine."""
+
+    rank: int = 0
+    of: int = 1
+    local: int = 0
+
+    @property
+    def share(self) -> Share:
+        """The part of every global batch that this rank takes."""
+        return Share(self.rank, self.of)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this is the one rank that writes files and prints."""
+        return self.rank == 0
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor added up over all ranks, in place."""
+        if self.of > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def any(self, flag: bool, device: torch.device) -> bool:  # noqa: FBT001 - the one value it takes
+        """Whether the flag is set on any rank; all ranks get the same answer."""
+        if self.of == 1:
+            return flag
+        return bool(self.sum(torch.tensor(int(flag), device=device)).item())
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if self.of > 1:
+            dist.barrier()
+
+    def share_text(self, text: str) -> str:
+        """The writer's text, on every rank."""
+        box: list[Any] = [text]
+        if self.of > 1:
+            dist.broadcast_object_list(box)
+        return str(box[0])
+
+    def equalize(self, model: nn.Module) -> None:
+        """Give every rank the writer's buffers: running statistics differ between ranks after a step."""
+        if self.of > 1:
+            for buffer in model.buffers():
+                dist.broadcast(buffer, 0)
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model with gradients averaged over ranks; itself where there is one rank."""
+        if self.of == 1:
+            return model
+        return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
+
+
+def from_environment() -> Ranks:
+    """What torchrun says in RANK, WORLD_SIZE and LOCAL_RANK; one rank where it did not start us."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        return Ranks()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    return Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), local)
+
+
+@contextlib.contextmanager
+def joined(device: torch.device) -> Iterator[Ranks]:
+    """Join the other ranks for the length of a block: NCCL on CUDA, gloo elsewhere."""
+    ranks = from_environment()
+    if ranks.of == 1:
+        yield ranks
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield ranks
+    finally:
+        dist.destroy_process_group()

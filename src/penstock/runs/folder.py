@@ -1,0 +1,124 @@
+"""`RunFolder`: where a run keeps its files, and how they are appended to and cut back.
+
+    recipe.toml  environment.json  data.json            what was asked, where it ran, which snapshot
+    metrics.jsonl  timings.jsonl  events.jsonl  log.txt
+    checkpoints/  evaluations/  figures/  tensorboard/  report.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from penstock import files
+from penstock.errors import RunError
+
+_NUMBERED = re.compile(r"(\d{4,})-")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A run on disk."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str) -> Self:
+        """A new folder `root/NNNN-name`, numbered one above the highest there."""
+        root.mkdir(parents=True, exist_ok=True)
+        taken = [int(match[1]) for entry in root.iterdir() if (match := _NUMBERED.match(entry.name))]
+        number = max(taken, default=0) + 1
+        while True:
+            path = root / f"{number:04d}-{name}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+                continue
+            for part in ("checkpoints", "evaluations", "figures"):
+                (path / part).mkdir()
+            return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """An existing run.
+
+        Raises:
+            RunError: the path is no run folder.
+        """
+        if not (path / "recipe.toml").is_file():
+            raise RunError(
+                str(path),
+                expected="a run folder, with a recipe.toml",
+                found="a folder without one" if path.is_dir() else "no such folder",
+                remedy="Name a folder that penstock train made, for example runs/0001-...",
+            )
+        return cls(path)
+
+    @property
+    def metrics(self) -> Path:
+        """What the steps computed; nothing in it depends on a clock."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """What a clock says: step time, data wait, memory."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    def read_json(self, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+        """One of the run's JSON files.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        try:
+            return json.loads((self.path / name).read_bytes())
+        except (OSError, ValueError) as error:
+            raise RunError(
+                str(self.path / name), expected="a JSON file", found=str(error), remedy="The run folder is damaged"
+            ) from error
+
+    def write_json(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+        """Write one of the run's JSON files, atomically."""
+        files.write_atomically(self.path / name, files.to_json(value))
+
+    def event(self, kind: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+        """Append to events.jsonl: what happened to the run, and when."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with (self.path / "events.jsonl").open("a") as handle:
+            handle.write(files.to_line({"time": now, "event": kind, **facts}))
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of one of the run's .jsonl files; a last line that a crash cut short is left out."""
+        path = self.path / name
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def cut_back(path: Path, size: int) -> None:
+    """Shorten a file to `size` bytes; one that is missing is created empty.
+
+    Raises:
+        RunError: the file is shorter than that: lines were lost.
+    """
+    with path.open("ab") as handle:
+        found = handle.seek(0, os.SEEK_END)
+        if found < size:
+            raise RunError(
+                str(path),
+                expected=f"at least the {size:,} bytes that the checkpoint counted",
+                found=f"{found:,}",
+                remedy="The file was edited or lost: restore it, or start a new run with --init",
+            )
+        handle.truncate(size)

@@ -1,0 +1,342 @@
+"""The loop that trains.
+
+One step: next batch -> before_step -> forward, loss sum, global count -> backward -> after_backward -> finite? ->
+optimizer, schedule, average -> cursor adopted, step counted -> after_step. Then, where it is time or a hook asked, always
+in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from penstock import devices, seeds
+from penstock.errors import NonFiniteError
+from penstock.session import hook as hooking
+from penstock.session import signals, state
+from penstock.session.average import Average
+from penstock.session.checkpoint import Checkpoint
+from penstock.session.optimizer import OptimizerSpec, make_optimizer
+from penstock.values import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch import nn
+
+    from penstock.feed import Batch, Feed
+    from penstock.ranks import Ranks
+    from penstock.session.checkpoint import CheckpointStore
+    from penstock.session.hook import Hook
+    from penstock.tasks import Task
+    from penstock.tasks.base import Scores, Tensors
+
+    Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float] | None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a session trains.
+
+    Attributes:
+        steps: where training ends, in optimizer steps from the very beginning.
+        save_every: steps between checkpoints; there is always one at the end.
+        evaluate_every: steps between evaluations; there is always one at the end.
+        accumulate: micro-batches that one rank's share is cut into; does not change the mathematics.
+        precision: "float32", or "bfloat16" for autocast.
+        average: decay of the moving average of the weights; 0 keeps none.
+        compile: whether the model goes through torch.compile.
+        seed: of the randomness inside the model.
+    """
+
+    steps: int
+    save_every: int = 500
+    evaluate_every: int = 500
+    accumulate: int = 1
+    precision: str = "float32"
+    average: float = 0.0
+    compile: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How training ended: "finished", "stopped" (a hook asked), "interrupted" (a signal) or "failed"."""
+
+    status: str
+    reason: str
+    step: int
+    signal: int = 0
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What hooks and signals ask for."""
+
+    stop: str = ""
+    save: bool = False
+    evaluate: bool = False
+
+
+class Session:
+    """Owns the model, the optimizer, the schedule, the cursor and the hooks, for as long as a training lasts.
+
+    Attributes:
+        step: finished optimizer steps.
+        cursor: the state of the data path after them.
+        batch: the batch of the step at hand.
+        loss: of the last step, over the global batch.
+        rate: the learning rate of the last step.
+        best: (step, score) of the best evaluation so far.
+        is_best: whether the last evaluation is it.
+        timing: seconds of the last step: "step" in all, of them "wait" for data.
+        outcome: how training ended, once it has.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        feed: Feed,
+        *,
+        options: Options,
+        optimizer: OptimizerSpec,
+        store: CheckpointStore,
+        ranks: Ranks,
+        device: torch.device,
+        evaluate: Evaluate | None = None,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
+        self.store, self.ranks, self.device, self.hooks = store, ranks, device, tuple(hooks)
+        self.model = model.to(device, memory_format=torch.channels_last)
+        self.average = Average(self.model, options.average) if options.average else None
+        self.optimizer = make_optimizer(optimizer, self.model)
+        wrapped = ranks.wrap(self.model, device)
+        self.network = torch.compile(wrapped) if options.compile else wrapped
+        self.step, self.cursor = 0, Cursor()
+        self.batch: Batch | None = None
+        self.loss, self.rate = math.nan, 0.0
+        self.best: tuple[int, float] | None = None
+        self.is_best = False
+        self.timing = {"step": 0.0, "wait": 0.0}
+        self.outcome: Outcome | None = None
+        self._evaluate_with = evaluate
+        self._asked = _Asked()
+        self._pending_evaluation = False
+        self._flag = signals.Flag()
+
+    def request_stop(self, reason: str) -> None:
+        """Ask for an end after this step, with a checkpoint."""
+        self._asked.stop = reason
+
+    def request_save(self) -> None:
+        """Ask for a checkpoint after this step."""
+        self._asked.save = True
+
+    def request_eval(self) -> None:
+        """Ask for an evaluation after this step."""
+        self._asked.evaluate = True
+
+    def restore(self, checkpoint: Checkpoint | None) -> None:
+        """Continue from a checkpoint; None starts from nothing, as hooks are told too.
+
+        Raises:
+            CheckpointError: it is of another model.
+            PlanError: it is of other data.
+        """
+        saved: dict[str, Any] = dict(checkpoint.state) if checkpoint else {}
+        if checkpoint:
+            where = f"{self.store.folder}/step-{checkpoint.step:08d}"
+            state.load_model(self.model, checkpoint.tensors["model"], where)
+            state.load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+            if self.average:
+                state.load_model(self.average.model, checkpoint.tensors["ema"], where)
+            self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
+            self.best = tuple(saved["best"]) if saved["best"] else None
+            self._pending_evaluation = saved["pending_evaluation"]
+            self.feed.plan.start(self.cursor)
+        for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
+            hook.load_state_dict(saved.get("hooks", {}).get(key, {}))
+
+    def train(self) -> Outcome:
+        """Train until the last step, a request to stop, or a signal.
+
+        Raises:
+            NonFiniteError: the loss or a gradient is not finite; the step is not saved.
+            Exception: what the feed or a hook raised.
+        """
+        with signals.caught() as self._flag:
+            try:
+                self._call("on_start")
+                self.outcome = self._run()
+            except BaseException as error:
+                self.outcome = Outcome("failed", f"{type(error).__name__}: {error}", self.step)
+                self._wind_down("on_exception", error, error)
+                self._wind_down("on_end", error)
+                raise
+            self._call("on_end")
+            return self.outcome
+
+    def _run(self) -> Outcome:
+        if self._pending_evaluation and not self._evaluate():
+            return self._ended(stop=True)
+        stop = False
+        with contextlib.closing(self.feed.batches(self.cursor)) as batches:  # type: ignore[type-var]
+            while self.step < self.options.steps and not stop:
+                self._step(batches)
+                stop, save, evaluate = self._agree()
+                last = self.step == self.options.steps
+                evaluate = evaluate or last or self.step % self.options.evaluate_every == 0
+                if save or evaluate or stop or self.step % self.options.save_every == 0:
+                    self._save(pending_evaluation=evaluate)
+                if evaluate and not stop:
+                    stop = not self._evaluate()
+        return self._ended(stop=stop)
+
+    def _ended(self, *, stop: bool) -> Outcome:
+        if self._flag.signal:
+            return Outcome("interrupted", self._flag.signal.name, self.step, int(self._flag.signal))
+        if stop:
+            return Outcome("stopped", self._asked.stop or "another rank was stopped", self.step)
+        return Outcome("finished", f"step {self.step} reached", self.step)
+
+    def _step(self, batches: Iterator[Batch]) -> None:
+        began = time.perf_counter()
+        self.batch = next(batches)
+        waited = time.perf_counter() - began
+        self._call("before_step", due=self.step + 1)
+        self._learn(self.batch)
+        self.step += 1
+        self.cursor = self.batch.cursor
+        self.timing = {"step": time.perf_counter() - began, "wait": waited}
+        self._call("after_step", due=self.step)
+
+    def _learn(self, batch: Batch) -> None:
+        """Forward, backward and update: all that changes weights."""
+        torch.manual_seed(_model_seed(self.options.seed, self.step, self.ranks.rank))
+        tensors: Tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
+        if not bool(batch.weight.all()):
+            tensors = self.task.mask_padding(tensors, batch.weight)
+        count = self.ranks.sum(self.task.count(tensors)).clamp(min=1)
+        self.optimizer.zero_grad(set_to_none=True)
+        total = self.ranks.sum(self._backward(tensors, len(batch), self.ranks.of / count))
+        self._call("after_backward", due=self.step + 1)
+        self.loss = self._finite(total / count, batch)
+        self.rate = self.spec.rate(self.step, self.options.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.model, self.step)
+
+    def _backward(self, tensors: Tensors, rows: int, scale: torch.Tensor) -> torch.Tensor:
+        """Gradients of all micro-batches, added up; the sum of this rank's losses."""
+        pieces = min(self.options.accumulate, rows)
+        cuts = [rows * piece // pieces for piece in range(pieces + 1)]
+        total = torch.zeros((), device=self.device)
+        for piece in range(pieces):
+            part = {name: tensor[cuts[piece] : cuts[piece + 1]] for name, tensor in tensors.items()}
+            alone = self.ranks.of > 1 and piece < pieces - 1  # gradients travel once, with the last piece
+            with self.network.no_sync() if alone else contextlib.nullcontext():  # type: ignore[operator]
+                with devices.autocast(self.device, self.options.precision):
+                    outputs = self.network(self.task.inputs(part))
+                loss = self.task.loss(outputs, part)
+                (loss * scale).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        return total
+
+    def _finite(self, loss: torch.Tensor, batch: Batch) -> float:
+        """The loss as a number. Gradients are the same on all ranks by now, so all ranks agree."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        value, size = torch.stack([loss, norm.to(loss.device)]).tolist()
+        if math.isfinite(value) and math.isfinite(size):
+            return float(value)
+        shown = ", ".join(batch.origins[:16]) + (", ..." if len(batch.origins) > 16 else "")  # noqa: PLR2004 - a line
+        raise NonFiniteError(
+            f"step {self.step + 1}",
+            expected="a finite loss and finite gradients",
+            found=f"loss {value}, gradient norm {size}, from {shown}",
+            remedy=f"Nothing was saved of this step. Look at its pictures with penstock replay RUN --step "
+            f"{self.step + 1}, or lower the learning rate",
+        )
+
+    def _agree(self) -> tuple[bool, bool, bool]:
+        """What any rank was asked for: (stop, save, evaluate). Signals count as a request to stop."""
+        asked, self._asked = self._asked, _Asked(stop=self._asked.stop)
+        flags = torch.tensor(
+            [int(bool(asked.stop or self._flag)), int(asked.save), int(asked.evaluate)], device=self.device
+        )
+        stop, save, evaluate = (bool(flag) for flag in self.ranks.sum(flags).tolist())
+        return stop, save, evaluate
+
+    def _save(self, *, pending_evaluation: bool) -> None:
+        self._pending_evaluation = pending_evaluation
+        if self.ranks.writes:
+            tensors = {
+                "model": self.model.state_dict(),
+                "optimizer": state.optimizer_tensors(self.optimizer, self.model),
+            }
+            if self.average:
+                tensors["ema"] = self.average.model.state_dict()
+            own = {
+                "cursor": {"position": self.cursor.position, "plan": self.cursor.plan},
+                "best": list(self.best) if self.best else None,
+                "pending_evaluation": pending_evaluation,
+                "hooks": {
+                    key: hook.state_dict()
+                    for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)
+                },
+            }
+            self.store.save(Checkpoint(self.step, tensors, own))
+        self.ranks.barrier()
+
+    def _evaluate(self) -> bool:
+        """Evaluate the weights that were just saved; False if a signal cut it short (it is then done after a resume)."""
+        if self._evaluate_with is None:
+            self._pending_evaluation = False
+            return True
+        model = self.average.model if self.average else self.model
+        self.ranks.equalize(model)
+        result = self._evaluate_with(model, lambda: self.ranks.any(bool(self._flag), self.device))
+        self.model.train()
+        if result is None:
+            return False
+        scores, loss = result
+        self._pending_evaluation = False
+        value = scores.summary()[self.task.main_score]
+        self.is_best = self.best is None or value > self.best[1]
+        if self.is_best:
+            self.best = (self.step, value)
+            if self.ranks.writes:
+                self.store.mark_best(self.step)
+        self._call("after_eval", scores, loss)
+        return True
+
+    def _call(self, point: str, *arguments: Any, due: int | None = None) -> None:  # noqa: ANN401 - by point
+        for hook in self.hooks:
+            if due is None or hook.every.due(due):
+                try:
+                    getattr(hook, point)(self, *arguments)
+                except Exception as error:
+                    error.add_note(f"in {type(hook).__name__}.{point}, step {self.step}")
+                    raise
+
+    def _wind_down(self, point: str, original: BaseException, *arguments: Any) -> None:  # noqa: ANN401 - by point
+        """Call a point on every hook although training failed; what goes wrong here is noted on the original error."""
+        for hook in self.hooks:
+            try:
+                getattr(hook, point)(self, *arguments)
+            except Exception as error:  # noqa: BLE001 - it must not hide the original
+                original.add_note(f"{type(hook).__name__}.{point} then failed too: {error!r}")
+
+
+def _model_seed(seed: int, step: int, rank: int) -> int:
+    """Seeds torch's generators for one step, so that there is no generator state to save."""
+    return seeds.below(2**63, seeds.key(seed, "model", step, rank))

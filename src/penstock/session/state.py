@@ -1,0 +1,80 @@
+"""Models and optimizers as named tensors in files: no pickles, the same bytes for the same values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from penstock import files
+from penstock.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from torch import nn
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write tensors in the safetensors format, contiguous and on the CPU, and sync the file."""
+    plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    files.write_synced(path, save(plain))
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Read what `write_tensors` wrote.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            str(path),
+            expected="a safetensors file",
+            found=str(error).splitlines()[0],
+            remedy="Use another checkpoint of the run",
+        ) from error
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, torch.Tensor]:
+    """The optimizer's state as `PARAMETER/ENTRY` tensors, for example `decoder.0.weight/momentum_buffer`."""
+    return {
+        f"{name}/{entry}": value
+        for name, parameter in model.named_parameters()
+        for entry, value in sorted(optimizer.state.get(parameter, {}).items())
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    parameters = dict(model.named_parameters())
+    for name, tensor in tensors.items():
+        owner, _, entry = name.rpartition("/")
+        parameter = parameters[owner]
+        if tensor.shape != parameter.shape:  # a step counter
+            optimizer.state[parameter][entry] = tensor.clone()
+        else:
+            optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(tensor)
+
+
+def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str) -> None:
+    """Put all weights back; every tensor must fit.
+
+    Raises:
+        CheckpointError: the tensors are of another model.
+    """
+    try:
+        model.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        raise CheckpointError(
+            where,
+            expected="the weights of the model in recipe.toml",
+            found=" ".join(str(error).split())[:300],
+            remedy="Restore the run's recipe.toml, or start a new run with --init",
+        ) from error

@@ -1,0 +1,58 @@
+"""The random view and colours of a training sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from penstock.images import geometry
+from penstock.images.color import Jitter
+
+if TYPE_CHECKING:
+    from penstock.images.geometry import Size, View
+    from penstock.seeds import Generator
+
+
+@dataclass(frozen=True)
+class Augment:
+    """What training does to a picture. Draws are made in a fixed order, so a seed means the same for ever.
+
+    Attributes:
+        crop: the size of what the network sees, (height, width) in pixels.
+        method: "scale-crop" is DeepLab's (random scale, pad, crop); "resized-crop" is Inception's (a window of random
+            area and aspect ratio).
+        scale: bounds of DeepLab's random scale, in output pixels per source pixel.
+        scale_step: 0 draws uniformly between the bounds, else from steps of this size.
+        resize_range: shorter and longer side to fit pictures to before the random scale; None leaves them.
+        area, aspect: bounds of the window of "resized-crop": share of the picture, width divided by height.
+        flip: probability of mirroring left to right.
+        rotate: largest angle in degrees, either way.
+        jitter: how far colours may move.
+    """
+
+    crop: tuple[int, int] = (512, 512)
+    method: Literal["scale-crop", "resized-crop"] = "scale-crop"
+    scale: tuple[float, float] = (0.5, 2.0)
+    scale_step: float = 0.25
+    resize_range: tuple[int, int] | None = None
+    area: tuple[float, float] = (0.08, 1.0)
+    aspect: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    rotate: float = 0.0
+    jitter: Jitter = field(default_factory=Jitter)
+
+    def view(self, source: Size, generator: Generator) -> View:
+        """Draw what of an upright picture of size `source` fills the crop."""
+        if self.method == "resized-crop":
+            view = geometry.resized_crop(source, self.crop, generator, self.area, self.aspect)
+        else:
+            scale = geometry.random_scale(generator, *self.scale, self.scale_step)
+            if self.resize_range:
+                scale *= geometry.fit_range(source, *self.resize_range)[0] / source[0]
+            at = generator.uniform(), generator.uniform()
+            view = geometry.scale_and_crop(source, self.crop, scale, at)
+        if self.flip and generator.chance(self.flip):
+            view = geometry.flip(view)
+        if self.rotate:
+            view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))
+        return view

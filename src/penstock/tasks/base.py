@@ -1,0 +1,88 @@
+"""The contract between a task and the session, the evaluation and the command line."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+
+    Tensors = Mapping[str, torch.Tensor]
+
+
+class Scores(Protocol):
+    """The result of an evaluation."""
+
+    def summary(self) -> dict[str, float]:
+        """The scores in one line; all are better when larger."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        ...
+
+
+class Scorer(Protocol):
+    """Counts answers. `counts` is summed over ranks before `scores` is asked for."""
+
+    @property
+    def counts(self) -> torch.Tensor:
+        """All that has been counted, as one integer tensor that ranks may add up in place."""
+        ...
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch. Samples whose origin is "" are padding and do not count."""
+        ...
+
+    def scores(self) -> Scores:
+        """The scores of what has been counted."""
+        ...
+
+
+class Task(ABC):
+    """Everything that depends on what is learnt.
+
+    Losses are sums and counts are integers; the session divides by the count over the global batch.
+    """
+
+    main_score: str
+    """The name in `Scores.summary()` that decides which checkpoint is best."""
+
+    @abstractmethod
+    def prepare(self, *, train: bool) -> Prepare:
+        """What turns a record into a sample."""
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """A new model, with its initial weights."""
+
+    @abstractmethod
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """The model's input, normalised on the device."""
+
+    @abstractmethod
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """The batch with the labels of samples of weight 0 turned into ones that do not count."""
+
+    @abstractmethod
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """How many labels of the batch count: an integer scalar on the device."""
+
+    @abstractmethod
+    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+        """The sum of the losses over the labels that count: a float32 scalar."""
+
+    @abstractmethod
+    def scorer(self) -> Scorer:
+        """A fresh counter of answers."""
+
+    @abstractmethod
+    def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> NDArray[Any]:
+        """A picture of one sample, with its label and, where there are outputs, the answer: uint8 RGB."""

@@ -1,0 +1,198 @@
+"""Semantic segmentation: every pixel gets a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from penstock.errors import LabelError
+from penstock.feed import Field
+from penstock.images import codecs, color, drawing, geometry, probe
+from penstock.images.labels import LabelSet, decode_ids
+from penstock.images.warp import warp_image, warp_mask
+from penstock.losses import cross_entropy_sum
+from penstock.metrics import Confusion, SegmentationScores
+from penstock.models import Normalization, build_segmenter, normalization, parse_name
+from penstock.records.schema import SegmentationRecord, decode_segmentation
+from penstock.tasks.augment import Augment
+from penstock.tasks.base import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Affine, Size, View
+    from penstock.images.probe import ImageInfo
+    from penstock.seeds import Generator
+    from penstock.tasks.base import Tensors
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class PrepareSegmentation:
+    """A record to `image`, uint8 (height, width, 3) RGB, and `mask`, uint8 (height, width) of class ids.
+
+    Attributes:
+        classes: the number of classes; every other id but `ignore` is refused.
+        ignore: the label that does not count; fills what lies outside the picture.
+        fill: the pixel that fills it, RGB.
+        augment: training's random view; None shows the whole picture in the top left corner of `canvas`.
+        canvas: the size of an evaluation sample, (height, width).
+    """
+
+    classes: int
+    ignore: int
+    fill: tuple[int, int, int]
+    augment: Augment | None = None
+    canvas: Size = (0, 0)
+
+    @property
+    def size(self) -> Size:
+        """(height, width) of every sample."""
+        return self.augment.crop if self.augment else self.canvas
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        return {"image": Field((*self.size, 3), "uint8"), "mask": Field(self.size, "uint8")}
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Decode, crop, scale and flip image and mask by one affine map.
+
+        Raises:
+            DataError: the record, its image or its mask is not what it should be.
+        """
+        fields = decode_segmentation(record)
+        info = probe(fields.image, record.origin)
+        view = self._view(info, record.origin, generator)
+        matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
+        affine = view.affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
+        step = geometry.reduction(affine.shrink)
+        pixels = codecs.decode_image(fields.image, record.origin, info=info, reduction=step)
+        step = step if pixels.shape[0] != info.height else 1
+        reduced = affine.then(geometry.Affine(xx=1 / step, yy=1 / step)) if step > 1 else affine
+        warp_image(color.apply(pixels, matrix), reduced, self.fill, out["image"])
+        self._mask(fields, info, view.affine, record.origin, out["mask"])
+
+    def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
+        if self.augment and generator:
+            return self.augment.view(info.size, generator)
+        if info.size[0] > self.size[0] or info.size[1] > self.size[1]:
+            raise LabelError(
+                origin,
+                expected=f"a picture of at most {self.size[0]} x {self.size[1]} (height x width)",
+                found=f"one of {info.size[0]} x {info.size[1]}",
+                remedy="Pack the dataset again: its dataset.json states a smaller largest size",
+            )
+        return geometry.whole(info.size, self.size)
+
+    def _mask(self, fields: SegmentationRecord, image: ImageInfo, affine: Affine, origin: str, out: Pixels) -> None:
+        where = f"{origin} (mask)"
+        ids, upright = decode_ids(fields.mask, where, image.size)
+        self._labels.check(ids, where)
+        warp_mask(ids, affine.then(upright), self.ignore, out)
+
+    @cached_property
+    def _labels(self) -> LabelSet:
+        return LabelSet(self.classes, self.ignore)
+
+
+class SegmentationScorer:
+    """Counts predicted against true classes in an int64 confusion matrix."""
+
+    def __init__(self, names: Sequence[str], ignore: int) -> None:
+        self.confusion = Confusion(len(names), ignore)
+        self.names = names
+
+    @property
+    def counts(self) -> torch.Tensor:
+        """The confusion matrix."""
+        return self.confusion.matrix
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch of logits; padding has only ignored labels."""
+        self.confusion.update(outputs.argmax(dim=1), tensors["mask"], origins)
+
+    def scores(self) -> SegmentationScores:
+        """Intersection over union and accuracy."""
+        return self.confusion.scores(self.names)
+
+
+@dataclass(frozen=True)
+class Segmentation(Task):
+    """Semantic segmentation with cross-entropy.
+
+    Attributes:
+        name: the model, `ARCHITECTURE:BACKBONE`.
+        classes: the classes' names; their index is their id.
+        ignore: the label that does not count.
+        augment: what training does to a picture.
+        canvas: the size of the largest picture to evaluate, (height, width).
+        weights: the backbone's: "pretrained", "none" or a file.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    ignore: int = 255
+    augment: Augment = field(default_factory=Augment)
+    canvas: Size = (512, 512)
+    weights: str = "none"
+
+    main_score = "mean_iou"
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the backbone expects of its input."""
+        return normalization(parse_name(self.name)[1])
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole picture for evaluation."""
+        fill = self.normalization.fill
+        if train:
+            return PrepareSegmentation(len(self.classes), self.ignore, fill, self.augment)
+        return PrepareSegmentation(len(self.classes), self.ignore, fill, canvas=self.canvas)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_segmenter(self.name, len(self.classes), self.weights)
+
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
+        image = tensors["image"].permute(0, 3, 1, 2).float()
+        mean = torch.tensor(self.normalization.mean, device=image.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.normalization.std, device=image.device).view(1, 3, 1, 1)
+        return image.sub_(255 * mean).div_(255 * std)
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """All pixels of padding samples get the ignored label."""
+        real = weight.to(tensors["mask"].device).view(-1, 1, 1) > 0
+        return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """The number of pixels with a label."""
+        return (tensors["mask"] != self.ignore).sum()
+
+    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+        """The sum of cross-entropies over the pixels with a label."""
+        return cross_entropy_sum(outputs, tensors["mask"], self.ignore)
+
+    def scorer(self) -> SegmentationScorer:
+        """A fresh confusion matrix."""
+        return SegmentationScorer(self.classes, self.ignore)
+
+    def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> Pixels:
+        """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
+        colors = drawing.palette(self.ignore)
+        masks = [arrays["mask"]]
+        if outputs is not None:
+            masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
+        return np.hstack([arrays["image"], *(drawing.overlay(arrays["image"], mask, colors) for mask in masks)])
