@@ -51,7 +51,7 @@ def _layout(folder: Path, pairs: dict[str, tuple[Path | None, Path | None]], rea
         items += found
         problems += wrong
         ignored += left
-    masks_named = next((m.name for _, m in pairs.values() if m), None)
+    masks_named = next((m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None)
     about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
     return Layout(
         task="segmentation",

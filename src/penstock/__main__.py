@@ -1,0 +1,5 @@
+"""`python -m penstock` is `penstock`; torchrun needs it."""
+
+from penstock.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""The commands' names, and what becomes of errors: a user's mistake is a sentence, a bug is a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from cyclopts import App
+
+from penstock import __version__
+from penstock.errors import PenstockError
+
+INTERRUPTED: Final = 130
+FAILED: Final = 2
+
+_COMMANDS: Final = {
+    "data:inspect": "Say what lies in a folder of raw pictures, and what is wrong with it.",
+    "data:pack": "Pack a folder of raw pictures into TFRecord shards.",
+    "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
+    "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
+    "data:scenes_command": "Make up a segmentation dataset, to try things with.",
+    "training:train": "Train a model on a packed dataset, or resume a run.",
+    "training:recipe": "Print all settings of a training, as TOML.",
+    "runs:evaluate": "Score a run's model on a split, class by class.",
+    "runs:predict": "Predict masks for pictures of any size.",
+    "runs:replay": "Draw the pictures of any step of a run, and name their records.",
+    "runs:report": "Gather a run on one page, report.html.",
+}
+
+
+def build() -> App:
+    """The command line; no command's module is imported yet."""
+    app = App(
+        name="penstock",
+        help="From raw pictures to a trained vision model: pack, feed, train, resume, replay.",
+        version=__version__,
+    )
+    for place, text in _COMMANDS.items():
+        name = place.partition(":")[2].removesuffix("_command")
+        app.command(f"penstock.cli.{place}", name=name, help=text)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
+    try:
+        sys.exit(build()(arguments))
+    except PenstockError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the interface
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201 - the interface
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,195 @@
+"""inspect, pack, show, verify, scenes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from penstock import files
+from penstock.datasets import Dataset, Labels, PackOptions, scenes
+from penstock.datasets import inspect as inspect_folder
+from penstock.datasets import pack as pack_folder
+from penstock.datasets import verify as verify_dataset
+from penstock.datasets.inspection import items_per_class, pixels_per_class
+from penstock.errors import DatasetError
+from penstock.progress import Progress
+
+if TYPE_CHECKING:
+    from penstock.datasets import Inspection
+
+Classes = Annotated[str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")]
+Ignore = Annotated[int, Parameter(help="The id of pixels that do not count.")]
+Map = Annotated[list[str], Parameter(name="--map", help="Change an id before anything else: OLD=NEW. May be repeated.")]
+Masks = Annotated[Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")]
+Threads = Annotated[int, Parameter(help="Files worked on at once.")]
+
+
+def inspect(
+    folder: Path, /, *, classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
+    threads: Threads = 4,
+) -> int:  # fmt: skip
+    """Say what lies in a folder of raw pictures, and what is wrong with it.
+
+    Exits with 1 where packing would be refused.
+    """
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks), threads)
+    print(_describe(found))
+    return 1 if found.fatal else 0
+
+
+def pack(
+    folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
+    ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
+    skip_bad: Annotated[bool, Parameter(help="Leave out what has problems, and name it.", negative="")] = False,
+    shard_size: Annotated[int, Parameter(help="MiB that a shard should hold, about.")] = 64,
+    threads: Threads = 4,
+) -> None:  # fmt: skip
+    """Pack a folder of raw pictures into TFRecord shards.
+
+    Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
+    """
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks), threads)
+    if skip_bad and found.fatal:
+        sound = found.sound()
+        for problem in found.fatal:
+            print(f"skipped: {problem.message}")
+        print(f"skipped {len(found.facts) - len(sound.facts)} of {len(found.facts)} pictures")
+        found = sound
+    with Progress("pack", "records") as progress:
+        options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
+        dataset = pack_folder(found, output, options, progress=progress)
+    described = dataset.description
+    for name, split in described.splits.items():
+        print(f"{name}: {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) > 1)}")
+    print(f"{len(described.classes)} classes, ignore label {described.ignore_label}, content {described.content}")
+    print(f"dataset {output}")
+
+
+def show(
+    dataset: Path, /, *, split: Annotated[str, Parameter(help="By default the first one.")] = "",
+    count: Annotated[int, Parameter(name=["--count", "-n"], help="Pictures.")] = 12,
+    augmented: Annotated[bool, Parameter(help="Draw exactly what the network will be fed.", negative="")] = False,
+    recipe: Annotated[Path | None, Parameter(help="Whose augmentation: a recipe, or a run's recipe.toml.")] = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
+    seed: Annotated[int, Parameter(help="Other seeds draw other pictures.")] = 0,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("sheet.png"),
+) -> None:  # fmt: skip
+    """Draw packed records, or what the network will be fed, as a contact sheet."""
+    opened = Dataset.open(dataset)
+    split = split or next(iter(opened.description.splits))
+    if augmented:
+        from penstock.cli.drawing import augmented_sheet  # noqa: PLC0415 - needs torch
+
+        data = augmented_sheet(dataset, split, count, seed, recipe, settings or [])
+    else:
+        from penstock.report.sheets import encode, records_sheet  # noqa: PLC0415 - needs torch
+
+        data = encode(records_sheet(opened, split, count, seed))
+    files.write_atomically(output, data)
+    print(f"drawn {output}")
+
+
+def verify(dataset: Path, /, *, threads: Annotated[int, Parameter(help="Shards read at once.")] = 4) -> int:
+    """Read every record of a packed dataset: checksums, images, labels.
+
+    Exits with 1 where something is wrong.
+    """
+    with Progress("verify", "records") as progress:
+        verdict = verify_dataset(Dataset.open(dataset), threads=threads, progress=progress)
+    for fault in verdict.faults:
+        print(fault)
+    print(f"{verdict.sound:,} records are sound, {len(verdict.faults):,} faults")
+    return 1 if verdict.faults else 0
+
+
+def scenes_command(
+    *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    train: Annotated[int, Parameter(help="Pictures to train on.")] = 240,
+    val: Annotated[int, Parameter(help="Pictures to evaluate on.")] = 48,
+    test: Annotated[int, Parameter(help="Pictures to test on.")] = 24,
+    size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels.")] = (192, 256),
+    seed: int = 0,
+) -> None:  # fmt: skip
+    """Make up a segmentation dataset, to try things with."""
+    counts = {"train": train, "val": val, "test": test}
+    scenes.write_folder(output, {split: count for split, count in counts.items() if count}, size, seed)
+    print(f"made {sum(counts.values()):,} scenes of {size[0]} x {size[1]} in {output}")
+
+
+def _inspect(folder: Path, labels: Labels, threads: int) -> Inspection:
+    with Progress("inspect", "pictures") as progress:
+        return inspect_folder(folder, labels, threads=threads, progress=progress)
+
+
+def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
+    if classes and Path(classes).is_file():
+        names = tuple(line.strip() for line in Path(classes).read_text().splitlines() if line.strip())
+    else:
+        names = tuple(name.strip() for name in classes.split(",") if name.strip())
+    pairs = dict(_pair(text) for text in mapping or [])
+    return Labels(names, ignore, pairs, palette=masks == "palette")
+
+
+def _pair(text: str) -> tuple[int, int]:
+    try:
+        old, new = (int(part) for part in text.split("="))
+        if not (0 <= old <= 255 and 0 <= new <= 255):  # noqa: PLR2004 - a byte
+            raise ValueError
+    except ValueError:
+        raise DatasetError(
+            f"--map {text}", expected="OLD=NEW, two ids from 0 to 255", found=text, remedy="Write for example --map 255=1"
+        ) from None
+    return old, new
+
+
+def _describe(found: Inspection) -> str:
+    layout, labels = found.layout, found.labels
+    lines = [f"{found.folder}: {layout.task}, {layout.name}"]
+    lines += [f"  because {reason}" for reason in layout.reasons]
+    how = "as named" if found.stated else "told from the masks" if layout.task == "segmentation" else "the folders' names"
+    lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
+    if layout.task == "segmentation":
+        lines.append(f"ignore label: {labels.ignore}")
+    if layout.ignored:
+        shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
+        lines.append(f"left out, no pictures: {len(layout.ignored)} files ({shown})")
+    lines += [line for split, facts in found.splits.items() for line in _split_lines(found, split, facts)]
+    lines += _problem_lines(found)
+    return "\n".join(lines)
+
+
+def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # type: ignore[type-arg]
+    sizes = Counter((fact.height, fact.width) for fact in facts if fact.height)
+    common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
+    lines = [f"{split}: {len(facts):,} pictures, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
+    names = found.labels.classes
+    if found.layout.task == "classification":
+        counts = items_per_class(facts, len(names))
+        return lines + [f"  {name:<16} {count:>10,} pictures" for name, count in zip(names, counts, strict=True)]
+    counts = pixels_per_class(facts, len(names))
+    seen: Counter[int] = Counter()
+    for fact in facts:
+        seen.update(dict(fact.pixels))
+    total = sum(seen.values()) or 1
+    lines += [
+        f"  {i:>3} {name:<16} {count:>14,} pixels {count / total:>7.2%}"
+        for i, (name, count) in enumerate(zip(names, counts, strict=True))
+    ]
+    if seen[found.labels.ignore]:
+        count = seen[found.labels.ignore]
+        lines.append(f"  {found.labels.ignore:>3} {'(ignored)':<16} {count:>14,} pixels {count / total:>7.2%}")
+    return lines
+
+
+def _problem_lines(found: Inspection) -> list[str]:
+    if not found.problems:
+        return ["no problems found"]
+    kinds = Counter(problem.kind for problem in found.problems)
+    lines = [f"PROBLEMS ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
+    lines += [f"  {'' if problem.fatal else '(note) '}{problem.message}" for problem in found.problems]
+    return lines
+
+

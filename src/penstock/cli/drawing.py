@@ -1,0 +1,23 @@
+"""What `show --augmented` draws; apart, because it needs torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.recipe import Recipe, apply, load, open_parts
+from penstock.report.sheets import encode, samples_sheet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def augmented_sheet(
+    dataset: Path, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]
+) -> bytes:
+    """The first samples that training on a split would be fed, as a PNG."""
+    chosen = apply(load(recipe) if recipe else Recipe(), settings)
+    data = replace(chosen.data, path=str(dataset), train=split)
+    parts = open_parts(replace(chosen, data=data, seed=seed or chosen.seed))
+    pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))
+    return encode(pixels)

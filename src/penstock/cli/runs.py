@@ -1,0 +1,142 @@
+"""evaluate, predict, replay, report."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from penstock import files
+from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_picture
+from penstock.errors import DatasetError, ImageError, RunError
+from penstock.images import codecs, drawing
+from penstock.predict import Window, read_upright
+from penstock.predict import predict as predict_mask
+from penstock.progress import Progress
+from penstock.recipe import evaluate_run, load, load_model, open_parts
+from penstock.report import answers_sheet, class_table, samples_sheet, write_report
+from penstock.report.sheets import encode
+from penstock.runs import RunFolder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Run = Annotated[Path, Parameter(help="A run folder.")]
+Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by default the best.")]
+Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
+
+
+def evaluate(
+    run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
+    checkpoint: Checkpoint = "", device: Device = "auto",
+    pictures: Annotated[int, Parameter(help="Answers to draw into the run's figures.")] = 6,
+) -> None:  # fmt: skip
+    """Score a run's model on a split, class by class."""
+    with Progress("evaluate", "pictures") as progress:
+        scores, loss, used = evaluate_run(run, split, checkpoint, device, progress)
+    print(f"{used}: loss {loss:.4f}")
+    print(class_table(scores.as_json()))
+    if pictures:
+        print(f"drawn {_draw_answers(run, used, checkpoint, device, pictures)}")
+    print(f"report {write_report(RunFolder(run))}")
+
+
+def _draw_answers(run: Path, split: str, checkpoint: str, device: str, count: int) -> Path:
+    parts, model, where = load_model(run, checkpoint, device)
+    task, feed = parts.evaluation(split)
+    every = max(1, len(feed.plan) // count)
+    positions = range(0, min(len(feed.plan), every * count), every)
+    sheet = answers_sheet(task, model, feed, positions, where, parts.recipe.train.precision)
+    path = run / "figures" / f"answers-{split}.png"
+    files.write_atomically(path, encode(sheet))
+    return path
+
+
+def predict(
+    run: Run, paths: Annotated[list[Path], Parameter(help="Pictures, and folders of them.")], /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
+    window: Annotated[int, Parameter(help="Slide a window of this side; 0 shows the model whole pictures.")] = 0,
+    overlap: Annotated[float, Parameter(help="Share of a window that overlaps the next.")] = 0.25,
+) -> int:  # fmt: skip
+    """Predict masks for pictures of any size.
+
+    Writes NAME.png (class ids) and NAME-overlay.png for each; names those that cannot be read, and exits with 1 then.
+    """
+    parts, model, where = load_model(run, checkpoint, device)
+    pictures = _pictures(paths)
+    output.mkdir(parents=True, exist_ok=True)
+    colors, skipped = drawing.palette(parts.task.ignore), []
+    with Progress("predict", "pictures") as progress:
+        for done, (name, path) in enumerate(pictures, 1):
+            try:
+                pixels = read_upright(path.read_bytes(), str(path))
+            except ImageError as error:
+                skipped.append(str(error))
+                continue
+            ids = predict_mask(
+                parts.task, model, pixels, device=where, precision=parts.recipe.train.precision,
+                window=Window(window, overlap) if window else None,
+            )  # fmt: skip
+            _write(output, name, pixels, ids, colors)
+            progress(done, len(pictures))
+    print(*skipped, sep="\n", end="\n" * bool(skipped))
+    print(f"predicted {len(pictures) - len(skipped)} of {len(pictures)} pictures into {output}")
+    return 1 if skipped else 0
+
+
+def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
+    """The pictures to predict, with the names of their answers; folders are searched to the bottom."""
+    found: list[tuple[str, Path]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = (entry for entry in list_files(path) if is_picture(entry))
+            found += [(entry.relative_to(path).with_suffix("").as_posix(), entry) for entry in inside]
+        elif path.is_file():
+            found.append((path.stem, path))
+        else:
+            raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
+    names = [name for name, _ in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        first, second = (str(path) for name, path in chain(found) if name == twice)
+        raise DatasetError(
+            first,
+            expected="pictures of different names, as their masks go into one folder",
+            found=f"{second} too",
+            remedy="Predict them into two folders",
+        )
+    return found
+
+
+def _write(
+    output: Path, name: str, pixels: NDArray[np.uint8], ids: NDArray[np.uint8], colors: NDArray[np.uint8]
+) -> None:
+    (output / name).parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomically(output / f"{name}.png", codecs.encode_mask(ids))
+    files.write_atomically(output / f"{name}-overlay.png", encode(drawing.overlay(pixels, ids, colors)))
+
+
+def replay(
+    run: Run, /, *, step: Annotated[int, Parameter(help="From 1 on.")],
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="By default in the run's figures.")] = None,
+) -> None:  # fmt: skip
+    """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
+    parts = open_parts(load(RunFolder.open(run).path / "recipe.toml"))
+    if step < 1:
+        raise RunError(str(run), expected="a step from 1 on", found=str(step), remedy="Steps count from 1")
+    size = parts.recipe.train.batch
+    positions = range((step - 1) * size, step * size)
+    sheet, origins = samples_sheet(parts.task, parts.training_feed(), positions)
+    path = output or run / "figures" / f"step-{step:08d}.png"
+    files.write_atomically(path, encode(sheet))
+    for position, origin in zip(positions, origins, strict=True):
+        print(f"{position}  {origin}")
+    print(f"drawn {path}")
+
+
+def report(run: Run, /) -> None:
+    """Gather a run on one page, report.html."""
+    print(f"report {write_report(RunFolder.open(run))}")

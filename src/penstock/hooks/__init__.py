@@ -1,0 +1,14 @@
+"""What is attached to a session: logs, progress, files, mirrors.
+
+    logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
+    console.py      what people watch
+    evaluations.py  evaluations/*.json and pictures of the answers
+    tensorboard.py  a mirror of the metrics
+"""
+
+from penstock.hooks.console import Console
+from penstock.hooks.evaluations import EvaluationFiles
+from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
+from penstock.hooks.tensorboard import TensorBoard
+
+__all__ = ["Console", "EvaluationFiles", "EventsLog", "MetricsLog", "OriginsLog", "TensorBoard", "TimingsLog"]

@@ -1,0 +1,85 @@
+"""What people watch: a bar on a terminal, plain lines elsewhere, and the same lines in log.txt."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from penstock import devices
+from penstock.progress import Progress
+from penstock.session import Hook
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.session import Session
+    from penstock.tasks.base import Scores
+
+
+class Console(Hook):
+    """Prints a line every `interval` steps, at every evaluation, and at the end."""
+
+    def __init__(self, log: Path, interval: int) -> None:
+        self.log = log
+        self.interval = interval
+        self._bar = Progress("train", "steps") if sys.stderr.isatty() else None
+        self._mark = (0, 0.0, 0.0)
+        self._waited = 0.0
+
+    def on_start(self, session: Session) -> None:
+        """Say where training runs and where it begins."""
+        options, ranks = session.options, session.ranks
+        where = f"{devices.describe(session.device)}, {options.precision}"
+        self._say(
+            f"{'resuming at' if session.step else 'from'} step {session.step:,} to {options.steps:,} on {where}, "
+            f"{ranks.of} rank{'s' * (ranks.of > 1)}, {session.feed.batch} pictures a step"
+        )
+        self._mark = (session.step, time.perf_counter(), 0.0)
+        if self._bar:
+            self._bar.__enter__()
+
+    def after_step(self, session: Session) -> None:
+        """Say how it goes."""
+        self._waited += session.timing["wait"]
+        if self._bar:
+            self._bar(session.step, session.options.steps)
+        if session.step % self.interval == 0:
+            self._progress(session)
+
+    def _progress(self, session: Session) -> None:
+        step, began, waited = self._mark
+        now = time.perf_counter()
+        seconds = max(now - began, 1e-9)
+        speed = (session.step - step) * session.feed.batch / seconds
+        wait = (self._waited - waited) / seconds
+        left = (session.options.steps - session.step) * seconds / max(1, session.step - step)
+        self._mark = (session.step, now, self._waited)
+        self._say(
+            f"step {session.step:>6,}  loss {session.loss:.4f}  rate {session.rate:.2e}  {speed:.1f} pictures/s  "
+            f"data wait {wait:.0%}  {_duration(left)} left"
+        )
+
+    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+        """Say the scores."""
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.summary().items())
+        self._say(f"step {session.step:>6,}  evaluation  loss {loss:.4f}  {shown}{'  (best)' * session.is_best}")
+        self._mark = (session.step, time.perf_counter(), self._waited)
+
+    def on_end(self, session: Session) -> None:
+        """Say how it ended."""
+        if self._bar:
+            self._bar.__exit__(None, None, None)
+        if session.outcome:
+            self._say(f"{session.outcome.status} at step {session.outcome.step:,}: {session.outcome.reason}")
+
+    def _say(self, line: str) -> None:
+        print(line, flush=True)  # noqa: T201 - this is what the hook is for
+        with self.log.open("a") as handle:
+            handle.write(line + "\n")
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,25 @@
+"""evaluations/step-NNNNNNNN.json: everything an evaluation found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.session import Hook
+
+if TYPE_CHECKING:
+    from penstock.runs import RunFolder
+    from penstock.session import Session
+    from penstock.tasks.base import Scores
+
+
+class EvaluationFiles(Hook):
+    """Writes every evaluation's scores, per class and with the confusion matrix."""
+
+    def __init__(self, folder: RunFolder, split: str) -> None:
+        self.folder = folder
+        self.split = split
+
+    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+        """Write the file."""
+        content = {"step": session.step, "split": self.split, "loss": loss, **scores.as_json()}
+        self.folder.write_json(f"evaluations/step-{session.step:08d}.json", content)

@@ -1,0 +1,134 @@
+"""The run's logs: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+from penstock import files
+from penstock.runs.folder import cut_back
+from penstock.session import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import TextIO
+
+    from penstock.runs import RunFolder
+    from penstock.session import Session
+    from penstock.tasks.base import Scores
+
+
+class MetricsLog(Hook):
+    """metrics.jsonl: a line for every step and every evaluation, nothing in it decided by a clock.
+
+    The checkpoint remembers how long the file was; a resume cuts it back to that, so no step is in it twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: TextIO | None = None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Cut the file back to where the checkpoint left it."""
+        cut_back(self.path, int(state.get("bytes", 0)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Make the file durable, and tell how long it is."""
+        handle = self._open()
+        handle.flush()
+        os.fsync(handle.fileno())
+        return {"bytes": handle.tell()}
+
+    def after_step(self, session: Session) -> None:
+        """Write the step's loss and learning rate."""
+        epoch = session.cursor.position / len(session.feed.plan)
+        self._write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
+
+    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+        """Write the scores."""
+        self._write({"step": session.step, "evaluation": {"loss": loss, **scores.summary()}, "best": session.is_best})
+        self._open().flush()
+
+    def on_end(self, session: Session) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._open().write(files.to_line(line))
+
+    def _open(self) -> TextIO:
+        if self._file is None:
+            self._file = self.path.open("a")
+        return self._file
+
+
+class TimingsLog(Hook):
+    """timings.jsonl: seconds of every step, of them waiting for data, and peak memory in MiB."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: list[str] = []
+
+    def after_step(self, session: Session) -> None:
+        """Note the step's times; they are written a hundred at a time."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+        timing = {name: round(value, 6) for name, value in session.timing.items()}
+        self._lines.append(files.to_line({"step": session.step, **timing, "memory": round(peak)}))
+        if len(self._lines) >= 100:  # noqa: PLR2004 - one write for many short lines
+            self._flush()
+
+    def on_end(self, session: Session) -> None:
+        """Write what is left."""
+        self._flush()
+
+    def _flush(self) -> None:
+        with self.path.open("a") as handle:
+            handle.writelines(self._lines)
+        self._lines.clear()
+
+
+class EventsLog(Hook):
+    """events.jsonl: when the run was started, resumed, evaluated and ended."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def on_start(self, session: Session) -> None:
+        """Note the start, or where it goes on."""
+        self.folder.event("resumed" if session.step else "started", step=session.step, ranks=session.ranks.of)
+
+    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+        """Note the scores."""
+        self.folder.event("evaluated", step=session.step, best=session.is_best, **scores.summary())
+
+    def on_end(self, session: Session) -> None:
+        """Note how it ended."""
+        outcome = session.outcome
+        if outcome:
+            self.folder.event(outcome.status, step=outcome.step, reason=outcome.reason)
+
+
+class OriginsLog(Hook):
+    """origins-RANK.jsonl: the origins of the records of every step of one rank; on a resume later steps are cut off."""
+
+    def __init__(self, folder: RunFolder, rank: int) -> None:
+        self.path = folder.path / f"origins-{rank}.jsonl"
+
+    def on_start(self, session: Session) -> None:
+        """Cut off the steps that were not saved."""
+        if self.path.exists():
+            whole = (line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n"))
+            kept = [line for line in whole if json.loads(line)["step"] <= session.step]
+            files.write_atomically(self.path, "".join(kept).encode())
+
+    def after_step(self, session: Session) -> None:
+        """Write the step's origins."""
+        origins = list(session.batch.origins) if session.batch else []
+        with self.path.open("a") as handle:
+            handle.write(files.to_line({"step": session.step, "origins": origins}))

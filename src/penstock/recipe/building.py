@@ -1,0 +1,99 @@
+"""A recipe to the things it names: dataset, task, plan, feeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from penstock import seeds
+from penstock.datasets import Dataset
+from penstock.errors import DatasetError
+from penstock.feed import Feed
+from penstock.models.segmentation import STRIDE
+from penstock.order import Plan, Shuffle
+from penstock.tasks import Segmentation
+from penstock.values import Share
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from penstock.recipe.values import Recipe
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a recipe names, opened."""
+
+    recipe: Recipe
+    dataset: Dataset
+
+    @cached_property
+    def task(self) -> Segmentation:
+        """What is learnt, for the dataset's classes."""
+        described, model = self.dataset.description, self.recipe.model
+        return Segmentation(
+            model.name, described.classes, described.ignore_label, self.recipe.augment, weights=model.weights
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The order of training."""
+        data = self.recipe.data
+        snapshot = self.dataset.source(data.train).snapshot()
+        return Plan(snapshot, self.recipe.seed, Shuffle(data.block, data.window))
+
+    def training_feed(self, share: Share = Share(), *, pin: bool = False) -> Feed:  # noqa: B008 - frozen
+        """Augmented samples in the plan's order."""
+        return Feed(
+            self.plan,
+            self.dataset.source(self.recipe.data.train),
+            self.task.prepare(train=True),
+            batch=self.recipe.train.batch,
+            share=share,
+            threads=self.recipe.train.feed_threads or None,
+            pin=pin,
+        )
+
+    def evaluation(self, split: str, share: Share = Share(), *, pin: bool = False) -> tuple[Segmentation, Feed]:  # noqa: B008
+        """The task with a canvas that the split's largest picture fits, and a feed that walks the split."""
+        found = self.dataset.split(split)
+        canvas = -(-found.height // STRIDE) * STRIDE, -(-found.width // STRIDE) * STRIDE
+        task = Segmentation(self.task.name, self.task.classes, self.task.ignore, canvas=canvas)
+        source = self.dataset.source(split)
+        feed = Feed(
+            Plan(source.snapshot()),
+            source,
+            task.prepare(train=False),
+            batch=max(share.of, min(self.recipe.train.batch, 8 * share.of)),
+            share=share,
+            augment=False,
+            threads=self.recipe.train.feed_threads or None,
+            pin=pin,
+        )
+        return task, feed
+
+    def model(self) -> nn.Module:
+        """A new model; its random weights follow from the seed."""
+        torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
+        return self.task.model()
+
+
+def open_parts(recipe: Recipe) -> Parts:
+    """Open the dataset of a recipe.
+
+    Raises:
+        DatasetError: it is not there, or is for another task.
+    """
+    dataset = Dataset.open(Path(recipe.data.path))
+    if dataset.description.task != "segmentation":
+        raise DatasetError(
+            str(dataset.folder),
+            expected="a dataset for segmentation",
+            found=f"one for {dataset.description.task}",
+            remedy="Training classifiers is not in this release; the records are ready for it",
+        )
+    return Parts(recipe, dataset)

@@ -1,0 +1,263 @@
+"""A recipe to a run: starting, resuming, evaluating."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from penstock import devices
+from penstock import ranks as ranking
+from penstock.errors import RunError
+from penstock.evaluate import evaluate
+from penstock.hooks import Console, EvaluationFiles, EventsLog, MetricsLog, OriginsLog, TensorBoard, TimingsLog
+from penstock.models import load_matching
+from penstock.recipe import toml
+from penstock.recipe.building import Parts, open_parts
+from penstock.runs import RunFolder, environment
+from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import nn
+
+    from penstock.ranks import Ranks
+    from penstock.recipe.values import Recipe
+    from penstock.tasks.base import Scores
+
+
+def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()) -> tuple[RunFolder, Outcome]:
+    """Start a run in a new folder below `root`, and train it.
+
+    Args:
+        recipe: what to do.
+        root: where run folders are kept.
+        name: of the new one; by default the model's and the dataset's.
+        hooks: more of them, on every rank.
+
+    Raises:
+        PenstockError: something in the recipe cannot be had.
+    """
+    device = devices.choose(recipe.train.device, ranking.from_environment().local)
+    recipe = replace(recipe, data=replace(recipe.data, path=str(Path(recipe.data.path).resolve())))
+    parts = open_parts(recipe)
+    with ranking.joined(device) as ranks:
+        plan, model = parts.plan, _initial(parts, ranks)
+        title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.folder.name}"
+        path = str(RunFolder.create(root, title).path) if ranks.writes else ""
+        folder = RunFolder(Path(ranks.share_text(path)))
+        if ranks.writes:
+            (folder.path / "recipe.toml").write_text(toml.dump(recipe))
+            folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
+            folder.write_json(
+                "data.json",
+                {"snapshot": plan.snapshot.digest, "plan": plan.digest, "content": parts.dataset.description.content},
+            )
+            print(f"run {folder.path}", flush=True)  # noqa: T201 - where everything will be
+        return folder, _go(parts, folder, model, ranks, device, hooks)
+
+
+def resume(path: Path, settings: Sequence[str] = (), hooks: Sequence[Hook] = ()) -> tuple[RunFolder, Outcome]:
+    """Go on with a run from its last checkpoint, or from its start where there is none.
+
+    Args:
+        path: the run folder.
+        settings: changes to the recipe (`train.steps=...` to train longer); they are kept.
+        hooks: more of them, on every rank.
+
+    Raises:
+        PenstockError: the folder is no run, its data changed, or its checkpoint is damaged.
+    """
+    folder = RunFolder.open(path)
+    recipe = toml.apply(toml.load(path / "recipe.toml"), settings)
+    device = devices.choose(recipe.train.device, ranking.from_environment().local)
+    parts = open_parts(recipe)
+    with ranking.joined(device) as ranks:
+        _same_data(parts, folder)
+        if ranks.writes:
+            _compare(folder, _promise(recipe, device, ranks))
+            (folder.path / "recipe.toml").write_text(toml.dump(recipe))
+        model = replace(parts, recipe=_without_weights(recipe)).model() if _has_checkpoint(folder) else None
+        return folder, _go(parts, folder, model or _initial(parts, ranks), ranks, device, hooks)
+
+
+def _has_checkpoint(folder: RunFolder) -> bool:
+    return (folder.checkpoints / "last").exists()
+
+
+def _without_weights(recipe: Recipe) -> Recipe:
+    """The recipe for a model whose weights are about to be loaded: nothing needs to be downloaded for it."""
+    return replace(recipe, model=replace(recipe.model, weights="none"))
+
+
+def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
+    model = parts.model()
+    if parts.recipe.init:
+        other = RunFolder.open(Path(parts.recipe.init))
+        tensors = _weights(other, "best" if (other.checkpoints / "best").exists() else "last")
+        account = load_matching(model, tensors, str(other.path))
+        if ranks.writes:
+            print(f"init from {other.path}:", *account.lines(), sep="\n  ", flush=True)  # noqa: T201 - an account
+    return model
+
+
+def _go(
+    parts: Parts,
+    folder: RunFolder,
+    model: nn.Module,
+    ranks: Ranks,
+    device: torch.device,
+    hooks: Sequence[Hook],
+) -> Outcome:
+    train, recipe = parts.recipe.train, parts.recipe
+    torch.use_deterministic_algorithms(train.deterministic)
+    options = Options(
+        train.steps,
+        train.save_every,
+        train.evaluate_every,
+        train.accumulate,
+        train.precision,
+        train.average,
+        compile=train.compile,
+        seed=recipe.seed,
+    )
+    pin = device.type == "cuda"
+    store = CheckpointStore(folder.checkpoints, train.keep)
+    session = Session(
+        parts.task,
+        model,
+        parts.training_feed(ranks.share, pin=pin),
+        options=options,
+        optimizer=recipe.optimizer,
+        store=store,
+        ranks=ranks,
+        device=device,
+        evaluate=_evaluation(parts, ranks, device, pin=pin),
+        hooks=[*_hooks(folder, recipe, ranks), *hooks],
+    )
+    session.restore(store.load())
+    return session.train()
+
+
+def _evaluation(
+    parts: Parts, ranks: Ranks, device: torch.device, *, pin: bool
+) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float] | None] | None:
+    split = parts.recipe.data.validation
+    if not split:
+        return None
+    task, feed = parts.evaluation(split, ranks.share, pin=pin)
+    precision = parts.recipe.train.precision
+    return lambda model, stop: evaluate(
+        task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop
+    )
+
+
+def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
+    origins: list[Hook] = [OriginsLog(folder, ranks.rank)] if recipe.train.log_origins else []
+    if not ranks.writes:
+        return origins
+    interval = recipe.train.log_every
+    mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
+    return [
+        MetricsLog(folder.metrics),
+        TimingsLog(folder.timings),
+        EvaluationFiles(folder, recipe.data.validation),
+        EventsLog(folder),
+        *mirror,
+        *origins,
+        Console(folder.path / "log.txt", interval),
+    ]
+
+
+def _promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any]:
+    """What weights depend on beside the recipe, and whether they will come out the same again."""
+    exact = device.type == "cpu" or recipe.train.deterministic
+    return {
+        "device": devices.describe(device),
+        "threads": torch.get_num_threads(),
+        "ranks": ranks.of,
+        "exact": "weights, byte for byte" if exact else "records, order and pixels; weights up to rounding",
+    }
+
+
+def _same_data(parts: Parts, folder: RunFolder) -> None:
+    stored, found = folder.read_json("data.json")["snapshot"], parts.plan.snapshot.digest
+    if stored != found:
+        raise RunError(
+            str(folder.path),
+            expected=f"the data that the run was started with (snapshot {stored[:12]})",
+            found=f"other records in {parts.dataset.folder} (snapshot {found[:12]})",
+            remedy="Restore the dataset, or start a new run from these weights with --init",
+        )
+
+
+def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
+    """Say what is not as it was, where weights may come out otherwise for it."""
+    before = folder.read_json("environment.json")
+    changed = [f"{key} was {before.get(key)}, is {now[key]}" for key in ("device", "threads", "ranks") if before.get(key) != now[key]]
+    if changed:
+        print(  # noqa: T201 - people must know
+            f"note: {'; '.join(changed)}: the same records follow in the same order, but weights may differ in rounding",
+            flush=True,
+        )
+
+
+def _weights(folder: RunFolder, checkpoint: str) -> dict[str, torch.Tensor]:
+    """The weights to use of a checkpoint: the moving average where there is one."""
+    loaded = CheckpointStore(folder.checkpoints).load(checkpoint)
+    if loaded is None:
+        raise RunError(
+            str(folder.path), expected="a checkpoint", found="none saved yet", remedy="Train the run first, with --resume"
+        )
+    return dict(loaded.tensors.get("ema", loaded.tensors["model"]))
+
+
+def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[Parts, nn.Module, torch.device]:
+    """A run's parts and its model, in evaluation mode on a device.
+
+    Args:
+        path: the run folder.
+        checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best where there is one, else the last.
+        device: where to put the model.
+
+    Raises:
+        PenstockError: the folder is no run, or its checkpoint is missing or damaged.
+    """
+    folder = RunFolder.open(path)
+    parts = open_parts(_without_weights(toml.load(path / "recipe.toml")))
+    tensors = _weights(folder, checkpoint or ("best" if (folder.checkpoints / "best").exists() else "last"))
+    model = parts.model()
+    model.load_state_dict(tensors)
+    where = devices.choose(device)
+    return parts, model.to(where, memory_format=torch.channels_last).eval(), where
+
+
+def evaluate_run(
+    path: Path,
+    split: str = "",
+    checkpoint: str = "",
+    device: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Scores, float, str]:
+    """Evaluate a run on a split, by default the validation split; the result is kept in the run's `evaluations/`.
+
+    Returns:
+        The scores, the mean loss, and the split's name.
+    """
+    parts, model, where = load_model(path, checkpoint, device)
+    split = split or parts.recipe.data.validation
+    task, feed = parts.evaluation(split)
+    precision = parts.recipe.train.precision
+    result = evaluate(
+        task, model, feed, device=where, ranks=ranking.Ranks(), precision=precision, progress=progress
+    )
+    assert result is not None  # noqa: S101 - nothing stops it
+    scores, loss = result
+    used = checkpoint or "best"
+    RunFolder(path).write_json(
+        f"evaluations/{split}-{used}.json", {"split": split, "checkpoint": used, "loss": loss, **scores.as_json()}
+    )
+    return scores, loss, split

@@ -1,0 +1,160 @@
+"""Recipes to and from TOML, and single settings from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import typing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import tomli_w
+
+from penstock.errors import RecipeError
+from penstock.recipe.values import Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+def load(path: Path) -> Recipe:
+    """Read a recipe file.
+
+    Raises:
+        RecipeError: it cannot be read, is no TOML, has a key that we do not know, or a value that does not fit.
+    """
+    try:
+        tree = tomllib.loads(path.read_text())
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(
+            str(path), expected="a recipe in TOML", found=f"a file that is not ({error})", remedy="Mend that line"
+        ) from None
+    return convert(tree, str(path))
+
+
+def convert(tree: Mapping[str, Any], where: str) -> Recipe:
+    """A tree of plain values as a recipe.
+
+    Raises:
+        RecipeError: as `load`.
+    """
+    _known(tree, Recipe, where, "")
+    try:
+        return check(msgspec.convert(tree, Recipe), where)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at ")
+        expected, _, found = text.partition(", got ")
+        key = place.strip("`").removeprefix("$.") or "the recipe"
+        raise RecipeError(
+            f"{where}: {key}",
+            expected=expected.removeprefix("Expected ") if found else "a value that fits",
+            found=found or text,
+            remedy="See the settings with penstock recipe",
+        ) from None
+
+
+def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
+    """A recipe with settings of the form `section.key=value` changed; values are written as in TOML.
+
+    Raises:
+        RecipeError: as `load`, or a setting has another form.
+    """
+    tree = msgspec.to_builtins(recipe)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise RecipeError(
+                f"--set {setting}",
+                expected="KEY=VALUE, for example train.batch=8",
+                found="no equals sign",
+                remedy="Write it so",
+            )
+        overlay: dict[str, Any] = {}
+        node = overlay
+        *sections, last = key.strip().split(".")
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[last] = _value(value.strip())
+        _known(overlay, Recipe, f"--set {setting}", "")
+        _merge(tree, overlay)
+    return convert(tree, "--set " + " --set ".join(settings) if settings else "the recipe")
+
+
+def dump(recipe: Recipe) -> str:
+    """The recipe in TOML; settings that are unset are left out."""
+    return tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
+
+
+def check(recipe: Recipe, where: str) -> Recipe:
+    """What types cannot say.
+
+    Raises:
+        RecipeError: a number makes no sense.
+    """
+    train, augment = recipe.train, recipe.augment
+    positive = {
+        "train.steps": train.steps,
+        "train.batch": train.batch,
+        "train.accumulate": train.accumulate,
+        "train.evaluate_every": train.evaluate_every,
+        "train.save_every": train.save_every,
+        "train.keep": train.keep,
+        "train.log_every": train.log_every,
+        "augment.crop": min(augment.crop),
+        "augment.scale": min(augment.scale),
+        "data.block": recipe.data.block,
+        "data.window": recipe.data.window,
+        "optimizer.learning_rate": recipe.optimizer.learning_rate,
+    }
+    for key, value in positive.items():
+        if value <= 0:
+            raise RecipeError(
+                f"{where}: {key}", expected="a number above 0", found=str(value), remedy="Choose a larger one"
+            )
+    bounds = {"augment.flip": augment.flip, "train.average": train.average}
+    for key, value in bounds.items():
+        if not 0 <= value <= 1:
+            raise RecipeError(
+                f"{where}: {key}", expected="a number from 0 to 1", found=str(value), remedy="Choose one of those"
+            )
+    return recipe
+
+
+def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:  # noqa: ANN401 - a dataclass
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    for key, value in tree.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+            raise RecipeError(
+                f"{where}: {prefix}{key}",
+                expected=f"one of {', '.join(names)}",
+                found=key,
+                remedy=f"Did you mean {prefix}{near[0]}" if near else "See the settings with penstock recipe",
+            )
+        if isinstance(value, dict) and dataclasses.is_dataclass(hints[key]):
+            _known(value, hints[key], where, f"{prefix}{key}.")
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _merge(tree: dict[str, Any], overlay: Mapping[str, Any]) -> None:
+    for key, value in overlay.items():
+        if isinstance(value, dict) and isinstance(tree.get(key), dict):
+            _merge(tree[key], value)
+        else:
+            tree[key] = value
+
+
+def _without_none(tree: dict[str, Any]) -> dict[str, Any]:
+    return {k: _without_none(v) if isinstance(v, dict) else v for k, v in tree.items() if v is not None}

@@ -1,0 +1,93 @@
+"""`Recipe`: all that decides a training, as one frozen value. TOML files and the command line only fill it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from penstock.session import OptimizerSpec
+from penstock.tasks import Augment
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is learnt from.
+
+    Attributes:
+        path: a folder that penstock pack made.
+        train, validation: names of its splits; an empty validation evaluates nothing.
+        block, window: the shuffle; 1 and 1 is a true global one.
+    """
+
+    path: str = ""
+    train: str = "train"
+    validation: str = "val"
+    block: int = 1
+    window: int = 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """What learns.
+
+    Attributes:
+        name: ARCHITECTURE:BACKBONE.
+        weights: of the backbone: "pretrained", "none" or a file.
+    """
+
+    name: str = "deeplabv3plus:resnet50"
+    weights: str = "pretrained"
+
+
+@dataclass(frozen=True)
+class Train:
+    """How long, how fast, and what is kept.
+
+    Attributes:
+        steps: optimizer steps.
+        batch: pictures in a global batch, over all ranks.
+        accumulate: micro-batches that a rank's share is cut into, to save memory.
+        evaluate_every, save_every: steps between evaluations and between checkpoints.
+        keep: checkpoints to keep, besides the best.
+        precision: "bfloat16" computes in half the memory, by autocast.
+        average: decay of the moving average of the weights; 0 keeps none. Where there is one, it is evaluated.
+        compile: whether the model goes through torch.compile.
+        deterministic: whether CUDA must use deterministic kernels.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        feed_threads: threads that decode; 0 takes one for every core.
+        log_every: steps between printed lines.
+        log_origins: whether the origin of every record of every step is written to the run folder.
+    """
+
+    steps: int = 20_000
+    batch: int = 16
+    accumulate: int = 1
+    evaluate_every: int = 1000
+    save_every: int = 1000
+    keep: int = 2
+    precision: Literal["float32", "bfloat16"] = "float32"
+    average: float = 0.0
+    compile: bool = False
+    deterministic: bool = False
+    device: str = "auto"
+    feed_threads: int = 0
+    log_every: int = 50
+    log_origins: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training. Two runs of equal recipes on equal data, machines and ranks are equal.
+
+    Attributes:
+        seed: of order, augmentation, initial weights and randomness inside the model.
+        init: a run to take weights from, perhaps with other classes; "" for none.
+    """
+
+    seed: int = 0
+    init: str = ""
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    augment: Augment = field(default_factory=Augment)
+    optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
+    train: Train = field(default_factory=Train)

@@ -1,0 +1,117 @@
+"""report.html: a run on one page that needs nothing else to be looked at."""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.util
+import io
+from typing import TYPE_CHECKING, Any
+
+from penstock import files
+from penstock.report.tables import class_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.runs import RunFolder
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em; color: #222 }}
+h1 {{ font-size: 1.5em }} h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd }}
+pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 13px }}
+img {{ max-width: 100% }} dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-left: 12em }}
+</style></head><body>
+<h1>{title}</h1>
+<dl>{facts}</dl>
+{sections}
+</body></html>
+"""
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Gather a run's metrics, evaluations and figures into its report.html."""
+    sections = [_curves(folder), *_evaluations(folder), *_figures(folder)]
+    for name in ("recipe.toml", "environment.json"):
+        sections.append(_section(name, f"<pre>{html.escape((folder.path / name).read_text())}</pre>"))
+    page = _PAGE.format(title=html.escape(folder.path.name), facts=_facts(folder), sections="\n".join(sections))
+    path = folder.path / "report.html"
+    files.write_atomically(path, page.encode())
+    return path
+
+
+def _facts(folder: RunFolder) -> str:
+    metrics, events = folder.lines("metrics.jsonl"), folder.lines("events.jsonl")
+    steps = [line for line in metrics if "loss" in line]
+    scores = [line for line in metrics if "evaluation" in line]
+    facts: dict[str, Any] = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
+    if scores:
+        best = max(scores, key=lambda line: line["evaluation"]["mean_iou"])
+        facts["best mean IoU"] = f"{best['evaluation']['mean_iou']:.2%} at step {best['step']:,}"
+    environment = folder.read_json("environment.json")
+    facts["device"], facts["exactness"] = environment["device"], environment["exact"]
+    if events:
+        facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
+    return "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items())
+
+
+def _curves(folder: RunFolder) -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        return _section("Curves", "<p>Install <code>penstock[report]</code> to have them drawn.</p>")
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+    metrics = folder.lines("metrics.jsonl")
+    steps = [line for line in metrics if "loss" in line]
+    scores = [line for line in metrics if "evaluation" in line]
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
+    smooth = _smoothed([line["loss"] for line in steps])
+    left.plot([line["step"] for line in steps], smooth, color="#155", label="training (smoothed)")
+    left.plot([s["step"] for s in scores], [s["evaluation"]["loss"] for s in scores], "o-", ms=3, label="evaluation")
+    left.set(xlabel="step", ylabel="loss", title="Loss")
+    left.legend()
+    for name in ("mean_iou", "pixel_accuracy"):
+        right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
+    right.set(xlabel="step", ylim=(0, 1), title="Scores")
+    right.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return _section("Curves", _image(buffer.getvalue(), "loss and scores over steps"))
+
+
+def _smoothed(values: list[float]) -> list[float]:
+    """A running mean that forgets with 0.95."""
+    result, mean = [], values[0] if values else 0.0
+    for value in values:
+        mean = 0.95 * mean + 0.05 * value
+        result.append(mean)
+    return result
+
+
+def _evaluations(folder: RunFolder) -> list[str]:
+    """The last evaluation of training, and every one that was asked for by name."""
+    found = sorted((folder.path / "evaluations").glob("*.json"))
+    during = [path for path in found if path.name.startswith("step-")]
+    chosen = [path for path in found if path not in during] + during[-1:]
+    sections = []
+    for path in chosen:
+        scores = folder.read_json(f"evaluations/{path.name}")
+        title = f"Evaluation {path.stem} on {scores['split']}, loss {scores['loss']:.4f}"
+        sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))
+    return sections
+
+
+def _figures(folder: RunFolder) -> list[str]:
+    paths = sorted((folder.path / "figures").glob("*.png"))
+    return [_section(path.stem, _image(path.read_bytes(), path.stem)) for path in paths]
+
+
+def _image(data: bytes, text: str) -> str:
+    return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+
+
+def _section(title: str, body: str) -> str:
+    return f"<h2>{html.escape(title)}</h2>\n{body}"
