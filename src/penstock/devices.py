@@ -12,6 +12,8 @@ from penstock.errors import RecipeError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from torch import nn
+
 PRECISIONS: Final = ("float32", "bfloat16")
 
 
@@ -40,6 +42,12 @@ def describe(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
+
+
+def place(model: nn.Module, device: torch.device) -> nn.Module:
+    """The model on a device, its weights laid out channels last, which convolutions are fastest with."""
+    moved: nn.Module = model.to(device).to(memory_format=torch.channels_last)
+    return moved
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
@@ -34,12 +36,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def to_json(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold
+def to_json(value: Any) -> bytes:
     """Readable JSON, the same bytes for the same value."""
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def to_line(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
+def to_line(value: Any) -> str:
     """JSON on one line. Floats that are not finite are written as strings, which JSON can hold."""
     return json.dumps(value, ensure_ascii=False) + "\n"
 

@@ -140,7 +140,7 @@ class Plan:
 def _within(mixed: int, short_place: int, block: int, missing: int) -> tuple[int, int]:
     """Which block of its window a record falls into, and where in it, when block `short_place` lacks `missing`."""
     end_of_short = (short_place + 1) * block - missing
-    if 0 <= short_place and mixed >= end_of_short:
+    if short_place >= 0 and mixed >= end_of_short:
         return divmod(mixed + missing, block)
     return divmod(mixed, block)
 

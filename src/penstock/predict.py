@@ -100,4 +100,5 @@ def _probabilities(
 
 
 def _ids(scores: NDArray[np.float32]) -> Pixels:
-    return scores.argmax(axis=0).astype(np.uint8)
+    ids: Pixels = scores.argmax(axis=0).astype(np.uint8)
+    return ids

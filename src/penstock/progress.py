@@ -26,7 +26,8 @@ class Progress:
     def __enter__(self) -> Self:
         self._began = self._printed = time.monotonic()
         if sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415 - costs 60 ms that --help must not spend
+            # rich costs 60 ms that --help must not spend.
+            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bars
 
@@ -57,3 +58,7 @@ class Progress:
         done, total = self._last
         seconds = self._printed - self._began
         print(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""

@@ -47,10 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.exit(build()(arguments))
     except PenstockError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the interface
+        print(f"error: {error}", file=sys.stderr)
         sys.exit(FAILED)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201 - the interface
+        print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

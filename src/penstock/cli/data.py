@@ -20,10 +20,14 @@ from penstock.progress import Progress
 if TYPE_CHECKING:
     from penstock.datasets import Inspection
 
-Classes = Annotated[str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")]
+Classes = Annotated[
+    str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
+]
 Ignore = Annotated[int, Parameter(help="The id of pixels that do not count.")]
 Map = Annotated[list[str], Parameter(name="--map", help="Change an id before anything else: OLD=NEW. May be repeated.")]
-Masks = Annotated[Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")]
+Masks = Annotated[
+    Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
+]
 Threads = Annotated[int, Parameter(help="Files worked on at once.")]
 
 
@@ -81,11 +85,11 @@ def show(
     opened = Dataset.open(dataset)
     split = split or next(iter(opened.description.splits))
     if augmented:
-        from penstock.cli.drawing import augmented_sheet  # noqa: PLC0415 - needs torch
+        from penstock.cli.drawing import augmented_sheet
 
         data = augmented_sheet(dataset, split, count, seed, recipe, settings or [])
     else:
-        from penstock.report.sheets import encode, records_sheet  # noqa: PLC0415 - needs torch
+        from penstock.report.sheets import encode, records_sheet
 
         data = encode(records_sheet(opened, split, count, seed))
     files.write_atomically(output, data)
@@ -136,11 +140,13 @@ def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) ->
 def _pair(text: str) -> tuple[int, int]:
     try:
         old, new = (int(part) for part in text.split("="))
-        if not (0 <= old <= 255 and 0 <= new <= 255):  # noqa: PLR2004 - a byte
-            raise ValueError
+        bytes((old, new))
     except ValueError:
         raise DatasetError(
-            f"--map {text}", expected="OLD=NEW, two ids from 0 to 255", found=text, remedy="Write for example --map 255=1"
+            f"--map {text}",
+            expected="OLD=NEW, two ids from 0 to 255",
+            found=text,
+            remedy="Write for example --map 255=1",
         ) from None
     return old, new
 
@@ -149,7 +155,9 @@ def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
     lines = [f"{found.folder}: {layout.task}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
-    how = "as named" if found.stated else "told from the masks" if layout.task == "segmentation" else "the folders' names"
+    how = (
+        "as named" if found.stated else "told from the masks" if layout.task == "segmentation" else "the folders' names"
+    )
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
     if layout.task == "segmentation":
         lines.append(f"ignore label: {labels.ignore}")
@@ -191,5 +199,3 @@ def _problem_lines(found: Inspection) -> list[str]:
     lines = [f"PROBLEMS ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
     lines += [f"  {'' if problem.fatal else '(note) '}{problem.message}" for problem in found.problems]
     return lines
-
-

@@ -1,15 +1,15 @@
 """From a folder of raw data to records: what lies there, whether it is sound, and the packing of it.
 
-    items.py          the values: Item, Layout, Problem, Labels
-    layouts.py        which layout a folder has, and why we think so
-    segmentation.py   image and mask folders, with or without splits
-    classification.py image-per-class folders
-    checks.py         one item at a time: sizes, ids, damage; and all together: leaks, empty classes
-    inspection.py     all of that, in parallel, as one report
-    packing.py        a sound inspection to shards
-    description.py    dataset.json
-    verification.py   reading every record back
-    scenes.py         made-up pictures with exact masks, of any size and number
+items.py          the values: Item, Layout, Problem, Labels
+layouts.py        which layout a folder has, and why we think so
+segmentation.py   image and mask folders, with or without splits
+classification.py image-per-class folders
+checks.py         one item at a time: sizes, ids, damage; and all together: leaks, empty classes
+inspection.py     all of that, in parallel, as one report
+packing.py        a sound inspection to shards
+description.py    dataset.json
+verification.py   reading every record back
+scenes.py         made-up pictures with exact masks, of any size and number
 """
 
 from penstock.datasets.description import Dataset

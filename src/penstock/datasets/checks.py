@@ -78,7 +78,7 @@ def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) ->
         return replace(facts, problems=(Problem(kind, name, _sentence(name, error)),))
     facts = replace(facts, size=facts.size + len(data), key=_key(facts.item, facts.content, _hash(ids.tobytes())))
     if info.size != image.size:
-        return replace(facts, problems=(_other_size(facts, name, image, info),))
+        return replace(facts, problems=(_other_size(name, image, info),))
     counts = np.bincount(ids.ravel(), minlength=_IDS)
     return replace(facts, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
 
@@ -98,7 +98,7 @@ def read_ids(data: bytes, where: str, labels: Labels) -> NDArray[np.uint8]:
     return table[ids]
 
 
-def _other_size(facts: Facts, name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
+def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
     turned = f" after its EXIF orientation {image.orientation}" if image.orientation != 1 else ""
     message = (
         f"{name}: expected a mask of {image.size[0]} x {image.size[1]} (height x width), like its picture{turned}, "
@@ -177,8 +177,8 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
     if found == _BINARY and labels.ignore in found:
         example = next(fact for fact in facts if any(i == labels.ignore for i, _ in fact.pixels))
         message = (
-            f"{_mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. If "
-            "255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+            f"{_mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
+            "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
         )
         yield Problem("0 and 255 masks", _mask_name(example, folder), message)
         return
@@ -187,8 +187,9 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
     if gaps:
         example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))
         message = (
-            f"{_mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all masks. "
-            "If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with --classes."
+            f"{_mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all "
+            "masks. If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with "
+            "--classes."
         )
         yield Problem("gaps between ids", _mask_name(example, folder), message)
 

@@ -29,10 +29,18 @@ def recognise(folder: Path) -> Layout | None:
             label = classes.index(inside.parts[0])
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
         problems += _empty_classes(folder, split, root, classes, items)
-    divided = f"divided into {', '.join(splits)}" if splits != {"train": folder} else "without splits: all training data"
+    divided = (
+        f"divided into {', '.join(splits)}" if splits != {"train": folder} else "without splits: all training data"
+    )
     reason = f"{len(classes)} folders of pictures, one per class, {divided}"
     return Layout(
-        "classification", "one folder per class", (reason,), tuple(items), tuple(classes), tuple(problems), tuple(ignored)
+        "classification",
+        "one folder per class",
+        (reason,),
+        tuple(items),
+        tuple(classes),
+        tuple(problems),
+        tuple(ignored),
     )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from penstock import files
 from penstock.errors import DatasetError
 from penstock.sources import FilesSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE: Final = "dataset.json"
 

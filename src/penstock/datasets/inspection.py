@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.datasets import checks, layouts
-from penstock.datasets.checks import Facts
 from penstock.datasets.items import Labels, Layout, Problem
+from penstock.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from penstock.datasets.checks import Facts
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Inspection:
         named = {problem.file for problem in self.fatal}
         kept = tuple(fact for fact in self.facts if not (self._files(fact) & named))
         dropped = {file for fact in self.facts if fact not in kept for file in self._files(fact)}
-        alone = {problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")}
+        alone = {
+            problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")
+        }
         left = tuple(p for p in self.problems if p.file not in dropped | alone)
         return replace(self, facts=kept, problems=left)
 
@@ -66,7 +70,7 @@ def inspect(
     labels: Labels | None = None,
     *,
     threads: int = 4,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = silent,
 ) -> Inspection:
     """Recognise a folder's layout and check every file in it.
 
@@ -79,24 +83,24 @@ def inspect(
     Raises:
         DatasetError: the folder has no layout that we know, or no pictures.
     """
-    labels = labels or Labels()
+    wanted = labels or Labels()
     layout = layouts.recognise(folder)
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for fact in pool.map(lambda item: checks.check_item(folder, item, labels), layout.items):
+            for fact in pool.map(lambda item: checks.check_item(folder, item, wanted), layout.items):
                 facts.append(fact)
                 progress(len(facts), len(layout.items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    stated = bool(labels.classes or layout.classes)
-    classes = labels.classes or layout.classes or checks.infer_classes(facts, labels)
-    labels = replace(labels, classes=classes)
+    stated = bool(wanted.classes or layout.classes)
+    classes = wanted.classes or layout.classes or checks.infer_classes(facts, wanted)
+    filled = replace(wanted, classes=classes)
     problems = [*layout.problems, *(problem for fact in facts for problem in fact.problems)]
-    problems += checks.check_together(layout, facts, labels, folder, stated=stated)
+    problems += checks.check_together(layout, facts, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
-    return Inspection(folder, layout, labels, stated, tuple(facts), tuple(problems))
+    return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))
 
 
 def pixels_per_class(facts: list[Facts], classes: int) -> list[int]:

@@ -10,7 +10,6 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
@@ -18,11 +17,13 @@ from penstock.datasets import checks, inspection
 from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
 from penstock.errors import DatasetError
 from penstock.images import codecs, probe
+from penstock.progress import silent
 from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
 from penstock.records.schema import encode_classification, encode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from penstock.datasets.checks import Facts
     from penstock.datasets.inspection import Inspection
@@ -58,9 +59,9 @@ class _Job:
 def pack(
     found: Inspection,
     output: Path,
-    options: PackOptions = PackOptions(),  # noqa: B008 - frozen
+    options: PackOptions = PackOptions(),
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = silent,
 ) -> Dataset:
     """Write the shards and dataset.json.
 
@@ -127,9 +128,7 @@ def _key(facts: Sequence[Facts]) -> str:
 
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
-    description = Description(
-        found.layout.task, found.labels.classes, found.labels.ignore, splits, found.layout.name
-    )
+    description = Description(found.layout.task, found.labels.classes, found.labels.ignore, splits, found.layout.name)
     return replace(description, content=description.digest())
 
 

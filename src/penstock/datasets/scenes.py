@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import cv2
@@ -23,6 +22,7 @@ from penstock.records.schema import encode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 

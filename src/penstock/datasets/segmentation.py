@@ -8,7 +8,7 @@ from penstock.datasets import listing
 from penstock.datasets.items import Item, Layout, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
@@ -40,7 +40,7 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
     return _layout(folder, pairs, f"{images.name}/ is divided into {names}")
 
 
-def _layout(folder: Path, pairs: dict[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
+def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
     items: list[Item] = []
     problems: list[Problem] = []
     ignored: list[str] = []
@@ -51,7 +51,9 @@ def _layout(folder: Path, pairs: dict[str, tuple[Path | None, Path | None]], rea
         items += found
         problems += wrong
         ignored += left
-    masks_named = next((m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None)
+    masks_named = next(
+        (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None
+    )
     about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
     return Layout(
         task="segmentation",
@@ -64,9 +66,7 @@ def _layout(folder: Path, pairs: dict[str, tuple[Path | None, Path | None]], rea
     )
 
 
-def _pair(
-    folder: Path, split: str, images: Path, masks: Path | None
-) -> tuple[list[Item], list[Problem], list[str]]:
+def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
     """Match the pictures of a split with their masks by name."""
     waiting = {_stem(masks, path): path for path in listing.files(masks)} if masks else {}
     items: dict[str, Item] = {}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import CorruptRecord, LabelError, PenstockError
 from penstock.images import codecs, probe
 from penstock.images.labels import LabelSet, decode_ids
+from penstock.progress import silent
 from penstock.records import open_shard, read_all
 from penstock.records.schema import decode_classification, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from penstock.datasets.description import Dataset, ShardFacts
     from penstock.values import Record
@@ -29,9 +30,7 @@ class Verdict:
     faults: tuple[str, ...]
 
 
-def verify(
-    dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Verdict:
+def verify(dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int], None] = silent) -> Verdict:
     """Read all records of all splits, `threads` shards at a time."""
     shards = [shard for split in dataset.description.splits.values() for shard in split.shards]
     total, stop = sum(shard.records for shard in shards), threading.Event()

@@ -1,9 +1,9 @@
 """Plan + source + prepare -> batches, worked out ahead of the device by ordered threads.
 
-    prepare.py    the seam: what turns one record into one row of the batch
-    batch.py      what comes out: Batch, Sample
-    ring.py       the reused batch buffers that rows are written straight into
-    feed.py       Feed: who works on what, in which order, and how it ends
+prepare.py    the seam: what turns one record into one row of the batch
+batch.py      what comes out: Batch, Sample
+ring.py       the reused batch buffers that rows are written straight into
+feed.py       Feed: who works on what, in which order, and how it ends
 """
 
 from penstock.feed.batch import Batch, Sample

@@ -1,9 +1,9 @@
 """What is attached to a session: logs, progress, files, mirrors.
 
-    logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
-    console.py      what people watch
-    evaluations.py  evaluations/*.json and pictures of the answers
-    tensorboard.py  a mirror of the metrics
+logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
+console.py      what people watch
+evaluations.py  evaluations/*.json and pictures of the answers
+tensorboard.py  a mirror of the metrics
 """
 
 from penstock.hooks.console import Console

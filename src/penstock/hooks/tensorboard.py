@@ -31,7 +31,7 @@ class TensorBoard(Hook):
         """Open the log; what lies beyond the step of the checkpoint is purged."""
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
 
-        self._writer = SummaryWriter(str(self.folder), purge_step=session.step + 1)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(self.folder), purge_step=session.step + 1)
 
     def after_step(self, session: Session) -> None:
         """Write loss and learning rate."""

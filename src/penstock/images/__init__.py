@@ -1,12 +1,12 @@
 """Pictures without torch: headers, decoding, geometry, colour, drawing.
 
-    probe.py      what a file's header says: format, size, orientation
-    codecs.py     JPEG and PNG to arrays, whole or reduced
-    geometry.py   affine maps, and the random draws that make them
-    warp.py       an affine map applied to an image and its mask
-    labels.py     a mask against its image and its classes
-    color.py      photometric jitter as one matrix
-    drawing.py    palettes, overlays, contact sheets
+probe.py      what a file's header says: format, size, orientation
+codecs.py     JPEG and PNG to arrays, whole or reduced
+geometry.py   affine maps, and the random draws that make them
+warp.py       an affine map applied to an image and its mask
+labels.py     a mask against its image and its classes
+color.py      photometric jitter as one matrix
+drawing.py    palettes, overlays, contact sheets
 """
 
 from penstock.images.codecs import decode_image, decode_mask

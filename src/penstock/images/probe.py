@@ -48,7 +48,7 @@ class ImageInfo:
     @property
     def size(self) -> tuple[int, int]:
         """(height, width) as a viewer shows it, with the orientation applied."""
-        turned = self.orientation > 4  # noqa: PLR2004 - Exif: 5 to 8 swap rows and columns
+        turned = self.orientation > 4
         return (self.width, self.height) if turned else (self.height, self.width)
 
 
@@ -141,7 +141,7 @@ def exif_orientation(tiff: bytes) -> int:
             tag, kind = struct.unpack_from(f"{order}HH", tiff, entry)
             if tag == _ORIENTATION_TAG and kind == _SHORT:
                 (value,) = struct.unpack_from(f"{order}H", tiff, entry + 8)
-                return value if 1 <= value <= 8 else 1  # noqa: PLR2004 - Exif's range
+                return value if 1 <= value <= 8 else 1
     except (KeyError, struct.error):
         pass
     return 1

@@ -93,7 +93,7 @@ def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:
     whole = [round(edge) for edge in (start, stop, *ends)]
     if any(abs(edge - near) > _EXACT for edge, near in zip((start, stop, *ends), whole, strict=True)):
         return None
-    return _Span(*whole, mirrored=scale < 0)
+    return _Span(whole[0], whole[1], whole[2], whole[3], mirrored=scale < 0)
 
 
 def _resize_image(source: Pixels, size: tuple[int, int], out: Pixels | None) -> Pixels:
@@ -133,9 +133,7 @@ def _reduce(pixels: Pixels, factor: int) -> Pixels:
 def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, how: int) -> None:
     # OpenCV counts from pixel centres: shift by half a pixel on both sides.
     centred = Affine(x0=0.5, y0=0.5).then(affine).then(Affine(x0=-0.5, y0=-0.5))
-    matrix = np.array(
-        [[centred.xx, centred.xy, centred.x0], [centred.yx, centred.yy, centred.y0]], np.float64
-    )
+    matrix = np.array([[centred.xx, centred.xy, centred.x0], [centred.yx, centred.yy, centred.y0]], np.float64)
     cv2.warpAffine(
         pixels,
         matrix,

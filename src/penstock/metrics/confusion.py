@@ -51,7 +51,7 @@ class Confusion:
 
     def _outside(self, target: torch.Tensor, outside: torch.Tensor, origins: Sequence[str]) -> LabelError:
         sample = int(outside.flatten(1).any(dim=1).nonzero()[0])
-        ids = sorted({int(value) for value in target[sample][outside[sample]].unique()})
+        ids = sorted(set(target[sample][outside[sample]].tolist()))
         return LabelError(
             origins[sample],
             expected=f"class ids from 0 to {self.classes - 1}, or the ignore label {self.ignore}",

@@ -87,7 +87,9 @@ def normalization(backbone: str) -> Normalization:
     found = None if backbone in _MIX_TRANSFORMERS else timm.models.get_pretrained_cfg(backbone)
     if found is None:
         return Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    return Normalization(tuple(found.mean), tuple(found.std))
+    red, green, blue = (float(value) for value in found.mean)
+    spread = tuple(float(value) for value in found.std)
+    return Normalization((red, green, blue), (spread[0], spread[1], spread[2]))
 
 
 def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
@@ -114,7 +116,7 @@ def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
     return _from_file(build, Path(weights), native=native)
 
 
-def _unpretrained(model: Any) -> nn.Module:  # noqa: ANN401 - segmentation_models_pytorch is untyped
+def _unpretrained(model: Any) -> nn.Module:
     network: nn.Module = model
     return network
 

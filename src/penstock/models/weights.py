@@ -33,7 +33,10 @@ class Loaded:
     def lines(self) -> list[str]:
         """The account as people read it."""
         total = len(self.loaded) + len(self.reshaped) + len(self.missing)
-        rows = [("another shape, left as initialised", self.reshaped), ("not in the run, left as initialised", self.missing)]
+        rows = [
+            ("another shape, left as initialised", self.reshaped),
+            ("not in the run, left as initialised", self.missing),
+        ]
         rows.append(("in the run only, not used", self.unused))
         tail = [f"  {what}: {', '.join(names)}" for what, names in rows if names]
         return [f"loaded {len(self.loaded)} of {total} tensors", *tail]

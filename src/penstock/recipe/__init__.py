@@ -1,9 +1,9 @@
 """A training as one typed, frozen value, and what is built from it.
 
-    values.py     Recipe and its parts
-    toml.py       to and from TOML, --set, and the errors of both
-    building.py   a recipe to a task, feeds, a model
-    running.py    start, resume, evaluate: a recipe to a run folder
+values.py     Recipe and its parts
+toml.py       to and from TOML, --set, and the errors of both
+building.py   a recipe to a task, feeds, a model
+running.py    start, resume, evaluate: a recipe to a run folder
 """
 
 from penstock.recipe.building import Parts, open_parts

@@ -11,7 +11,7 @@ import torch
 
 from penstock import seeds
 from penstock.datasets import Dataset
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, RecipeError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Plan, Shuffle
@@ -79,7 +79,22 @@ class Parts:
     def model(self) -> nn.Module:
         """A new model; its random weights follow from the seed."""
         torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
-        return self.task.model()
+        model = self.task.model()
+        _check_crop(self.recipe, int(getattr(model.encoder, "output_stride", STRIDE)))
+        return model
+
+
+def _check_crop(recipe: Recipe, stride: int) -> None:
+    """Decoders put feature maps of different strides together, so sides must divide by the largest."""
+    crop = recipe.augment.crop
+    if any(side % stride for side in crop):
+        better = [max(1, round(side / stride)) * stride for side in crop]
+        raise RecipeError(
+            "augment.crop",
+            expected=f"sides that divide by {stride}, the output stride of {recipe.model.name}",
+            found=f"{crop[0]} x {crop[1]}",
+            remedy=f"Use --crop {better[0]} {better[1]}",
+        )
 
 
 def open_parts(recipe: Recipe) -> Parts:

@@ -150,9 +150,7 @@ def _evaluation(
         return None
     task, feed = parts.evaluation(split, ranks.share, pin=pin)
     precision = parts.recipe.train.precision
-    return lambda model, stop: evaluate(
-        task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop
-    )
+    return lambda model, stop: evaluate(task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop)
 
 
 def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
@@ -197,10 +195,14 @@ def _same_data(parts: Parts, folder: RunFolder) -> None:
 def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
     """Say what is not as it was, where weights may come out otherwise for it."""
     before = folder.read_json("environment.json")
-    changed = [f"{key} was {before.get(key)}, is {now[key]}" for key in ("device", "threads", "ranks") if before.get(key) != now[key]]
+    changed = [
+        f"{key} was {before.get(key)}, is {now[key]}"
+        for key in ("device", "threads", "ranks")
+        if before.get(key) != now[key]
+    ]
     if changed:
         print(  # noqa: T201 - people must know
-            f"note: {'; '.join(changed)}: the same records follow in the same order, but weights may differ in rounding",
+            f"note: {'; '.join(changed)}: same records, same order; weights may differ in rounding",
             flush=True,
         )
 
@@ -210,7 +212,10 @@ def _weights(folder: RunFolder, checkpoint: str) -> dict[str, torch.Tensor]:
     loaded = CheckpointStore(folder.checkpoints).load(checkpoint)
     if loaded is None:
         raise RunError(
-            str(folder.path), expected="a checkpoint", found="none saved yet", remedy="Train the run first, with --resume"
+            str(folder.path),
+            expected="a checkpoint",
+            found="none saved yet",
+            remedy="Train the run first, with --resume",
         )
     return dict(loaded.tensors.get("ema", loaded.tensors["model"]))
 
@@ -232,7 +237,7 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[
     model = parts.model()
     model.load_state_dict(tensors)
     where = devices.choose(device)
-    return parts, model.to(where, memory_format=torch.channels_last).eval(), where
+    return parts, devices.place(model, where).eval(), where
 
 
 def evaluate_run(
@@ -251,9 +256,7 @@ def evaluate_run(
     split = split or parts.recipe.data.validation
     task, feed = parts.evaluation(split)
     precision = parts.recipe.train.precision
-    result = evaluate(
-        task, model, feed, device=where, ranks=ranking.Ranks(), precision=precision, progress=progress
-    )
+    result = evaluate(task, model, feed, device=where, ranks=ranking.Ranks(), precision=precision, progress=progress)
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
     used = checkpoint or "best"

@@ -125,7 +125,7 @@ def check(recipe: Recipe, where: str) -> Recipe:
     return recipe
 
 
-def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:  # noqa: ANN401 - a dataclass
+def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
     hints = typing.get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     for key, value in tree.items():
@@ -141,7 +141,7 @@ def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
             _known(value, hints[key], where, f"{prefix}{key}.")
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
+def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

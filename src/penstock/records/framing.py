@@ -124,7 +124,7 @@ def is_compressed(start: bytes) -> bool:
     """
     if len(start) >= HEADER.size and masked_crc(start[: _LENGTH.size]) == HEADER.unpack(start[: HEADER.size])[1]:
         return False
-    zlib_header = len(start) > 1 and start[0] & 0x0F == 8 and (start[0] << 8 | start[1]) % 31 == 0  # RFC 1950, 2.2
+    zlib_header = len(start) > 1 and start[0] & 0x0F == 8 and (start[0] << 8 | start[1]) % 31 == 0  # noqa: PLR2004 - RFC 1950, 2.2
     return start[:2] == b"\x1f\x8b" or zlib_header
 
 

@@ -47,7 +47,7 @@ class Index:
 
 def empty() -> Index:
     """An index without records, to append to."""
-    return Index(array("Q"), array("Q"), array("L" if array("L").itemsize == 4 else "I"))
+    return Index(array("Q"), array("Q"), array("I"))
 
 
 def scan(handle: BinaryIO, size: int, shard: str) -> Index:
@@ -111,7 +111,7 @@ def load(shard: Path) -> Index | None:
     head, stamp = len(_MAGIC), _stamp(shard)
     if not data.startswith(_MAGIC + stamp):
         return None
-    count, seal, body = (data[head + len(stamp) :].split(b"\n", 2) + [b"", b""])[:3]
+    count, seal, body = ([*data[head + len(stamp) :].split(b"\n", 2), b"", b""])[:3]
     if hashlib.blake2b(body, digest_size=16).hexdigest().encode() != seal:
         return None
     index, n = empty(), int(count)
@@ -150,7 +150,7 @@ def unreadable(shard: Path, error: OSError) -> SourceError:
 
 
 def spans(index: Index, start: int, stop: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut `[start, stop)` into runs of records whose framed bytes lie together and stay under `limit` where they can."""
+    """Cut `[start, stop)` into runs of records whose framed bytes stay under `limit` where they can."""
     first = start
     for number in range(start, stop):
         size = index.offsets[number] + index.lengths[number] + OVERHEAD - index.offsets[first]

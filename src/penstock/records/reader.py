@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import CorruptRecord
@@ -16,6 +15,7 @@ from penstock.values import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from penstock.records.index import Index
 

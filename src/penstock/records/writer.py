@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from penstock.records import framing
@@ -12,6 +11,7 @@ from penstock.records import index as indexing
 from penstock.records.framing import FOOTER
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from penstock.records.index import Index

@@ -1,8 +1,8 @@
 """Pictures and pages for people.
 
-    sheets.py   contact sheets: of records, of what the network is fed, of a step, of answers
-    tables.py   scores as text
-    page.py     report.html of a run
+sheets.py   contact sheets: of records, of what the network is fed, of a step, of answers
+tables.py   scores as text
+page.py     report.html of a run
 """
 
 from penstock.report.page import write_report

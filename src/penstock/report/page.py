@@ -34,8 +34,10 @@ img {{ max-width: 100% }} dt {{ font-weight: 600; float: left; clear: left; widt
 def write_report(folder: RunFolder) -> Path:
     """Gather a run's metrics, evaluations and figures into its report.html."""
     sections = [_curves(folder), *_evaluations(folder), *_figures(folder)]
-    for name in ("recipe.toml", "environment.json"):
-        sections.append(_section(name, f"<pre>{html.escape((folder.path / name).read_text())}</pre>"))
+    sections.extend(
+        _section(name, f"<pre>{html.escape((folder.path / name).read_text())}</pre>")
+        for name in ("recipe.toml", "environment.json")
+    )
     page = _PAGE.format(title=html.escape(folder.path.name), facts=_facts(folder), sections="\n".join(sections))
     path = folder.path / "report.html"
     files.write_atomically(path, page.encode())

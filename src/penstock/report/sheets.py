@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from penstock import devices
-from penstock.datasets import Dataset
 from penstock.images import codecs, drawing
 from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_mask
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.datasets import Dataset
     from penstock.feed import Feed
     from penstock.tasks import Segmentation
     from penstock.values import Record

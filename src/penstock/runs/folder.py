@@ -1,22 +1,24 @@
 """`RunFolder`: where a run keeps its files, and how they are appended to and cut back.
 
-    recipe.toml  environment.json  data.json            what was asked, where it ran, which snapshot
-    metrics.jsonl  timings.jsonl  events.jsonl  log.txt
-    checkpoints/  evaluations/  figures/  tensorboard/  report.html
+recipe.toml  environment.json  data.json            what was asked, where it ran, which snapshot
+metrics.jsonl  timings.jsonl  events.jsonl  log.txt
+checkpoints/  evaluations/  figures/  tensorboard/  report.html
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock import files
 from penstock.errors import RunError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
 
@@ -75,7 +77,7 @@ class RunFolder:
         """The folder of checkpoints."""
         return self.path / "checkpoints"
 
-    def read_json(self, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    def read_json(self, name: str) -> Any:
         """One of the run's JSON files.
 
         Raises:
@@ -88,13 +90,13 @@ class RunFolder:
                 str(self.path / name), expected="a JSON file", found=str(error), remedy="The run folder is damaged"
             ) from error
 
-    def write_json(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    def write_json(self, name: str, value: Any) -> None:
         """Write one of the run's JSON files, atomically."""
         files.write_atomically(self.path / name, files.to_json(value))
 
-    def event(self, kind: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    def event(self, kind: str, **facts: Any) -> None:
         """Append to events.jsonl: what happened to the run, and when."""
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         with (self.path / "events.jsonl").open("a") as handle:
             handle.write(files.to_line({"time": now, "event": kind, **facts}))
 

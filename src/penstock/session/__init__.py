@@ -1,12 +1,12 @@
 """The loop that trains, and what makes it safe to kill.
 
-    hook.py          what can be attached: seven points, and how often
-    session.py       the loop: one step, and what follows it
-    checkpoint.py    saved states: atomic, hashed, pruned
-    state.py         optimizers and models as named tensors
-    optimizer.py     parameter groups, optimizers, schedules
-    average.py       the moving average of the weights
-    signals.py       Ctrl-C and SIGTERM as a flag
+hook.py          what can be attached: seven points, and how often
+session.py       the loop: one step, and what follows it
+checkpoint.py    saved states: atomic, hashed, pruned
+state.py         optimizers and models as named tensors
+optimizer.py     parameter groups, optimizers, schedules
+average.py       the moving average of the weights
+signals.py       Ctrl-C and SIGTERM as a flag
 """
 
 from penstock.session.checkpoint import Checkpoint, CheckpointStore

@@ -29,7 +29,8 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         """Follow the model after `step` finished steps."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        averages, weights = list(self.model.parameters()), list(model.parameters())
-        torch._foreach_lerp_(averages, weights, 1 - decay)  # noqa: SLF001 - the public spelling is a slow loop
+        averages: list[torch.Tensor] = list(self.model.parameters())
+        weights: list[torch.Tensor] = list(model.parameters())
+        torch._foreach_lerp_(averages, weights, 1 - decay)
         for mine, theirs in zip(self.model.buffers(), model.buffers(), strict=True):
             mine.copy_(theirs)

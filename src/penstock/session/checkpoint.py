@@ -1,7 +1,7 @@
 """Checkpoints: written under a temporary name, synced, hashed, and renamed; `last` moves only then.
 
-    checkpoints/step-00002000/{model.safetensors, ema.safetensors, optimizer.safetensors, state.json, manifest.json}
-    checkpoints/last -> step-00002000, best -> step-00001500
+checkpoints/step-00002000/{model.safetensors, ema.safetensors, optimizer.safetensors, state.json, manifest.json}
+checkpoints/last -> step-00002000, best -> step-00001500
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import files
@@ -19,6 +18,7 @@ from penstock.session import state as states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import torch
 
@@ -45,7 +45,7 @@ class CheckpointStore:
     keep: int = 2
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, make it the last, and remove what is too old. A crash at any point leaves `last` whole."""
+        """Write a checkpoint, make it the last, remove what is too old. A crash at any point leaves `last` whole."""
         self._sweep()
         final = self.folder / f"step-{checkpoint.step:08d}"
         temporary = self.folder / f".{final.name}.{os.getpid()}.partial"
@@ -125,7 +125,7 @@ class CheckpointStore:
                 shutil.rmtree(leftover)
 
 
-def _read_json(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -39,7 +39,7 @@ class OptimizerSpec:
         if step < self.warmup:
             return self.learning_rate * (step + 1) / (self.warmup + 1)
         progress = min(1.0, (step - self.warmup) / max(1, total - self.warmup))
-        factor = {
+        factor: float = {
             "poly": (1 - progress) ** self.power,
             "cosine": (1 + math.cos(math.pi * progress)) / 2,
             "constant": 1.0,

@@ -1,8 +1,8 @@
 """The loop that trains.
 
 One step: next batch -> before_step -> forward, loss sum, global count -> backward -> after_backward -> finite? ->
-optimizer, schedule, average -> cursor adopted, step counted -> after_step. Then, where it is time or a hook asked, always
-in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
+optimizer, schedule, average -> cursor adopted, step counted -> after_step. Then, where it is time or a hook asked,
+always in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ class Session:
     ) -> None:
         self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
         self.store, self.ranks, self.device, self.hooks = store, ranks, device, tuple(hooks)
-        self.model = model.to(device, memory_format=torch.channels_last)
+        self.model = devices.place(model, device)
         self.average = Average(self.model, options.average) if options.average else None
         self.optimizer = make_optimizer(optimizer, self.model)
         wrapped = ranks.wrap(self.model, device)
-        self.network = torch.compile(wrapped) if options.compile else wrapped
+        self.network: Any = torch.compile(wrapped) if options.compile else wrapped
         self.step, self.cursor = 0, Cursor()
         self.batch: Batch | None = None
         self.loss, self.rate = math.nan, 0.0
@@ -243,7 +243,7 @@ class Session:
         for piece in range(pieces):
             part = {name: tensor[cuts[piece] : cuts[piece + 1]] for name, tensor in tensors.items()}
             alone = self.ranks.of > 1 and piece < pieces - 1  # gradients travel once, with the last piece
-            with self.network.no_sync() if alone else contextlib.nullcontext():  # type: ignore[operator]
+            with self.network.no_sync() if alone else contextlib.nullcontext():
                 with devices.autocast(self.device, self.options.precision):
                     outputs = self.network(self.task.inputs(part))
                 loss = self.task.loss(outputs, part)
@@ -290,15 +290,14 @@ class Session:
                 "best": list(self.best) if self.best else None,
                 "pending_evaluation": pending_evaluation,
                 "hooks": {
-                    key: hook.state_dict()
-                    for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)
+                    key: hook.state_dict() for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)
                 },
             }
             self.store.save(Checkpoint(self.step, tensors, own))
         self.ranks.barrier()
 
     def _evaluate(self) -> bool:
-        """Evaluate the weights that were just saved; False if a signal cut it short (it is then done after a resume)."""
+        """Evaluate what was just saved; False if a signal cut it short (it is then done after a resume)."""
         if self._evaluate_with is None:
             self._pending_evaluation = False
             return True
@@ -319,7 +318,7 @@ class Session:
         self._call("after_eval", scores, loss)
         return True
 
-    def _call(self, point: str, *arguments: Any, due: int | None = None) -> None:  # noqa: ANN401 - by point
+    def _call(self, point: str, *arguments: Any, due: int | None = None) -> None:
         for hook in self.hooks:
             if due is None or hook.every.due(due):
                 try:
@@ -328,7 +327,7 @@ class Session:
                     error.add_note(f"in {type(hook).__name__}.{point}, step {self.step}")
                     raise
 
-    def _wind_down(self, point: str, original: BaseException, *arguments: Any) -> None:  # noqa: ANN401 - by point
+    def _wind_down(self, point: str, original: BaseException, *arguments: Any) -> None:
         """Call a point on every hook although training failed; what goes wrong here is noted on the original error."""
         for hook in self.hooks:
             try:

@@ -1,7 +1,7 @@
 """Where records come from: one narrow seam, `Source`, and what stands behind it.
 
-    files.py     TFRecord shards on local disk, by path or glob
-    memory.py    the fake: records in a list, with faults on demand
+files.py     TFRecord shards on local disk, by path or glob
+memory.py    the fake: records in a list, with faults on demand
 """
 
 from penstock.sources.base import Source

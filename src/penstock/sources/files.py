@@ -43,9 +43,7 @@ class FilesSource:
 
     def snapshot(self) -> Snapshot:
         """All records of all shards; the fingerprint of a shard is the digest of its index."""
-        partitions = (
-            Partition(name, 0, len(shard), shard.index.digest) for name, shard in self.shards.items()
-        )
+        partitions = (Partition(name, 0, len(shard), shard.index.digest) for name, shard in self.shards.items())
         return Snapshot(" ".join(self.patterns), tuple(partitions))
 
     def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
@@ -70,7 +68,7 @@ def _expand(pattern: str) -> list[Path]:
             found="a folder" if Path(pattern).is_dir() else "nothing",
             remedy="Name the file, or give a glob such as 'DIR/train-*.tfrecord'",
         )
-    found = (Path(match) for match in glob.glob(pattern, recursive=True))
+    found = (Path(match) for match in glob.glob(pattern, recursive=True))  # noqa: PTH207 - patterns may be absolute
     if paths := sorted(path for path in found if path.is_file() and path.suffix != ".index"):
         return paths
     raise SourceError(

@@ -1,8 +1,8 @@
 """What is learnt: how a record becomes a sample, the model, the loss, the scores, a picture of the answer.
 
-    base.py       Task, the contract
-    augment.py    the random view and colours of a training sample
-    segment.py    semantic segmentation
+base.py       Task, the contract
+augment.py    the random view and colours of a training sample
+segment.py    semantic segmentation
 """
 
 from penstock.tasks.augment import Augment

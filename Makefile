@@ -1,0 +1,40 @@
+# Everything needs only python3 and make; the environment is made in .venv on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check soak bench docs clean
+
+demo: .venv/ready
+	$(BIN)/python -m penstock.demo
+
+test: .venv/ready
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not soak"
+	$(BIN)/coverage combine -q --append 2>/dev/null || true
+	$(BIN)/coverage report
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: .venv/ready
+	$(BIN)/pytest -m soak -s
+
+bench: .venv/ready
+	$(BIN)/python bench/feed.py
+	$(BIN)/python bench/order.py
+	$(BIN)/python bench/results.py
+
+docs: .venv/ready
+	$(BIN)/python bench/results.py
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	touch $@
+
+clean:
+	rm -rf .venv demo

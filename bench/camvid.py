@@ -1,0 +1,73 @@
+"""CamVid through the command line: inspect, pack, train from random weights, evaluate on the test split, predict.
+
+    python bench/camvid.py DATA WORK        DATA holds images/ and masks/; WORK is filled, and a second call resumes
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import common
+
+CLASSES = "sky,building,pole,road,pavement,tree,sign symbol,fence,car,pedestrian,bicyclist"
+TRAIN = [
+    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8",
+    "--steps", "1400", "--optimizer", "adamw", "--rate", "1e-3",
+    "--set", "augment.scale=[0.75, 1.5]", "--set", "optimizer.warmup=50", "--set", "train.average=0.99",
+    "--set", "train.evaluate_every=200", "--set", "train.save_every=50",
+]  # fmt: skip
+
+
+def main() -> None:
+    data, work = Path(sys.argv[1]), Path(sys.argv[2])
+    work.mkdir(parents=True, exist_ok=True)
+    penstock("inspect", str(data), "--classes", CLASSES, "--ignore", "11")
+    penstock("pack", str(data), "-o", str(work / "data"), "--classes", CLASSES, "--ignore", "11")
+    runs = sorted((work / "runs").glob("0*"))
+    if runs:
+        penstock("train", "--resume", str(runs[0]))
+    else:
+        penstock("train", str(work / "data"), *TRAIN, "--runs", str(work / "runs"))
+    run = sorted((work / "runs").glob("0*"))[0]
+    penstock("evaluate", str(run), "--split", "test")
+    penstock("predict", str(run), str(data / "images" / "test"), "-o", str(work / "predictions"))
+    collect(run, data, work)
+
+
+def penstock(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "penstock", *arguments], check=True)
+
+
+def collect(run: Path, data: Path, work: Path) -> None:
+    """The figures, from the files that the commands wrote."""
+    timings = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    shown = [argument if " " not in argument else f"'{argument}'" for argument in TRAIN]
+    common.write(
+        "camvid",
+        "python bench/camvid.py CAMVID WORK",
+        {
+            "versions": common.versions("penstock", "torch", "timm", "segmentation-models-pytorch"),
+            "commands": [
+                f"penstock inspect CAMVID --classes '{CLASSES}' --ignore 11",
+                f"penstock pack CAMVID -o WORK/data --classes '{CLASSES}' --ignore 11",
+                f"penstock train WORK/data {' '.join(shown)} --runs WORK/runs",
+                f"penstock evaluate WORK/runs/{run.name} --split test",
+                f"penstock predict WORK/runs/{run.name} CAMVID/images/test -o WORK/predictions",
+            ],
+            "train_seconds": round(sum(line["step"] for line in timings)),
+            "wait_seconds": round(sum(line["wait"] for line in timings), 1),
+            "steps_run": len(timings),
+            "events": [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()],
+            "validation": [line for line in metrics if "evaluation" in line],
+            "test": json.loads((run / "evaluations" / "test-best.json").read_text()),
+            "predictions": len(list((work / "predictions").glob("*-overlay.png"))),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

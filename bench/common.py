@@ -1,0 +1,42 @@
+"""What all benchmarks share: the machine, the versions, and where results go."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return {"processor": model, "cores": cores, "memory_gib": memory, "python": platform.python_version()}
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The installed versions of some packages."""
+    return {name: metadata.version(name) for name in packages}
+
+
+def summary(values: list[float]) -> dict[str, Any]:
+    """Every repeat, and the median."""
+    return {"repeats": [round(v, 4) for v in values], "median": round(statistics.median(values), 4)}
+
+
+def write(name: str, command: str, content: dict[str, Any]) -> Path:
+    """Write bench/results/NAME.json; docs/results.md is made from these files."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    whole = {"name": name, "command": command, "machine": machine(), **content}
+    path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+    print(f"wrote {path}", file=sys.stderr)
+    return path
