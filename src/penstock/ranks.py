@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from penstock.values import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch import nn
 
@@ -60,6 +60,14 @@ class Ranks:
         if self.of > 1:
             dist.broadcast_object_list(box)
         return str(box[0])
+
+    def gather(self, texts: Sequence[str]) -> list[str]:
+        """The texts of all ranks in the order of the ranks, on every rank."""
+        boxes: list[Any] = [list(texts)]
+        if self.of > 1:
+            boxes = [None] * self.of
+            dist.all_gather_object(boxes, list(texts))
+        return [text for box in boxes for text in box]
 
     def equalize(self, model: nn.Module) -> None:
         """Give every rank the writer's buffers: running statistics differ between ranks after a step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import sys
@@ -17,24 +16,24 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from penstock.ranks import Ranks
     from penstock.runs import RunFolder
     from penstock.session import Session
     from penstock.tasks.base import Scores
 
 
-class MetricsLog(Hook):
-    """metrics.jsonl: a line for every step and every evaluation, nothing in it decided by a clock.
+class _Log(Hook):
+    """A file of lines that a resume cuts back: the checkpoint remembers how long it was, so no step is in it twice."""
 
-    The checkpoint remembers how long the file was; a resume cuts it back to that, so no step is in it twice.
-    """
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ranks: Ranks) -> None:
         self.path = path
+        self.ranks = ranks
         self._file: TextIO | None = None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut the file back to where the checkpoint left it."""
-        cut_back(self.path, int(state.get("bytes", 0)))
+        if self.ranks.writes:
+            cut_back(self.path, int(state.get("bytes", 0)))
 
     def state_dict(self) -> dict[str, Any]:
         """Make the file durable, and tell how long it is."""
@@ -43,29 +42,44 @@ class MetricsLog(Hook):
         os.fsync(handle.fileno())
         return {"bytes": handle.tell()}
 
-    def after_step(self, session: Session) -> None:
-        """Write the step's loss and learning rate."""
-        epoch = session.cursor.position / len(session.feed.plan)
-        self._write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
-
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
-        """Write the scores."""
-        self._write({"step": session.step, "evaluation": {"loss": loss, **scores.summary()}, "best": session.is_best})
-        self._open().flush()
-
     def on_end(self, session: Session) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def write(self, line: dict[str, Any]) -> None:
+        """Append a line."""
         self._open().write(files.to_line(line))
 
     def _open(self) -> TextIO:
         if self._file is None:
             self._file = self.path.open("a")
         return self._file
+
+
+class MetricsLog(_Log):
+    """metrics.jsonl: a line for every step and every evaluation, nothing in it decided by a clock."""
+
+    def after_step(self, session: Session) -> None:
+        """Write the step's loss and learning rate."""
+        epoch = session.cursor.position / len(session.feed.plan)
+        self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
+
+    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+        """Write the scores."""
+        self.write({"step": session.step, "evaluation": {"loss": loss, **scores.summary()}, "best": session.is_best})
+        self._open().flush()
+
+
+class OriginsLog(_Log):
+    """origins.jsonl: the origins of the records of every global batch, whatever the number of ranks; runs on all."""
+
+    def after_step(self, session: Session) -> None:
+        """Gather and write the step's origins."""
+        origins = self.ranks.gather(session.batch.origins if session.batch else ())
+        if self.ranks.writes:
+            self.write({"step": session.step, "origins": origins})
 
 
 class TimingsLog(Hook):
@@ -112,23 +126,3 @@ class EventsLog(Hook):
         outcome = session.outcome
         if outcome:
             self.folder.event(outcome.status, step=outcome.step, reason=outcome.reason)
-
-
-class OriginsLog(Hook):
-    """origins-RANK.jsonl: the origins of the records of every step of one rank; on a resume later steps are cut off."""
-
-    def __init__(self, folder: RunFolder, rank: int) -> None:
-        self.path = folder.path / f"origins-{rank}.jsonl"
-
-    def on_start(self, session: Session) -> None:
-        """Cut off the steps that were not saved."""
-        if self.path.exists():
-            whole = (line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n"))
-            kept = [line for line in whole if json.loads(line)["step"] <= session.step]
-            files.write_atomically(self.path, "".join(kept).encode())
-
-    def after_step(self, session: Session) -> None:
-        """Write the step's origins."""
-        origins = list(session.batch.origins) if session.batch else []
-        with self.path.open("a") as handle:
-            handle.write(files.to_line({"step": session.step, "origins": origins}))

@@ -11,7 +11,7 @@ drawing.py    palettes, overlays, contact sheets
 
 from penstock.images.codecs import decode_image, decode_mask
 from penstock.images.geometry import Affine, View
-from penstock.images.probe import ImageInfo, probe
+from penstock.images.header import ImageInfo, probe
 from penstock.images.warp import warp_image, warp_mask
 
 __all__ = ["Affine", "ImageInfo", "View", "decode_image", "decode_mask", "probe", "warp_image", "warp_mask"]

@@ -12,7 +12,7 @@ import simplejpeg
 from PIL import Image
 
 from penstock.errors import ImageError, LabelError
-from penstock.images.probe import ImageInfo, check_png, probe, truncated
+from penstock.images.header import ImageInfo, check_png, probe, truncated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.errors import LabelError
 from penstock.images import codecs, geometry
-from penstock.images.probe import probe
+from penstock.images.header import probe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Losses as sums: the session divides by the count over the global batch, so every loss here adds up, never averages."""
+"""Losses as sums: the session divides by the count over the global batch, so losses add up and never average."""
 
 from penstock.losses.cross_entropy import cross_entropy_sum
 

@@ -154,13 +154,13 @@ def _evaluation(
 
 
 def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
-    origins: list[Hook] = [OriginsLog(folder, ranks.rank)] if recipe.train.log_origins else []
+    origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     if not ranks.writes:
         return origins
     interval = recipe.train.log_every
     mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
     return [
-        MetricsLog(folder.metrics),
+        MetricsLog(folder.metrics, ranks),
         TimingsLog(folder.timings),
         EvaluationFiles(folder, recipe.data.validation),
         EventsLog(folder),

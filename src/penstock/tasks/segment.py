@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.feed import Prepare
     from penstock.images.geometry import Affine, Size, View
-    from penstock.images.probe import ImageInfo
+    from penstock.images.header import ImageInfo
     from penstock.seeds import Generator
     from penstock.tasks.base import Tensors
     from penstock.values import Record

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from penstock.datasets import inspect, pack, scenes
+
+settings.register_profile("penstock", deadline=None, max_examples=60)
+settings.load_profile("penstock")
+
+REAL_DATA = Path(os.environ.get("PENSTOCK_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """A folder of real datasets; tests that want one skip where it is absent."""
+
+    def find(name):
+        folder = REAL_DATA / name
+        if not folder.exists():
+            pytest.skip(f"no real data: {folder} is not there (set PENSTOCK_TEST_DATA)")
+        return folder
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory):
+    """A folder of 21 training, 7 validation pictures with masks, 64 x 96."""
+    folder = tmp_path_factory.mktemp("raw")
+    scenes.write_folder(folder, {"train": 21, "val": 7}, (64, 96), seed=3)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def packed(raw, tmp_path_factory):
+    """The same, packed into several shards."""
+    from penstock.datasets import PackOptions
+
+    folder = tmp_path_factory.mktemp("packed")
+    return pack(inspect(raw), folder, PackOptions(shard_bytes=20_000))

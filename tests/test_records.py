@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import zlib
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import fields, payloads
+
+from penstock.errors import CorruptRecord, SchemaError, SourceError
+from penstock.records import SegmentationRecord, ShardWriter, open_shard, read_all
+from penstock.records import index as indexing
+from penstock.records.example import Fields, encode
+from penstock.records.framing import frame, masked_crc
+from penstock.records.schema import (
+    ClassificationRecord,
+    decode_classification,
+    decode_segmentation,
+    encode_classification,
+    encode_segmentation,
+)
+from penstock.values import Record
+
+GOLDEN_FRAME = bytes.fromhex("0300000000000000b099490e6162636e57f121")
+"""tf.io.TFRecordWriter(...).write(b"abc"), TensorFlow 2.21."""
+
+
+def write(path, items):
+    with ShardWriter(path) as writer:
+        for item in items:
+            writer.write(item)
+    return path
+
+
+def payloads_of(path):
+    shard = open_shard(path)
+    return [record.payload for record in shard.read(0, len(shard))]
+
+
+def test_framing_is_tensorflows():
+    assert frame(b"abc") == GOLDEN_FRAME
+
+
+def test_crc_is_castagnoli_masked():
+    """RFC 3720, B.4: 32 bytes of zeros have CRC32C 8a9136aa."""
+    assert google_crc32c.value(bytes(32)) == 0x8A9136AA
+    assert masked_crc(bytes(32)) == (((0x8A9136AA >> 15) | (0x8A9136AA << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@given(st.lists(payloads, min_size=1, max_size=8), st.data())
+def test_what_is_written_is_read_from_any_record_to_any_other(tmp_path_factory, items, data):
+    path = write(tmp_path_factory.mktemp("shard") / "a.tfrecord", items)
+    start = data.draw(st.integers(0, len(items)))
+    stop = data.draw(st.integers(start, len(items)))
+    shard = open_shard(path)
+
+    assert [r.payload for r in shard.read(start, stop)] == items[start:stop]
+    assert [r.origin for r in shard.read(start, stop)] == [f"a.tfrecord#{i}" for i in range(start, stop)]
+    assert [r.payload for r in read_all(path)] == items
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_compressed_shards_are_read_at_random(tmp_path, pack):
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(pack(frame(b"one") + frame(b"two") + frame(b"three")))
+    shard = open_shard(path)
+
+    assert [r.payload for r in shard.read(1, 3)] == [b"two", b"three"]
+    assert not indexing.path_of(path).exists()
+
+
+def test_compressed_damage_is_named(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(frame(b"one"))[:-4])
+    with pytest.raises(CorruptRecord) as caught:
+        open_shard(path)
+    assert str(caught.value) == (
+        f"{path}: expected a whole GZIP or ZLIB stream, found a damaged one (Compressed file ended before the "
+        "end-of-stream marker was reached). Restore the shard from a copy, or pack it again."
+    )
+
+
+class TestIndex:
+    def test_is_rebuilt_when_missing_stale_or_damaged(self, tmp_path):
+        path = write(tmp_path / "a.tfrecord", [b"x", b"yy"])
+        sidecar = indexing.path_of(path)
+        good = sidecar.read_bytes()
+
+        sidecar.unlink()
+        assert payloads_of(path) == [b"x", b"yy"]
+        assert sidecar.read_bytes() == good
+        for bad in (good[:-3], good[:40], b"", good[:-1] + bytes([good[-1] ^ 1]), b"nonsense"):
+            sidecar.write_bytes(bad)
+            assert payloads_of(path) == [b"x", b"yy"]
+            assert sidecar.read_bytes() == good
+        path.write_bytes(frame(b"other") + frame(b"z"))
+        assert payloads_of(path) == [b"other", b"z"]
+
+    def test_is_not_needed_in_a_read_only_folder(self, tmp_path, monkeypatch):
+        path = tmp_path / "a.tfrecord"
+        path.write_bytes(frame(b"x"))
+        if os.geteuid() == 0:  # root may write anywhere: take the folder's place by a name that cannot be made
+            monkeypatch.setattr(indexing.tempfile, "NamedTemporaryFile", refuse)
+        else:
+            tmp_path.chmod(0o500)
+
+        assert payloads_of(path) == [b"x"]
+        assert not indexing.path_of(path).exists()
+
+    def test_digest_follows_content_not_place(self, tmp_path):
+        a = open_shard(write(tmp_path / "a.tfrecord", [b"x", b"y"])).index.digest
+        (tmp_path / "sub").mkdir()
+        b = open_shard(write(tmp_path / "sub" / "b.tfrecord", [b"x", b"y"])).index.digest
+        c = open_shard(write(tmp_path / "c.tfrecord", [b"x", b"z"])).index.digest
+
+        assert a == b != c
+
+
+def refuse(*_, **__):
+    raise PermissionError(13, "Permission denied")
+
+
+class TestDamage:
+    """Every message names shard, record and byte."""
+
+    @pytest.fixture
+    def shard(self, tmp_path):
+        return write(tmp_path / "a.tfrecord", [b"first", b"second", b"third"])
+
+    def message(self, path):
+        with pytest.raises(CorruptRecord) as caught:
+            payloads_of(path)
+        return str(caught.value)
+
+    def damage(self, path, position, bit=0):
+        data = bytearray(path.read_bytes())
+        data[position] ^= 1 << bit
+        path.write_bytes(data)
+
+    def test_a_flipped_payload_bit(self, shard):
+        self.damage(shard, 21 + 12)
+        message = self.message(shard)
+
+        assert message.startswith(f"{shard}#1 (byte 21): expected a payload of 6 bytes with checksum ")
+        assert message.endswith(". Some bit of the record is wrong. Restore the shard from a copy, or pack it again.")
+
+    def test_a_flipped_length_bit(self, shard):
+        self.damage(shard, 21)
+
+        assert self.message(shard).startswith(f"{shard}#1 (byte 21): expected a record length with checksum ")
+
+    def test_a_wrong_length_with_a_right_checksum(self, shard):
+        data = bytearray(shard.read_bytes())
+        length = struct.pack("<Q", 10**9)
+        data[:12] = length + struct.pack("<I", masked_crc(length))
+        shard.write_bytes(data)
+
+        assert self.message(shard) == (
+            f"{shard}#0 (byte 0): expected a payload of 1,000,000,000 bytes and its checksum, found the end of the "
+            f"file after {len(data) - 12} bytes of them. The shard was cut short. Restore the shard from a copy, or "
+            "pack it again."
+        )
+
+    def test_a_cut_in_a_payload(self, shard):
+        shard.write_bytes(shard.read_bytes()[:-7])
+
+        assert self.message(shard) == (
+            f"{shard}#2 (byte 43): expected a payload of 5 bytes and its checksum, found the end of the file after 2 "
+            "bytes of them. The shard was cut short. Restore the shard from a copy, or pack it again."
+        )
+
+    def test_a_cut_in_a_header(self, shard):
+        shard.write_bytes(shard.read_bytes()[:26])
+
+        assert self.message(shard) == (
+            f"{shard}#1 (byte 21): expected a record header of 12 bytes, found the end of the file after 5 bytes of "
+            "it. The shard was cut short. Restore the shard from a copy, or pack it again."
+        )
+
+    def test_an_empty_file(self, tmp_path):
+        path = tmp_path / "empty.tfrecord"
+        path.touch()
+
+        assert self.message(path) == (
+            f"{path}: expected a TFRecord with at least one record, found an empty file. Remove the file, or pack it "
+            "again."
+        )
+        with pytest.raises(CorruptRecord):
+            list(read_all(path))
+
+    def test_no_tfrecord_at_all(self, tmp_path):
+        path = tmp_path / "notes.txt"
+        path.write_text("these are only some notes")
+        message = self.message(path)
+
+        assert message.startswith(f"{path}#0 (byte 0): expected a record length with checksum ")
+        assert message.endswith(
+            ". The file is not a TFRecord, or its start is damaged. Restore the shard from a copy, or pack it again."
+        )
+
+    def test_a_change_behind_a_fresh_index(self, shard):
+        opened = open_shard(shard)
+        shard.write_bytes(frame(b"f") + frame(b"second") + frame(b"third"))
+        with pytest.raises(CorruptRecord) as caught:
+            list(opened.read(0, 1))
+        assert str(caught.value) == (
+            f"{shard}#0 (byte 0): expected a record of 5 bytes, as the index says, found one of 1 bytes. The shard "
+            "changed after it was indexed. Restore the shard from a copy, or pack it again."
+        )
+
+    def test_a_shard_that_is_gone(self, shard):
+        opened = open_shard(shard)
+        shard.unlink()
+        with pytest.raises(SourceError) as caught:
+            list(opened.read(0, 1))
+        assert str(caught.value) == (
+            f"{shard}: expected a readable file, found no such file or directory. Check the path and its permissions."
+        )
+        with pytest.raises(SourceError):
+            open_shard(shard)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    def fail():
+        with ShardWriter(tmp_path / "a.tfrecord") as writer:
+            writer.write(b"x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+class TestExample:
+    @given(fields)
+    def test_what_is_encoded_is_decoded(self, values):
+        read = Fields(encode(values), "here#0")
+
+        assert read.names() == sorted(values)
+        for name, value in values.items():
+            if isinstance(value, bytes):
+                assert read.first_bytes(name) == value
+            elif isinstance(value, int):
+                assert read.first_int(name) == value
+            elif isinstance(value[0], float):
+                assert read.floats(name) == value
+
+    def test_bytes_are_tensorflows(self):
+        """tf.train.Example(...).SerializeToString(deterministic=True), TensorFlow 2.21."""
+        assert encode({"i": [1, -2], "f": [0.5, 1.5], "b": [b"x", b"yz"], "s": "text"}) == GOLDEN_EXAMPLE
+
+    def test_errors_name_record_and_field(self):
+        read = Fields(encode({"a": 1, "e": b"x"}), "here#7")
+        with pytest.raises(SchemaError) as caught:
+            read.first_bytes("b")
+        assert str(caught.value) == (
+            "here#7: expected field b (bytes_list), found only a, e. The record is not of this task, or was written "
+            "by another program."
+        )
+        with pytest.raises(SchemaError) as caught:
+            read.first_bytes("a")
+        assert str(caught.value) == (
+            "here#7: expected field a as bytes_list, found int64_list. Check which program wrote the record."
+        )
+        with pytest.raises(SchemaError) as caught:
+            Fields(b"\xff\xff\xff", "here#8")
+        assert str(caught.value) == (
+            "here#8: expected a tf.train.Example, found 3 bytes that do not parse as one. Check which program wrote "
+            "the record."
+        )
+
+    def test_values_of_other_types_are_refused(self):
+        with pytest.raises(TypeError, match=r"field a: a dict does not fit a tf\.train\.Example"):
+            encode({"a": [{}]})
+
+
+GOLDEN_EXAMPLE = bytes.fromhex(
+    "0a480a0e0a016212090a070a01780a02797a0a110a0166120c120a0a080000003f0000c03f0a140a0169120f1a0d0a0b01feffffffffffff"
+    "ffff010a0d0a017312080a060a0474657874"
+)
+
+
+class TestSchema:
+    def test_segmentation_has_deeplabs_eight_keys(self):
+        payload = encode_segmentation(SegmentationRecord(b"img", b"msk", "name", "jpeg", 3, 4))
+
+        assert Fields(payload, "x").names() == [
+            "image/channels",
+            "image/encoded",
+            "image/filename",
+            "image/format",
+            "image/height",
+            "image/segmentation/class/encoded",
+            "image/segmentation/class/format",
+            "image/width",
+        ]
+        assert decode_segmentation(Record("x", payload)) == SegmentationRecord(b"img", b"msk", "name", "jpeg", 3, 4)
+
+    def test_segmentation_reads_records_with_the_two_images_only(self):
+        payload = encode({"image/encoded": b"img", "image/segmentation/class/encoded": b"msk"})
+
+        assert decode_segmentation(Record("x", payload)) == SegmentationRecord(b"img", b"msk", "", "", 0, 0)
+
+    def test_classification_round_trips_and_needs_its_label(self):
+        record = ClassificationRecord(b"img", 3, "name", "png", 3, 4, "cat")
+
+        assert decode_classification(Record("x", encode_classification(record))) == record
+        with pytest.raises(SchemaError) as caught:
+            decode_classification(Record("x#1", encode({"image/encoded": b"img"})))
+        assert str(caught.value) == (
+            "x#1: expected field image/class/label (int64_list), found only image/encoded. The record is not of this "
+            "task, or was written by another program."
+        )
+
+    def test_names_that_are_no_text_are_refused(self):
+        payload = encode({"image/encoded": b"i", "image/segmentation/class/encoded": b"m", "image/filename": b"\xff"})
+        with pytest.raises(SchemaError) as caught:
+            decode_segmentation(Record("x#2", payload))
+        assert str(caught.value) == (
+            "x#2: expected field image/filename as UTF-8 text, found bytes that are not (invalid start byte at byte "
+            "0). Check which program wrote the record."
+        )
+
+
+def test_deeplabs_own_file_is_read(real_data):
+    from penstock.images import decode_image, decode_mask
+
+    shard = open_shard(real_data("deeplab_tfrecord") / "val-00000-of-00001.tfrecord")
+    records = [decode_segmentation(record) for record in shard.read(0, len(shard))]
+
+    assert len(records) == 3
+    for record in records:
+        image = decode_image(record.image, record.name)
+        assert image.shape == (record.height, record.width, 3)
+        assert decode_mask(record.mask, record.name, palette=True).shape == image.shape[:2]
+
+
