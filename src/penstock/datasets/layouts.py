@@ -39,7 +39,7 @@ def recognise(folder: Path) -> Layout:
         raise DatasetError(
             str(folder),
             expected="at least one JPEG or PNG picture",
-            found=f"a {found.name} without any",
+            found=f"none in its {found.name}",
             remedy="Check that the files are there and end in .jpg, .jpeg or .png",
         )
     return found

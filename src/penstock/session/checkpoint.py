@@ -66,8 +66,9 @@ class CheckpointStore:
         return final
 
     def mark_best(self, step: int) -> None:
-        """Point `best` at the checkpoint of a step."""
+        """Point `best` at the checkpoint of a step; the one that was best before may go."""
         files.link_atomically(self.folder / "best", f"step-{step:08d}")
+        self._prune()
 
     def load(self, name: str = "last") -> Checkpoint | None:
         """A checkpoint by name: "last", "best", or "step-00002000"; None when "last" was never saved.

@@ -1,0 +1,330 @@
+"""A corpus of wrong labels and wrong layouts: each is refused by inspect and by pack, with the file named."""
+
+from __future__ import annotations
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock.datasets import Labels, inspect, pack
+from penstock.errors import DatasetError
+
+rng = np.random.default_rng(5)
+
+
+def image(size=(20, 30), quality=95, **options):
+    buffer = io.BytesIO()
+    Image.fromarray(rng.integers(0, 255, (*size, 3), dtype=np.uint8)).save(buffer, "JPEG", quality=quality, **options)
+    return buffer.getvalue()
+
+
+def mask(ids=None, mode="L", size=(20, 30), kind="PNG"):
+    if ids is None:
+        ids = np.arange(size[0] * size[1]).reshape(size) % 3
+    picture = Image.fromarray(np.asarray(ids, np.uint8), "L")
+    if mode == "P":
+        picture = picture.convert("P")
+    elif mode != "L":
+        picture = picture.convert(mode)
+    buffer = io.BytesIO()
+    picture.save(buffer, kind)
+    return buffer.getvalue()
+
+
+class Folder:
+    """A sound folder of three classes, to make mistakes in."""
+
+    def __init__(self, root):
+        self.root = root
+        for split in ("train", "val"):
+            for name in ("a", "b", "c"):
+                self.put(f"images/{split}/{name}.jpg", image())
+                self.put(f"masks/{split}/{name}.png", mask())
+        self.put("classes.txt", b"sky\nroad\ncar\n")
+
+    def put(self, name, data):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def remove(self, name):
+        (self.root / name).unlink()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path / "raw")
+
+
+def refused(folder, message, labels=None, among=1):
+    """Both inspect and pack name the mistake, in exactly these words, and nothing is written."""
+    found = inspect(folder.root, labels)
+    output = folder.root.parent / "packed"
+    assert message in [problem.message for problem in found.fatal]
+    assert len(found.fatal) == among
+    with pytest.raises(DatasetError) as caught:
+        pack(found, output)
+    lines = "\n  ".join(problem.message for problem in found.fatal)
+    assert str(caught.value) == (
+        f"{folder.root}: expected data without problems, found {among}:\n  {lines}\n. Mend them, or leave those "
+        "pictures out with --skip-bad."
+    )
+    assert not output.exists()
+
+
+def test_the_folder_is_sound_before_the_mistakes(folder, tmp_path):
+    found = inspect(folder.root)
+
+    assert found.problems == ()
+    assert pack(found, tmp_path / "packed").description.classes == ("sky", "road", "car")
+
+
+def test_1_a_mask_is_missing(folder):
+    folder.remove("masks/train/b.png")
+    refused(
+        folder,
+        "images/train/b.jpg: expected a mask masks/train/b.png, found none. Add the mask, or leave the picture out "
+        "with --skip-bad.",
+    )
+
+
+def test_2_a_picture_is_missing(folder):
+    folder.remove("images/val/c.jpg")
+    refused(
+        folder,
+        "masks/val/c.png: expected a picture of the same name, found none. Add the picture, or remove the mask.",
+    )
+
+
+def test_3_sizes_differ(folder):
+    folder.put("masks/train/a.png", mask(size=(10, 15)))
+    refused(
+        folder,
+        "masks/train/a.png: expected a mask of 20 x 30 (height x width), like its picture, found 10 x 15. Save both "
+        "at the same size.",
+    )
+
+
+def test_4_a_picture_was_turned_by_its_camera_and_the_mask_was_not(folder):
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    folder.put("images/train/a.jpg", image(exif=tags))
+    refused(
+        folder,
+        "masks/train/a.png: expected a mask of 30 x 20 (height x width), like its picture after its EXIF orientation "
+        "6, found 20 x 30. Save both at the same size.",
+    )
+
+
+def test_5_an_id_lies_outside_the_classes(folder):
+    ids = np.zeros((20, 30))
+    ids[3, 4], ids[5, 5] = 7, 1
+    folder.put("masks/train/a.png", mask(ids))
+    refused(
+        folder,
+        "masks/train/a.png: expected class ids from 0 to 2, or the ignore label 255, found 7. Name all classes with "
+        "--classes, change ids with --map OLD=NEW, or set the ignore label with --ignore.",
+    )
+
+
+def test_6_a_mask_has_a_palette(folder):
+    folder.put("masks/val/a.png", mask(mode="P"))
+    refused(
+        folder,
+        "masks/val/a.png: expected a mask with one channel of class ids, as PNG, found a palette PNG. If the palette's "
+        "indices are the class ids, as in Pascal VOC, say so with --masks palette.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [("RGB", "an RGB PNG"), ("RGBA", "an RGBA PNG"), ("LA", "a gray PNG with alpha")]
+)
+def test_7_a_mask_is_in_colour(folder, mode, name):
+    folder.put("masks/train/c.png", mask(mode=mode))
+    refused(
+        folder,
+        f"masks/train/c.png: expected a mask with one channel of class ids, as PNG, found {name}. Convert the colours "
+        "to class ids and save one channel.",
+    )
+
+
+def test_8_a_mask_was_saved_as_jpeg(folder):
+    folder.remove("masks/train/c.png")
+    folder.put("masks/train/c.jpg", mask(kind="JPEG"))
+    refused(
+        folder,
+        "masks/train/c.jpg: expected a mask with one channel of class ids, as PNG, found a JPEG. JPEG changes the ids "
+        "of pixels; save masks as PNG.",
+    )
+
+
+def test_9_all_masks_of_a_split_are_background(folder):
+    for name in "abc":
+        folder.put(f"masks/train/{name}.png", mask(np.zeros((20, 30))))
+    refused(
+        folder,
+        "masks/train/a.png: expected more than one class, found id 0 in all 3 masks of train. Check how the masks "
+        "were exported.",
+    )
+
+
+def test_10_foreground_is_255(folder):
+    folder.remove("classes.txt")
+    for split in ("train", "val"):
+        for name in "abc":
+            folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 2 * 255))
+    message = (
+        "masks/train/a.png: expected class ids, found only 0 and 255, where 255 is the ignore label. If 255 is the "
+        "foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+    )
+    refused(folder, message, among=3)
+    assert inspect(folder.root, Labels(mapping={255: 1})).problems == ()
+
+
+def test_11_ids_are_grey_values(folder):
+    folder.remove("classes.txt")
+    for split in ("train", "val"):
+        for name in "abc":
+            folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 3 * 100))
+    refused(
+        folder,
+        "masks/train/a.png: expected class ids without gaps, found 0, 100, 200 in all masks. If they are grey values, "
+        "change them with --map OLD=NEW; if some classes are rare, name all with --classes.",
+    )
+
+
+def test_12_a_picture_is_in_two_splits(folder):
+    same = image()
+    folder.put("images/train/a.jpg", same)
+    folder.put("images/val/b.jpg", same)
+    refused(
+        folder,
+        "images/val/b.jpg: expected a picture that is in one split only, found the same bytes as images/train/a.jpg. "
+        "Remove one of them: scores on seen pictures mean nothing.",
+    )
+
+
+def test_13_a_picture_is_cut_short(folder):
+    folder.put("images/train/a.jpg", image()[:-400])
+    refused(
+        folder,
+        "images/train/a.jpg: expected a whole image, found a damaged JPEG (Premature end of JPEG file). Restore the "
+        "file from a copy, or leave it out.",
+    )
+
+
+def test_14_a_mask_is_cut_short(folder):
+    whole = mask()
+    folder.put("masks/train/a.png", whole[:-20])
+    refused(
+        folder,
+        f"masks/train/a.png: expected a whole image, found a PNG that ends early, after {len(whole) - 20} bytes. "
+        "Restore the file from a copy, or leave it out.",
+    )
+
+
+def test_15_a_picture_is_another_file(folder):
+    folder.put("images/train/a.jpg", b"RIFF\0\0\0\0WEBPVP8 ")
+    refused(
+        folder,
+        "images/train/a.jpg: expected a JPEG or PNG image, found 16 bytes that start with 52 49 46 46 00 00 00 00. "
+        "Convert the file, or leave it out.",
+    )
+
+
+def test_16_a_mask_has_ids_above_a_byte(folder):
+    ids = np.zeros((20, 30), np.uint16)
+    ids[0, 0] = 4000
+    folder.put("masks/train/a.png", cv2.imencode(".png", ids)[1].tobytes())
+    refused(
+        folder,
+        "masks/train/a.png: expected class ids of at most 255, found a 16-bit mask with id 4000. Renumber the "
+        "classes, with --map OLD=NEW or before packing.",
+    )
+
+
+def test_17_two_pictures_have_one_name(folder):
+    folder.put("images/train/a.png", image())
+    refused(
+        folder,
+        "images/train/a.png: expected one picture of this name, found images/train/a.jpg too. Rename or remove one of "
+        "them.",
+    )
+
+
+def test_18_there_are_no_masks_at_all(folder):
+    import shutil
+
+    shutil.rmtree(folder.root / "masks")
+    refused(
+        folder,
+        "images/train/a.jpg: expected a mask in masks/, found none. Add the mask, or leave the picture out with "
+        "--skip-bad.",
+        among=6,
+    )
+
+
+def test_19_a_class_has_no_pictures(tmp_path):
+    folder = Folder.__new__(Folder)
+    folder.root = tmp_path / "raw"
+    for name in ("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg", "val/fox/1.jpg"):
+        folder.put(name, image())
+    refused(
+        folder,
+        "train/fox: expected pictures of class fox in split train, found none. Add some, or remove the class from all "
+        "splits.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda root: (root / "stuff").mkdir(parents=True),
+            "{root}: expected images/ and masks/ (with or without train/, val/ and test/ in them), or one folder per "
+            "class, found stuff/. Arrange the files so, or name the folder one level up or down.",
+        ),
+        (lambda root: None, "{root}: expected a folder of pictures, found nothing. Check the path."),
+        (lambda root: root.write_text("x"), "{root}: expected a folder of pictures, found a file. Check the path."),
+        (
+            lambda root: (root / "images" / "train").mkdir(parents=True),
+            "{root}: expected at least one JPEG or PNG picture, found none in its image and mask folders. Check "
+            "that the files are there and end in .jpg, .jpeg or .png.",
+        ),
+    ],
+)
+def test_20_there_is_no_layout(tmp_path, make, message):
+    root = tmp_path / "raw"
+    make(root)
+    with pytest.raises(DatasetError) as caught:
+        inspect(root)
+    assert str(caught.value) == message.format(root=root)
+
+
+def test_one_background_mask_is_a_note_only(folder, tmp_path):
+    folder.put("masks/train/b.png", mask(np.zeros((20, 30))))
+    found = inspect(folder.root)
+
+    assert [(p.kind, p.fatal, p.message) for p in found.problems] == [
+        (
+            "only background",
+            False,
+            "masks/train/b.png: expected more than one class, found only id 0. Right if the picture shows nothing "
+            "else.",
+        )
+    ]
+    pack(found, tmp_path / "packed")
+
+
+def test_skipping_leaves_out_what_is_wrong_and_nothing_else(folder, tmp_path):
+    folder.remove("masks/train/b.png")
+    folder.put("masks/val/a.png", mask(mode="RGB"))
+    folder.remove("images/val/c.jpg")
+    sound = inspect(folder.root).sound()
+
+    assert sound.fatal == []
+    assert [(f.item.split, f.item.name) for f in sound.facts] == [("train", "a"), ("train", "c"), ("val", "b")]
+    assert pack(sound, tmp_path / "packed").description.splits["train"].records == 2

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+
+import pytest
+import torch
+from training import recipe, state
+
+from penstock import recipe as recipes
+from penstock.errors import CheckpointError, NonFiniteError, PenstockError, PlanError, RunError, WeightsError
+from penstock.ranks import Ranks
+from penstock.recipe import apply, load, open_parts, resume, train
+from penstock.session import CheckpointStore, Hook, Options, OptimizerSpec, Session, Steps
+from penstock.session.hook import POINTS, keys
+from penstock.session.optimizer import make_optimizer
+
+
+class Stop(Hook):
+    def __init__(self, step):
+        self.step = step
+
+    def after_step(self, session):
+        if session.step == self.step:
+            session.request_stop("the test asks")
+
+
+class Story(Hook):
+    """Writes down what is called."""
+
+    def __init__(self):
+        self.told = []
+
+    def on_start(self, session):
+        self.told.append(f"start {session.step}")
+
+    def before_step(self, session):
+        self.told.append(f"before {session.step}")
+
+    def after_backward(self, session):
+        assert any(p.grad is not None for p in session.model.parameters())
+        self.told.append(f"backward {session.step}")
+
+    def after_step(self, session):
+        self.told.append(f"after {session.step}")
+
+    def after_eval(self, session, scores, loss):
+        saved = sorted(path.name for path in session.store.folder.iterdir() if path.name.startswith("step"))
+        assert f"step-{session.step:08d}" in saved  # saved before it was evaluated
+        self.told.append(f"eval {session.step}{' best' * session.is_best}")
+
+    def on_exception(self, session, error):
+        self.told.append(f"exception {type(error).__name__}")
+
+    def on_end(self, session):
+        self.told.append(f"end {session.outcome.status}")
+
+    def state_dict(self):
+        self.told.append("save")
+        return {}
+
+
+@pytest.fixture(scope="module")
+def whole(packed, tmp_path_factory):
+    """An uninterrupted run."""
+    folder, outcome = train(recipe(packed.folder), tmp_path_factory.mktemp("runs"))
+    assert outcome.status == "finished"
+    return folder.path
+
+
+def test_every_step_is_in_the_metrics_once(whole):
+    lines = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
+    assert [line["step"] for line in lines if "evaluation" in line] == [4, 8, 12]
+
+
+def test_resume_at_every_step_ends_the_same(packed, whole, tmp_path):
+    """Stopped after every single step and resumed, in turn: bytes of weights, optimizer, average, metrics, origins."""
+    folder, outcome = train(recipe(packed.folder), tmp_path, hooks=[Stop(1)])
+    for step in range(2, 12):
+        assert (outcome.status, outcome.step) == ("stopped", step - 1)
+        _, outcome = resume(folder.path, hooks=[Stop(step)])
+    _, outcome = resume(folder.path)
+
+    assert outcome.status == "finished"
+    expected, found = state(whole), state(folder.path)
+    assert json.loads(found["state.json"])["hooks"].keys() ^ json.loads(expected["state.json"])["hooks"].keys() == set()
+    assert found == expected
+
+
+def test_resuming_a_finished_run_changes_nothing(whole):
+    before = state(whole)
+    _, outcome = resume(whole)
+
+    assert outcome.status == "finished"
+    assert state(whole) == before
+
+
+def test_a_run_can_be_trained_longer(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+    _, outcome = resume(folder.path, ["train.steps=5"])
+
+    assert outcome.step == 5
+    assert load(folder.path / "recipe.toml").train.steps == 5
+
+
+def test_accumulation_is_the_same_mathematics(packed, tmp_path):
+    """Without batch statistics, micro-batches give the gradients of the whole batch, up to rounding."""
+    losses = {}
+    for pieces in (1, 2, 3):
+        parts = open_parts(recipe(packed.folder, accumulate=pieces))
+        session = make_session(parts, tmp_path / str(pieces), Options(steps=1, accumulate=pieces), freeze=True)
+        session.train()
+        losses[pieces] = (session.loss, [p.grad.clone() for p in session.model.parameters() if p.grad is not None])
+    for pieces in (2, 3):
+        assert losses[pieces][0] == pytest.approx(losses[1][0], rel=1e-5)
+        for a, b in zip(losses[pieces][1], losses[1][1], strict=True):
+            assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=None):
+    model = parts.model()
+    if freeze:
+        for module in model.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.forward = torch.nn.Identity().forward
+    folder.mkdir(exist_ok=True)
+    return Session(
+        parts.task,
+        model,
+        parts.training_feed(),
+        options=options,
+        optimizer=OptimizerSpec(),
+        store=CheckpointStore(folder),
+        ranks=Ranks(),
+        device=torch.device("cpu"),
+        hooks=hooks,
+        evaluate=evaluate,
+    )
+
+
+class TestHooks:
+    def test_points_are_called_in_the_designs_order(self, packed, tmp_path):
+        story = Story()
+        train(recipe(packed.folder, steps=3, evaluate_every=2, save_every=9), tmp_path, hooks=[story])
+        told = [line.removesuffix(" best") for line in story.told]
+
+        assert told == [
+            *("start 0", "before 0", "backward 0", "after 1", "before 1", "backward 1", "after 2", "save", "eval 2"),
+            *("before 2", "backward 2", "after 3", "save", "eval 3", "end finished"),
+        ]
+
+    def test_every_says_how_often(self, packed, tmp_path):
+        story = Story()
+        story.every = Steps(2)
+        make_session(open_parts(recipe(packed.folder)), tmp_path, Options(steps=5), [story]).train()
+
+        assert [line for line in story.told if line.startswith("after")] == ["after 2", "after 4"]
+
+    def test_an_error_in_a_hook_names_it_and_the_end_is_called(self, packed, tmp_path):
+        class Broken(Hook):
+            def after_step(self, session):
+                raise KeyError("oh")
+
+        class WorseAtTheEnd(Hook):
+            def on_end(self, session):
+                raise ValueError("and this")
+
+        story = Story()
+        session = make_session(
+            open_parts(recipe(packed.folder)), tmp_path, Options(steps=3), [Broken(), WorseAtTheEnd(), story]
+        )
+        with pytest.raises(KeyError, match="oh") as caught:
+            session.train()
+        assert caught.value.__notes__ == [
+            "in Broken.after_step, step 1",
+            "WorseAtTheEnd.on_end then failed too: ValueError('and this')",
+        ]
+        assert story.told[-2:] == ["exception KeyError", "end failed"]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_misspelt_point_is_an_error(self):
+        with pytest.raises(TypeError, match=r"Wrong\.after_stpe is no hook point; the points are on_start, "):
+
+            class Wrong(Hook):
+                def after_stpe(self, session):
+                    pass
+
+    def test_hooks_can_ask_for_saves_and_evaluations(self, packed, tmp_path):
+        class Ask(Hook):
+            def after_step(self, session):
+                if session.step == 1:
+                    session.request_save()
+                if session.step == 2:
+                    session.request_eval()
+
+        story = Story()
+        train(recipe(packed.folder, steps=3, evaluate_every=99, save_every=99), tmp_path, hooks=[Ask(), story])
+        told = [line.removesuffix(" best") for line in story.told if line.startswith(("save", "eval"))]
+
+        assert told == ["save", "save", "eval 2", "save", "eval 3"]
+
+    def test_states_of_two_hooks_of_a_kind_are_kept_apart(self):
+        assert keys([Stop(1), Story(), Stop(2)]) == ["Stop", "Story", "Stop#2"]
+        assert all(hasattr(Hook, point) for point in POINTS)
+
+
+class Poison(Hook):
+    """Makes the weights infinite before a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def before_step(self, session):
+        if session.step == self.step:
+            next(session.model.parameters()).data.fill_(float("inf"))
+
+
+def test_a_step_that_is_not_finite_is_never_saved(packed, tmp_path):
+    with pytest.raises(NonFiniteError) as caught:
+        train(recipe(packed.folder, save_every=1, evaluate_every=99), tmp_path, hooks=[Poison(2)])
+    message = str(caught.value)
+    assert message.startswith(
+        "step 3: expected a finite loss and finite gradients, found loss nan, gradient norm nan, from train-0000"
+    )
+    assert message.endswith(
+        ". Nothing was saved of this step. Look at its pictures with penstock replay RUN --step 3, or lower the "
+        "learning rate."
+    )
+    (run,) = tmp_path.iterdir()
+    assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == ["step-00000001", "step-00000002"]
+    model = CheckpointStore(run / "checkpoints").load().tensors["model"]
+    assert all(bool(t.isfinite().all()) for t in model.values())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_end(packed, tmp_path, number):
+    class Signal(Hook):
+        def before_step(self, session):
+            if session.step == 2:
+                os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    folder, outcome = train(recipe(packed.folder), tmp_path, hooks=[Signal()])
+
+    assert (outcome.status, outcome.step, outcome.signal) == ("interrupted", 3, number)
+    assert CheckpointStore(folder.checkpoints).load().step == 3
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_during_an_evaluation_ends_it_and_a_resume_does_it(packed, whole, tmp_path):
+    class Signal(Hook):
+        def state_dict(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return {}
+
+    class Once(Signal):
+        done = False
+
+        def state_dict(self):
+            return {}
+
+        def after_step(self, session):
+            if session.step == 4 and not Once.done:
+                Once.done = True
+                session._evaluate_with = interrupted(session._evaluate_with)
+
+    def interrupted(evaluate):
+        def run(model, stop):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return evaluate(model, stop)
+
+        return run
+
+    folder, outcome = train(recipe(packed.folder), tmp_path, hooks=[Once()])
+    assert (outcome.status, outcome.step) == ("interrupted", 4)
+    lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert not any("evaluation" in line for line in lines)
+    resume(folder.path)
+    assert folder.metrics.read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+class TestCheckpoints:
+    def test_damage_is_named_and_an_older_one_can_be_used(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=6), tmp_path)
+        path = folder.checkpoints / "last" / "model.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError) as caught:
+            resume(folder.path)
+        message = str(caught.value)
+        assert message.startswith(f"{path}: expected a file with SHA-256 ")
+        assert message.endswith(". The checkpoint is damaged: use another one with --checkpoint step-NNNNNNNN.")
+        path.unlink()
+        with pytest.raises(CheckpointError, match="found no such file"):
+            resume(folder.path)
+
+    def test_old_ones_go_and_the_best_stays(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, save_every=1, keep=2), tmp_path)
+        store = CheckpointStore(folder.checkpoints)
+        best = store.load("best").step
+
+        assert store.names() == sorted({f"step-{s:08d}" for s in (11, 12, best)})
+        assert store.load("last").step == 12
+        with pytest.raises(CheckpointError) as caught:
+            store.load("step-00000001")
+        assert str(caught.value) == (
+            f"{folder.checkpoints}/step-00000001: expected a checkpoint: last, best or one of "
+            f"{', '.join(store.names())}, found nothing of that name. Name one of those."
+        )
+
+    def test_leftovers_of_a_kill_are_swept(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+        (folder.checkpoints / ".step-00000009.123.partial").mkdir()
+        (folder.checkpoints / ".last.77.partial").symlink_to("nowhere")
+        resume(folder.path, ["train.steps=4"])
+
+        assert [p.name for p in folder.checkpoints.iterdir() if p.name.startswith(".")] == []
+
+
+class TestRefusals:
+    def test_other_data(self, packed, raw, tmp_path):
+        from penstock.datasets import PackOptions, inspect, pack
+
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path / "runs")
+        other = pack(inspect(raw), tmp_path / "other", PackOptions(seed=9))
+        with pytest.raises(RunError) as caught:
+            resume(folder.path, [f"data.path={other.folder}"])
+        assert str(caught.value).endswith(
+            "Restore the dataset, or start a new run from these weights with --init."
+        )
+
+    def test_another_order(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+        with pytest.raises(PlanError, match=r"^position 12 of .*: expected a cursor of plan "):
+            resume(folder.path, ["seed=4"])
+
+    def test_another_batch(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+        with pytest.raises(PlanError, match=r"^position 12: expected a multiple of the global batch of 5"):
+            resume(folder.path, ["train.batch=5"])
+
+    def test_another_model(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+        with pytest.raises(CheckpointError, match="expected the weights of the model in recipe.toml"):
+            resume(folder.path, ["model.name=unet:test_convnext"])
+
+    def test_no_run(self, tmp_path):
+        with pytest.raises(RunError) as caught:
+            resume(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path}: expected a run folder, with a recipe.toml, found a folder without one. Name a folder that "
+            "penstock train made, for example runs/0001-...."
+        )
+
+    def test_cut_metrics(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+        folder.metrics.write_text("")
+        with pytest.raises(RunError, match=r"metrics\.jsonl: expected at least the \d+ bytes that the checkpoint"):
+            resume(folder.path)
+
+    def test_crops_that_the_model_cannot_take(self, packed, tmp_path):
+        with pytest.raises(PenstockError) as caught:
+            train(apply(recipe(packed.folder), ["augment.crop=[33, 60]"]), tmp_path)
+        assert str(caught.value) == (
+            "augment.crop: expected sides that divide by 32, the output stride of unet:test_resnet, found 33 x 60. "
+            "Use --crop 32 64."
+        )
+
+
+class TestInit:
+    def test_other_classes_take_over_all_but_the_last_layer(self, packed, whole, tmp_path, capsys):
+        described = dataclasses.replace(packed.description, classes=(*packed.description.classes, "more"))
+        other = dataclasses.replace(packed, description=described)
+        parts = dataclasses.replace(open_parts(recipe(packed.folder)), dataset=other)
+        parts = dataclasses.replace(parts, recipe=dataclasses.replace(parts.recipe, init=str(whole)))
+        recipes.running._initial(parts, Ranks())
+        printed = capsys.readouterr().out
+
+        assert f"init from {whole}:" in printed
+        assert "another shape, left as initialised: segmentation_head.0.weight, segmentation_head.0.bias" in printed
+        assert "not in the run" not in printed
+
+    def test_another_model_is_refused(self, packed, whole, tmp_path):
+        with pytest.raises(WeightsError, match="expected weights of the same model, but perhaps other classes"):
+            train(apply(recipe(packed.folder), ["model.name=fpn:test_convnext", f"init={whole}"]), tmp_path)
+
+
+class TestOptimizer:
+    def test_schedules(self):
+        poly = OptimizerSpec(learning_rate=1.0, warmup=4)
+        assert [round(poly.rate(s, 14), 4) for s in (0, 3, 4, 9, 14)] == [0.2, 0.8, 1.0, 0.5359, 0.0]
+        cosine = OptimizerSpec("adamw", 2.0, schedule="cosine")
+        assert [cosine.rate(s, 10) for s in (0, 5, 10)] == pytest.approx([2.0, 1.0, 0.0])
+        assert OptimizerSpec(schedule="constant", learning_rate=0.3).rate(7, 10) == 0.3
+
+    @pytest.mark.parametrize("name", ["sgd", "adamw"])
+    def test_biases_and_norms_do_not_decay(self, name):
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 2))
+        optimizer = make_optimizer(OptimizerSpec(name, weight_decay=0.1), model)
+        decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
+
+        assert decayed == {id(model[0].weight), id(model[2].weight)}

@@ -1,0 +1,39 @@
+"""A training small enough for tests: a tiny timm network on 32 x 32 crops."""
+
+from __future__ import annotations
+
+from penstock.recipe import Data, Model, Recipe, Train
+from penstock.session import OptimizerSpec
+from penstock.tasks import Augment
+
+
+def recipe(data, **changes):
+    """Twelve steps of four pictures, with everything that has state: momentum, average, evaluation, saves."""
+    train = {
+        "steps": 12,
+        "batch": 4,
+        "evaluate_every": 4,
+        "save_every": 3,
+        "average": 0.9,
+        "device": "cpu",
+        "log_origins": True,
+        "log_every": 5,
+    }
+    return Recipe(
+        seed=3,
+        data=Data(str(data)),
+        model=Model("unet:test_resnet", "none"),
+        augment=Augment((32, 32), scale=(0.5, 1.5)),
+        optimizer=OptimizerSpec(learning_rate=0.05),
+        train=Train(**{**train, **changes}),
+    )
+
+
+def state(folder):
+    """What must come out the same, as bytes: the last checkpoint, the metrics, the origins."""
+    last = (folder / "checkpoints" / "last").resolve()
+    names = ["model.safetensors", "ema.safetensors", "optimizer.safetensors", "state.json", "manifest.json"]
+    saved = {name: (last / name).read_bytes() for name in names if (last / name).exists()}
+    logs = {name: (folder / name).read_bytes() for name in ("metrics.jsonl", "origins.jsonl")}
+    best = (folder / "checkpoints" / "best").resolve().name
+    return {**saved, **logs, "last": last.name, "best": best}
