@@ -1,6 +1,6 @@
 """CamVid through the command line: inspect, pack, train from random weights, evaluate on the test split, predict.
 
-    python bench/camvid.py DATA WORK        DATA holds images/ and masks/; WORK is filled, and a second call resumes
+python bench/camvid.py DATA WORK        DATA holds images/ and masks/; WORK is filled, and a second call resumes
 """
 
 from __future__ import annotations

@@ -18,9 +18,7 @@ def snapshots(draw, most=200):
     """A few partitions, some empty, some that begin late, with at least one record in all."""
     sizes = draw(st.lists(st.integers(0, most), min_size=1, max_size=5).filter(sum))
     starts = draw(st.lists(st.integers(0, 50), min_size=len(sizes), max_size=len(sizes)))
-    parts = [
-        Partition(f"part-{i}", a, a + n, str(n)) for i, (a, n) in enumerate(zip(starts, sizes, strict=True))
-    ]
+    parts = [Partition(f"part-{i}", a, a + n, str(n)) for i, (a, n) in enumerate(zip(starts, sizes, strict=True))]
     return Snapshot("drawn", tuple(parts))
 
 

@@ -35,9 +35,7 @@ class Text:
 
 def memory(n):
     half = n // 2
-    return MemorySource(
-        {"a": [b"a%d" % i for i in range(half)], "b": [b"b%d" % i for i in range(n - half)]}
-    )
+    return MemorySource({"a": [b"a%d" % i for i in range(half)], "b": [b"b%d" % i for i in range(n - half)]})
 
 
 def feed(n=23, batch=5, *, share=Share(), threads=2, ahead=2, shuffle=Shuffle(3, 2), seed=1, source=None):  # noqa: B008

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 
@@ -63,8 +64,8 @@ def plan_origin(plan, i):
     return plan.at(i).origin
 
 
-GLOBAL = ['b#5', 'b#8', 'a#6', 'a#0', 'a#4', 'a#2', 'a#5', 'a#1', 'b#10', 'b#6', 'a#3', 'b#7', 'b#9', 'b#6', 'b#8']
-BLOCKS = ['a#1', 'b#10', 'a#2', 'a#0', 'b#8', 'a#4', 'b#9', 'a#3', 'b#6', 'b#7', 'b#5', 'a#6', 'a#5', 'b#7', 'a#5']
+GLOBAL = ["b#5", "b#8", "a#6", "a#0", "a#4", "a#2", "a#5", "a#1", "b#10", "b#6", "a#3", "b#7", "b#9", "b#6", "b#8"]
+BLOCKS = ["a#1", "b#10", "a#2", "a#0", "b#8", "a#4", "b#9", "a#3", "b#6", "b#7", "b#5", "a#6", "a#5", "b#7", "a#5"]
 DIGEST = "c771320b59a2b03f425029f463f31f0b"
 
 
@@ -92,7 +93,7 @@ def test_blocks_are_read_together():
 
     for start in range(0, 1024, 64):
         offsets = sorted(plan.at(start + i).offset for i in range(64))
-        runs = 1 + sum(b - a > 1 for a, b in zip(offsets, offsets[1:], strict=False))
+        runs = 1 + sum(b - a > 1 for a, b in itertools.pairwise(offsets))
         assert runs <= 5
 
 

@@ -337,5 +337,3 @@ def test_deeplabs_own_file_is_read(real_data):
         image = decode_image(record.image, record.name)
         assert image.shape == (record.height, record.width, 3)
         assert decode_mask(record.mask, record.name, palette=True).shape == image.shape[:2]
-
-

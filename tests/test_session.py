@@ -13,7 +13,7 @@ from penstock import recipe as recipes
 from penstock.errors import CheckpointError, NonFiniteError, PenstockError, PlanError, RunError, WeightsError
 from penstock.ranks import Ranks
 from penstock.recipe import apply, load, open_parts, resume, train
-from penstock.session import CheckpointStore, Hook, Options, OptimizerSpec, Session, Steps
+from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
 
@@ -330,9 +330,7 @@ class TestRefusals:
         other = pack(inspect(raw), tmp_path / "other", PackOptions(seed=9))
         with pytest.raises(RunError) as caught:
             resume(folder.path, [f"data.path={other.folder}"])
-        assert str(caught.value).endswith(
-            "Restore the dataset, or start a new run from these weights with --init."
-        )
+        assert str(caught.value).endswith("Restore the dataset, or start a new run from these weights with --init.")
 
     def test_another_order(self, packed, tmp_path):
         folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
@@ -346,7 +344,7 @@ class TestRefusals:
 
     def test_another_model(self, packed, tmp_path):
         folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
-        with pytest.raises(CheckpointError, match="expected the weights of the model in recipe.toml"):
+        with pytest.raises(CheckpointError, match=r"expected the weights of the model in recipe\.toml"):
             resume(folder.path, ["model.name=unet:test_convnext"])
 
     def test_no_run(self, tmp_path):

@@ -35,6 +35,7 @@ def build() -> App:
         name="penstock",
         help="From raw pictures to a trained vision model: pack, feed, train, resume, replay.",
         version=__version__,
+        suppress_keyboard_interrupt=False,
     )
     for place, text in _COMMANDS.items():
         name = place.partition(":")[2].removesuffix("_command")

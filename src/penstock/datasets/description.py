@@ -20,11 +20,19 @@ FILE: Final = "dataset.json"
 
 @dataclass(frozen=True)
 class ShardFacts:
-    """One shard: its file name, its records, and a key over the content of all of them."""
+    """One shard.
+
+    Attributes:
+        name: of the file.
+        records: how many there are.
+        key: a hash over what was packed: names, pictures and labels, in order.
+        digest: a hash over the records as written, lengths and checksums in order; what its index says.
+    """
 
     name: str
     records: int
     key: str
+    digest: str = ""
 
 
 @dataclass(frozen=True)

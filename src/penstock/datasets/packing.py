@@ -19,6 +19,7 @@ from penstock.errors import DatasetError
 from penstock.images import codecs, probe
 from penstock.progress import silent
 from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
+from penstock.records import index as indexing
 from penstock.records.schema import encode_classification, encode_segmentation
 
 if TYPE_CHECKING:
@@ -80,9 +81,10 @@ def pack(
     if _already(dataset):
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
-        return dataset
+        return Dataset.open(output)
     (output / _JOURNAL).mkdir(parents=True, exist_ok=True)
     _write_all([job for split in jobs.values() for job in split], found, output, options, progress)
+    dataset = Dataset(output, _digested(dataset))
     dataset.save()
     shutil.rmtree(output / _JOURNAL)
     return dataset
@@ -142,6 +144,15 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
         width=max(fact.width for fact in facts),
         per_class=tuple(count(facts, classes)),
     )
+
+
+def _digested(dataset: Dataset) -> Description:
+    """The description with the digests of the shards that now are there."""
+    splits = {}
+    for name, split in dataset.description.splits.items():
+        shards = (replace(s, digest=indexing.of(dataset.folder / s.name).digest) for s in split.shards)
+        splits[name] = replace(split, shards=tuple(shards))
+    return replace(dataset.description, splits=splits)
 
 
 def _already(dataset: Dataset) -> bool:

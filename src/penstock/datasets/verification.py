@@ -61,12 +61,20 @@ def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[
             sound += 1
         except PenstockError as error:
             faults.append(str(error))
-    if not faults and sound != facts.records and not stop.is_set():
-        faults.append(
-            f"{path}: expected {facts.records:,} records, as dataset.json says, found {sound:,}. "
-            "Pack the dataset again."
-        )
+    if not faults and not stop.is_set():
+        faults += _as_described(path, facts, sound)
     return sound, faults
+
+
+def _as_described(path: Path, facts: ShardFacts, sound: int) -> list[str]:
+    """Whether a shard of sound records holds those that were packed: none lost, doubled, exchanged or moved."""
+    if sound != facts.records:
+        wrong = f"expected {facts.records:,} records, as dataset.json says, found {sound:,}"
+    elif facts.digest not in ("", found := open_shard(path).index.digest):
+        wrong = f"expected the records that dataset.json describes ({facts.digest[:12]}), found others ({found[:12]})"
+    else:
+        return []
+    return [f"{path}: {wrong}. Pack the dataset again."]
 
 
 def _records(path: Path) -> Iterator[Record | PenstockError]:

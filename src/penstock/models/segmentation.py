@@ -113,7 +113,7 @@ def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
         return _unpretrained(build(encoder_weights=None))
     if weights == "pretrained":
         return _pretrained(build, backbone)
-    return _from_file(build, Path(weights), native=native)
+    return _from_file(build, backbone, Path(weights), native=native)
 
 
 def _unpretrained(model: Any) -> nn.Module:
@@ -149,7 +149,7 @@ def _reachable(endpoint: str) -> bool:
     return True
 
 
-def _from_file(build: functools.partial[Any], path: Path, *, native: bool) -> nn.Module:
+def _from_file(build: functools.partial[Any], backbone: str, path: Path, *, native: bool) -> nn.Module:
     if not path.is_file():
         raise WeightsError(
             str(path),
@@ -164,13 +164,37 @@ def _from_file(build: functools.partial[Any], path: Path, *, native: bool) -> nn
             found="a Mix Transformer of segmentation_models.pytorch",
             remedy="Use --weights pretrained or --weights none with it",
         )
+    _check_fit(backbone, path)
     try:
         overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
         return _unpretrained(build(encoder_weights=True, pretrained_cfg_overlay=overlay))
     except (RuntimeError, KeyError, ValueError, OSError) as error:
-        raise WeightsError(
-            str(path),
-            expected="weights that fit the backbone",
-            found=str(error).strip().splitlines()[0][:200],
-            remedy="Give the weights of the same backbone, as timm saves them",
-        ) from error
+        raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
+
+
+def _check_fit(backbone: str, path: Path) -> None:
+    """Every tensor of the backbone must be in the file: timm would leave the others random, without a word.
+
+    Raises:
+        WeightsError: the file is no weights, or of another backbone.
+    """
+    expected = timm.create_model(backbone, num_classes=0).state_dict()
+    try:
+        found = timm.models.load_state_dict(str(path))
+    except Exception as error:
+        # torch, pickle and safetensors raise unrelated types here.
+        raise _no_fit(path, f"a file that cannot be read ({type(error).__name__})") from error
+    missing = [name for name, mine in expected.items() if name not in found or found[name].shape != mine.shape]
+    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
+    if missing:
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")  # noqa: PLR2004 - a line
+        raise _no_fit(path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {shown}")
+
+
+def _no_fit(path: Path, found: str) -> WeightsError:
+    return WeightsError(
+        str(path),
+        expected="weights that fit the backbone",
+        found=found,
+        remedy="Give the weights of the same backbone, as timm saves them",
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from penstock import devices
+from penstock import devices, files
 from penstock import ranks as ranking
 from penstock.errors import RunError
 from penstock.evaluate import evaluate
@@ -50,7 +50,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:
-            (folder.path / "recipe.toml").write_text(toml.dump(recipe))
+            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
             folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
             folder.write_json(
                 "data.json",
@@ -79,7 +79,7 @@ def resume(path: Path, settings: Sequence[str] = (), hooks: Sequence[Hook] = ())
         _same_data(parts, folder)
         if ranks.writes:
             _compare(folder, _promise(recipe, device, ranks))
-            (folder.path / "recipe.toml").write_text(toml.dump(recipe))
+            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         model = replace(parts, recipe=_without_weights(recipe)).model() if _has_checkpoint(folder) else None
         return folder, _go(parts, folder, model or _initial(parts, ranks), ranks, device, hooks)
 

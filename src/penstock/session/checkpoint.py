@@ -111,7 +111,7 @@ class CheckpointStore:
 
     def _discard(self, path: Path) -> None:
         """Rename first: a half-removed checkpoint must not look like one."""
-        trash = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        trash = path.with_name(f".{path.name}.old.partial")
         if trash.exists():
             shutil.rmtree(trash)
         path.rename(trash)

@@ -1,0 +1,149 @@
+"""Exact resume, by real processes and real SIGKILLs; and on other numbers of ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from training import recipe, state
+
+from penstock.recipe import open_parts
+
+CHILD = Path(__file__).with_name("kill_child.py")
+STEPS, BATCH = 12, 4
+
+
+def environment():
+    tests = str(Path(__file__).parent)
+    return {**os.environ, "PYTHONPATH": tests, "OMP_NUM_THREADS": "1", "PENSTOCK_TEST": "1"}
+
+
+def run(data, runs, kind="never", number=0):
+    """One process; its exit code."""
+    command = [sys.executable, str(CHILD), str(data), str(runs), kind, str(number)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def only_run(runs):
+    (folder,) = runs.glob("0*")
+    return folder
+
+
+def moments(draw):
+    """Endless random moments: between steps, inside a save, before and after a rename, during an evaluation."""
+    while True:
+        yield draw.choice(
+            [
+                ("step", draw.randrange(0, 400)),
+                ("write", draw.randrange(1, 14)),
+                ("rename", draw.randrange(1, 9)),
+                ("renamed", draw.randrange(1, 9)),
+                ("evaluation", draw.randrange(0, 150)),
+            ]
+        )
+
+
+@pytest.fixture(scope="module")
+def whole(packed, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("whole")
+    assert run(packed.folder, runs) == 0
+    return state(only_run(runs))
+
+
+def kill_until(data, runs, whole, kills, seed):
+    """Kill and resume until `kills` processes have died; every run that comes to its end must equal the whole one."""
+    draw = random.Random(seed)
+    died, ended, kinds = 0, 0, {}
+    for kind, number in moments(draw):
+        code = run(data, runs, kind, number)
+        if code:
+            died += 1
+            kinds[kind] = kinds.get(kind, 0) + 1
+        else:
+            ended += 1
+            assert state(only_run(runs)) == whole
+            shutil.rmtree(only_run(runs))
+        if died >= kills and code == 0:
+            return died, ended, kinds
+        if died >= kills:
+            assert run(data, runs) == 0
+            assert state(only_run(runs)) == whole
+            return died, ended + 1, kinds
+    return None
+
+
+@pytest.mark.slow
+def test_kills_change_nothing(packed, whole, tmp_path):
+    died, ended, _ = kill_until(packed.folder, tmp_path, whole, kills=4, seed=1)
+
+    assert died == 4
+    assert ended >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", [("write", 9), ("rename", 5), ("renamed", 4), ("evaluation", 5)])
+def test_a_kill_in_each_critical_place_changes_nothing(packed, whole, tmp_path, moment):
+    assert run(packed.folder, tmp_path, *moment) == -signal.SIGKILL
+    assert run(packed.folder, tmp_path) == 0
+    assert state(only_run(tmp_path)) == whole
+
+
+@pytest.mark.soak
+def test_thirty_kills_change_nothing(packed, whole, tmp_path, record_property):
+    began = time.monotonic()
+    died, ended, kinds = kill_until(packed.folder, tmp_path, whole, kills=36, seed=2)
+    print(f"{died} kills {kinds}, {ended} runs to the end, all identical, {time.monotonic() - began:.0f} s")
+
+    assert died == 36
+    assert len(kinds) == 5
+
+
+def torchrun(data, runs, ranks, kind="never", number=0):
+    """Several ranks; the exit code of torchrun."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command += [str(CHILD), str(data), str(runs), kind, str(number)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stderr
+
+
+def origins(folder):
+    lines = [json.loads(line) for line in (folder / "origins.jsonl").read_text().splitlines()]
+    return [(line["step"], line["origins"]) for line in lines]
+
+
+@pytest.mark.slow
+def test_ranks_may_change_at_every_resume(packed, tmp_path):
+    """Two ranks killed, then one, then three killed, then two: the global batches are those of the plan, in order."""
+    assert torchrun(packed.folder, tmp_path, 2, "rename", 7)[0] != 0
+    assert run(packed.folder, tmp_path, "write", 9) == -signal.SIGKILL
+    assert torchrun(packed.folder, tmp_path, 3, "rename", 3)[0] != 0
+    code, errors = torchrun(packed.folder, tmp_path, 2)
+    assert code == 0, errors
+    plan = open_parts(recipe(packed.folder)).plan
+
+    assert origins(only_run(tmp_path)) == [
+        (k + 1, [plan.at(k * BATCH + i).origin for i in range(BATCH)]) for k in range(STEPS)
+    ]
+    metrics = [json.loads(line) for line in (only_run(tmp_path) / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in metrics if "loss" in line] == list(range(1, STEPS + 1))
+
+
+@pytest.mark.slow
+def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path):
+    code, errors = torchrun(packed.folder, tmp_path / "whole", 2)
+    assert code == 0, errors
+    assert torchrun(packed.folder, tmp_path / "killed", 2, "renamed", 5)[0] != 0
+    code, errors = torchrun(packed.folder, tmp_path / "killed", 2)
+    assert code == 0, errors
+
+    assert state(only_run(tmp_path / "killed")) == state(only_run(tmp_path / "whole"))

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+import timm
+import torch
+
+from penstock.errors import RecipeError, WeightsError
+from penstock.models import build_segmenter, load_matching, normalization, parse_name, segmentation
+
+
+@pytest.mark.parametrize("architecture", ["deeplabv3plus", "unet", "fpn", "segformer"])
+@pytest.mark.parametrize("backbone", ["test_resnet", "mobilenetv3_small_050"])
+def test_every_architecture_takes_any_timm_backbone(architecture, backbone):
+    model = build_segmenter(f"{architecture}:{backbone}", 5, "none").eval()
+
+    assert model(torch.zeros(2, 3, 64, 96)).shape == (2, 5, 64, 96)
+
+
+def test_segformer_has_its_own_backbones():
+    assert build_segmenter("segformer:mit_b0", 2, "none").eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 2, 64, 64)
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(RecipeError) as caught:
+        parse_name("deeplabv3pluss:resnet50")
+    assert str(caught.value) == (
+        "model.name = 'deeplabv3pluss:resnet50': expected an architecture, found deeplabv3pluss. Did you mean "
+        "deeplabv3plus or deeplabv3."
+    )
+    with pytest.raises(RecipeError, match=r"expected a timm backbone, found resnet51\. Did you mean resnet5"):
+        parse_name("unet:resnet51")
+    with pytest.raises(RecipeError) as caught:
+        parse_name("unet")
+    assert str(caught.value) == (
+        "model.name: expected ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50, found unet. Add a backbone; "
+        "timm names over a thousand."
+    )
+    with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, unet, "):
+        parse_name("xyz:resnet50")
+
+
+class TestWeights:
+    def test_without_a_network_the_error_says_what_to_do(self, monkeypatch, tmp_path):
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        with pytest.raises(WeightsError) as caught:
+            build_segmenter("unet:resnet18", 2, "pretrained")
+        message = str(caught.value)
+        assert message.startswith(
+            "weights of resnet18: expected timm's pretrained weights, from the network or the local cache, found "
+        )
+        assert message.endswith(
+            ". Connect to the network once, or train from random weights with --weights none, or give a downloaded "
+            "file with --weights FILE."
+        )
+
+    def test_an_unreachable_hub_is_noticed_at_once(self, monkeypatch):
+        monkeypatch.setattr(segmentation, "getproxies", dict)
+
+        assert not segmentation._reachable("https://127.0.0.1:9")
+        monkeypatch.setattr(segmentation, "getproxies", lambda: {"https": "proxy"})
+        assert segmentation._reachable("https://127.0.0.1:9")
+
+    def test_a_file_of_timms_format_is_loaded(self, tmp_path):
+        original = timm.create_model("test_resnet")
+        torch.save(original.state_dict(), tmp_path / "w.pth")
+        model = build_segmenter("unet:test_resnet", 2, str(tmp_path / "w.pth"))
+
+        assert torch.equal(model.encoder.model.conv1[0].weight, original.conv1[0].weight)
+
+    def test_files_that_are_missing_or_of_another_backbone_are_named(self, tmp_path):
+        with pytest.raises(WeightsError) as caught:
+            build_segmenter("unet:test_resnet", 2, "nothing.pth")
+        assert str(caught.value) == (
+            "nothing.pth: expected 'pretrained', 'none', or a file of backbone weights in timm's format, found no such "
+            "file. Check the path."
+        )
+        torch.save(timm.create_model("test_convnext").state_dict(), tmp_path / "other.pth")
+        with pytest.raises(WeightsError, match=r"expected weights that fit the backbone, found 15 of 90 tensors"):
+            build_segmenter("unet:test_resnet", 2, str(tmp_path / "other.pth"))
+        (tmp_path / "text.pth").write_text("no weights")
+        with pytest.raises(WeightsError, match="found a file that cannot be read"):
+            build_segmenter("unet:test_resnet", 2, str(tmp_path / "text.pth"))
+        with pytest.raises(WeightsError, match="found a Mix Transformer"):
+            build_segmenter("segformer:mit_b0", 2, str(tmp_path / "other.pth"))
+
+    def test_partial_loads_account_for_every_tensor(self):
+        first = build_segmenter("unet:test_resnet", 2, "none")
+        second = build_segmenter("unet:test_resnet", 3, "none")
+        tensors = {**first.state_dict(), "extra": torch.zeros(1)}
+        del tensors["encoder.model.conv1.0.weight"]
+        account = load_matching(second, tensors, "x")
+
+        assert account.reshaped == ("segmentation_head.0.weight", "segmentation_head.0.bias")
+        assert account.missing == ("encoder.model.conv1.0.weight",)
+        assert account.unused == ("extra",)
+        assert len(account.loaded) == len(second.state_dict()) - 3
+        assert account.lines()[0] == f"loaded {len(account.loaded)} of {len(second.state_dict())} tensors"
+
+
+def test_normalization_is_the_backbones():
+    assert normalization("resnet50").fill == (124, 116, 104)
+    assert normalization("mit_b0").mean == (0.485, 0.456, 0.406)
+    assert normalization("vit_base_patch16_224").mean == (0.5, 0.5, 0.5)
