@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test check soak bench docs clean
 
 demo: .venv/ready
-	$(BIN)/python -m penstock.demo
+	$(BIN)/penstock demo -o demo
 
 test: .venv/ready
 	$(BIN)/coverage erase

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CLASSES: Final = ("ground", "disk", "box", "triangle", "star", "ring")
 _LIKELY: Final = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5)
 _HUES: Final = (0.0, 5.0, 28.0, 62.0, 100.0, 140.0)
-_QUALITY: Final = 92
+_QUALITY: Final = 90
 
 
 class Scene(NamedTuple):
@@ -54,7 +54,7 @@ def draw(seed: int, split: str, index: int, size: tuple[int, int]) -> Scene:
         image[shape > 0] = painted[shape > 0]
         mask[shape > 0] = kind
     light = np.linspace(generator.uniform(0.7, 1.0), generator.uniform(0.7, 1.0), size[1])[None, :, None]
-    grain = noise.normal(0, 6, image.shape)
+    grain = noise.normal(0, 3, image.shape)
     return Scene(np.clip(image * light + grain, 0, 255).astype(np.uint8), mask)
 
 

@@ -1,0 +1,92 @@
+"""Images per second of Penstock's feed and its peers: the same JPEGs, the same cores, in turn, each in its own process.
+
+    python bench/feed.py [WORK]      peers come from .venv-bench (see requirements.txt), or from PENSTOCK_BENCH_PYTHON
+
+(a) random resized crop to 224, image only; (b) DeepLab's random scale, crop to 513 and flip, image and mask.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import common
+
+from penstock.datasets import PackOptions, inspect, pack, scenes
+
+HERE = Path(__file__).parent
+IMAGES, REPEATS = 960, 5
+PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(HERE.parent / ".venv-bench/bin/python"))
+CONTENDERS = {
+    "penstock": (sys.executable, "penstock_feed.py"),
+    "tf.data": (PEERS, "tfdata.py", "full"),
+    "tf.data, decode_and_crop_jpeg": (PEERS, "tfdata.py", "crop"),
+    "grain": (PEERS, "grain_feed.py"),
+    "torch DataLoader + torchvision": (sys.executable, "torch_feed.py"),
+    "bare decode (the ceiling)": (sys.executable, "bare_decode.py"),
+}
+SCENARIOS = {"a": "random resized crop 224", "b": "scale, crop 513 and flip, with masks"}
+
+
+def main() -> None:
+    work = Path(sys.argv[1] if len(sys.argv) > 1 else "/tmp/penstock-bench-feed")
+    make(work)
+    rates: dict[str, dict[str, list[float]]] = {s: {name: [] for name in CONTENDERS} for s in SCENARIOS}
+    for repeat in range(REPEATS):
+        for scenario in SCENARIOS:
+            for name, command in CONTENDERS.items():
+                rate = run(command, work, scenario)
+                rates[scenario][name].append(rate)
+                print(f"{repeat + 1}/{REPEATS} {scenario} {name}: {rate:.0f} images/s", file=sys.stderr)
+    write(rates)
+
+
+def make(work: Path) -> None:
+    """1,000 scenes of 375 x 500, about 50 KB each: as shards, and as files for the peers that want files."""
+    if (work / "dataset.json").exists():
+        return
+    scenes.write_folder(work / "raw", {"train": 1000}, (375, 500), seed=1)
+    pack(inspect(work / "raw"), work, PackOptions(shard_bytes=16 << 20))
+    (work / "files").mkdir()
+    for path in [*(work / "raw").glob("images/*/*"), *(work / "raw").glob("masks/*/*")]:
+        path.rename(work / "files" / path.name)
+
+
+def run(command: tuple[str, ...], work: Path, scenario: str) -> float:
+    python, program, *more = command
+    arguments = [python, str(HERE / "peers" / program), str(work), scenario, str(IMAGES), *more]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1", "TF_ENABLE_ONEDNN_OPTS": "1"}
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=quiet)
+    if done.returncode:
+        sys.exit(f"{program} failed:\n{done.stderr[-3000:]}")
+    return max(json.loads(done.stdout.splitlines()[-1]))
+
+
+def write(rates: dict[str, dict[str, list[float]]]) -> None:
+    results = {}
+    for scenario, found in rates.items():
+        ours = found["penstock"]
+        results[scenario] = {
+            "what": SCENARIOS[scenario],
+            "images_per_second": {name: common.summary(values) for name, values in found.items()},
+            "penstock_is_times": {
+                name: common.summary([a / b for a, b in zip(ours, values, strict=True)])
+                for name, values in found.items()
+                if name != "penstock"
+            },
+        }
+    peers = subprocess.run(
+        [PEERS, "-c", "import importlib.metadata as m; print(m.version('tensorflow-cpu'), m.version('grain'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()
+    versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
+    versions |= {"tensorflow-cpu": peers[0], "grain": peers[1]}
+    about = f"{IMAGES} images a pass after one pass not counted, the better of two; {REPEATS} repeats in turn"
+    common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})
+
+
+if __name__ == "__main__":
+    main()

