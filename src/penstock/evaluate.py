@@ -76,4 +76,5 @@ def _score(
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors).contiguous(memory_format=torch.channels_last))
     scorer.update(outputs, tensors, batch.origins)
-    return torch.stack([task.loss(outputs, tensors).double(), task.count(tensors).double()]).cpu()
+    # Added up on the CPU, in float64, which MPS has not.
+    return torch.stack([task.loss(outputs, tensors).cpu().double(), task.count(tensors).cpu().double()])

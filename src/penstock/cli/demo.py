@@ -14,10 +14,10 @@ from cyclopts import Parameter
 from penstock.errors import RunError
 
 _TRAIN: Final = (
-    "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "420",
+    "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "210",
     "--optimizer", "adamw", "--rate", "2e-3",
     "--set", "augment.scale=[0.75, 1.25]", "--set", "optimizer.warmup=20", "--set", "train.average=0.98",
-    "--set", "train.evaluate_every=140", "--set", "train.log_every=35",
+    "--set", "train.evaluate_every=70", "--set", "train.log_every=35",
 )  # fmt: skip
 
 

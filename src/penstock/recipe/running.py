@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,8 @@ def _go(
     hooks: Sequence[Hook],
 ) -> Outcome:
     train, recipe = parts.recipe.train, parts.recipe
+    if train.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
     torch.use_deterministic_algorithms(train.deterministic)
     options = Options(
         train.steps,

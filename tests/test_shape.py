@@ -1,0 +1,45 @@
+"""What machines can hold of the house's shape."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(penstock.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def test_no_file_is_longer_than_400_lines():
+    assert [str(p) for p in FILES if len(p.read_text().splitlines()) > 400] == []
+
+
+def test_no_function_is_longer_than_60_lines_and_most_are_under_30():
+    lengths = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                lengths[f"{path.name}:{node.name}"] = node.end_lineno - node.lineno + 1
+
+    assert [name for name, length in lengths.items() if length > 60] == []
+    assert sum(length < 30 for length in lengths.values()) > 0.9 * len(lengths)
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages([str(ROOT)], "penstock.") if m.ispkg])
+def test_exports_are_there_and_sorted(name):
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", [])
+
+    assert [item for item in exported if not hasattr(module, item)] == []
+    assert sorted(exported) == list(exported)
+
+
+def test_no_docstring_or_comment_is_left_to_be_done():
+    marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
+
+    assert [str(p) for p in FILES if any(mark in p.read_text() for mark in marks)] == []
