@@ -103,7 +103,8 @@ def test_thirty_kills_change_nothing(packed, whole, tmp_path):
     sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
     import common
 
-    common.write("soak", "make soak", {"kills": kinds, "ended": ended, "versions": common.versions("penstock", "torch")})
+    versions = common.versions("penstock", "torch")
+    common.write("soak", "make soak", {"kills": kinds, "ended": ended, "versions": versions})
 
     assert died == 36
     assert len(kinds) == 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,9 +99,13 @@ def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
             found.append((path.stem, path))
         else:
             raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
-    names = [name for name, _ in found]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        first, second = (str(path) for name, path in chain(found) if name == twice)
+    if not found:
+        raise DatasetError(
+            ", ".join(map(str, paths)), expected="JPEG or PNG pictures", found="none", remedy="Check the path"
+        )
+    name, times = Counter(name for name, _ in found).most_common(1)[0]
+    if times > 1:
+        first, second = [str(path) for other, path in found if other == name][:2]
         raise DatasetError(
             first,
             expected="pictures of different names, as their masks go into one folder",

@@ -52,8 +52,9 @@ class Inspection:
     def sound(self) -> Inspection:
         """The inspection without the items that have fatal problems; problems of no single item stay."""
         named = {problem.file for problem in self.fatal}
-        kept = tuple(fact for fact in self.facts if not (self._files(fact) & named))
-        dropped = {file for fact in self.facts if fact not in kept for file in self._files(fact)}
+        bad = [bool(self._files(fact) & named) for fact in self.facts]
+        kept = tuple(fact for fact, wrong in zip(self.facts, bad, strict=True) if not wrong)
+        dropped = {f for fact, wrong in zip(self.facts, bad, strict=True) if wrong for f in self._files(fact)}
         alone = {
             problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")
         }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAGIC: Final = b"penstock-index-1\n"
+_ENTRY: Final = 20  # bytes: offset and length of 8 each, checksum of 4
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,10 @@ def load(shard: Path) -> Index | None:
     if not data.startswith(_MAGIC + stamp):
         return None
     count, seal, body = ([*data[head + len(stamp) :].split(b"\n", 2), b"", b""])[:3]
-    if hashlib.blake2b(body, digest_size=16).hexdigest().encode() != seal:
+    n = len(body) // _ENTRY
+    if hashlib.blake2b(body, digest_size=16).hexdigest().encode() != seal or count != b"%d" % n:
         return None
-    index, n = empty(), int(count)
+    index = empty()
     index.offsets.frombytes(body[: 8 * n])
     index.lengths.frombytes(body[8 * n : 16 * n])
     index.checksums.frombytes(body[16 * n :])
