@@ -5,11 +5,15 @@ import glob
 import timing
 
 from penstock.feed import Feed, Field
+from penstock.images.codecs import Scratch
 from penstock.images import decode_image, geometry, probe, warp_image
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_segmentation
 from penstock.sources import FilesSource
 from penstock.tasks import Augment, PrepareSegmentation
+
+
+SCRATCH = Scratch()
 
 
 class ResizedCrop:
@@ -23,7 +27,7 @@ class ResizedCrop:
         info = probe(data, record.origin)
         view = self.augment.view(info.size, generator)
         step = geometry.reduction(view.affine.shrink)
-        pixels = decode_image(data, record.origin, info=info, reduction=step)
+        pixels = decode_image(data, record.origin, info=info, reduction=step, scratch=SCRATCH)
         affine = view.affine.then(geometry.Affine(xx=1 / step, yy=1 / step))
         warp_image(pixels, affine, (0, 0, 0), out["image"])
 

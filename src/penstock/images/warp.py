@@ -80,7 +80,8 @@ def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: 
         resize(source, size, target)  # type: ignore[operator]
         return
     code = {(True, False): 0, (False, True): 1, (True, True): -1}[rows.mirrored, columns.mirrored]
-    cv2.flip(resize(source, size, None), code, dst=target)  # type: ignore[operator]
+    resize(source, size, target)  # type: ignore[operator]
+    cv2.flip(target, code, dst=target)
 
 
 def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
+
+_SCRATCH: Final = codecs.Scratch()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class PrepareSegmentation:
         matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
         affine = view.affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
         step = geometry.reduction(affine.shrink)
-        pixels = codecs.decode_image(fields.image, record.origin, info=info, reduction=step)
+        pixels = codecs.decode_image(fields.image, record.origin, info=info, reduction=step, scratch=_SCRATCH)
         step = step if pixels.shape[0] != info.height else 1
         reduced = affine.then(geometry.Affine(xx=1 / step, yy=1 / step)) if step > 1 else affine
         warp_image(color.apply(pixels, matrix), reduced, self.fill, out["image"])
