@@ -127,6 +127,19 @@ def test_inspect_exits_with_1_where_pack_refuses(tmp_path, capsys):
     assert "skipped 1 of 4 pictures" in out
 
 
+def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    code, _, err = call("pack", raw, "-o", tmp_path / "file", capsys=capsys)
+    assert code == 2
+    assert err.splitlines()[-1] == (
+        f"error: {tmp_path}/file/.packing: expected a path that can be read and written, found not a directory. Check "
+        "the path, its permissions and the room on the disk."
+    )
+    assert call("show", packed.folder, "-o", tmp_path / "no" / "x.png", capsys=capsys)[0] == 2
+    assert call("show", packed.folder, "-n", "0", capsys=capsys)[0] == 2
+    assert call("inspect", raw, "--ignore", "256", capsys=capsys)[0] == 2
+
+
 def test_show_draws_records_and_what_the_network_is_fed(packed, tmp_path, capsys):
     for name, options in (("a", []), ("b", ["--augmented", "--set", "augment.crop=[32,32]"])):
         path = tmp_path / f"{name}.png"
@@ -195,7 +208,16 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
     code, _, err = call("predict", trained, path, raw / "images" / "val", "-o", tmp_path, capsys=capsys)
 
     assert code == 2
-    assert "expected pictures of different names" in err
+    assert err == (
+        f"error: {path}: expected pictures whose answers go to files of their own, found that "
+        f"{tmp_path}/scene-00000.png is wanted for {path} too. Choose another folder with -o, or predict the pictures "
+        "into two.\n"
+    )
+    mine = tmp_path / "mine.png"
+    Image.new("RGB", (32, 32)).save(mine)
+    before = mine.read_bytes()
+    assert call("predict", trained, mine, "-o", tmp_path, capsys=capsys)[0] == 2
+    assert mine.read_bytes() == before
     assert call("predict", trained, tmp_path / "no", "-o", tmp_path, capsys=capsys)[0] == 2
 
 

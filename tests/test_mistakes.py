@@ -328,3 +328,27 @@ def test_skipping_leaves_out_what_is_wrong_and_nothing_else(folder, tmp_path):
     assert sound.fatal == []
     assert [(f.item.split, f.item.name) for f in sound.facts] == [("train", "a"), ("train", "c"), ("val", "b")]
     assert pack(sound, tmp_path / "packed").description.splits["train"].records == 2
+
+
+def test_skipping_mends_nothing_that_is_about_all_masks(folder):
+    """Leaving out the one file that was named as an example must not let the others pass."""
+    folder.remove("classes.txt")
+    for split in ("train", "val"):
+        for name in "abc":
+            folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 2 * 255))
+    sound = inspect(folder.root).sound()
+
+    assert next(p.kind for p in sound.fatal) == "0 and 255 masks"
+    assert len(sound.facts) == 6
+
+
+def test_what_is_no_picture_takes_no_masks_place(folder):
+    folder.put("masks/train/a.txt", b"notes")
+    folder.put("images/train/.cache/x.jpg", b"hidden")
+
+    assert inspect(folder.root).problems == ()
+
+
+def test_ids_that_are_no_bytes_are_refused():
+    with pytest.raises(ValueError, match=r"class ids are bytes, 0 to 255: 0 classes, ids \[-1\]"):
+        Labels(ignore=-1)

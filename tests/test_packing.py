@@ -275,7 +275,8 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             packed.split("test")
         assert str(caught.value) == (
-            f"{packed.folder}: expected a split named test, found train, val. Name one of those."
+            f"{packed.folder}: expected a split named test, found train, val. Name one of those; for training with "
+            "--set data.train=NAME and --set data.validation=NAME, where '' evaluates nothing."
         )
 
 

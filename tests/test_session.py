@@ -10,7 +10,7 @@ import torch
 from training import recipe, state
 
 from penstock import recipe as recipes
-from penstock.errors import CheckpointError, NonFiniteError, PenstockError, PlanError, RunError, WeightsError
+from penstock.errors import CheckpointError, NonFiniteError, PenstockError, RecipeError, RunError, WeightsError
 from penstock.ranks import Ranks
 from penstock.recipe import apply, load, open_parts, resume, train
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
@@ -298,6 +298,8 @@ class TestCheckpoints:
         path.unlink()
         with pytest.raises(CheckpointError, match="found no such file"):
             resume(folder.path)
+        _, outcome = resume(folder.path, checkpoint="step-00000004")
+        assert outcome.status == "finished"
 
     def test_old_ones_go_and_the_best_stays(self, packed, tmp_path):
         folder, _ = train(recipe(packed.folder, save_every=1, keep=2), tmp_path)
@@ -332,20 +334,35 @@ class TestRefusals:
             resume(folder.path, [f"data.path={other.folder}"])
         assert str(caught.value).endswith("Restore the dataset, or start a new run from these weights with --init.")
 
-    def test_another_order(self, packed, tmp_path):
-        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
-        with pytest.raises(PlanError, match=r"^position 12 of .*: expected a cursor of plan "):
-            resume(folder.path, ["seed=4"])
+    @pytest.mark.parametrize(
+        ("setting", "was", "found"),
+        [
+            ("seed=4", "3", "4"),
+            ("train.batch=5", "4", "5"),
+            ("model.name=unet:test_convnext", "unet:test_resnet", "unet:test_convnext"),
+            ("optimizer.name=adamw", "sgd", "adamw"),
+            ("train.average=0.5", "0.9", "0.5"),
+        ],
+    )
+    def test_another_training(self, packed, whole, setting, was, found):
+        """What a run learns is fixed at its start; the attempt leaves the run as it was."""
+        before = (whole / "recipe.toml").read_bytes()
+        with pytest.raises(RecipeError) as caught:
+            resume(whole, [setting])
+        assert str(caught.value) == (
+            f"{whole}: {setting.split('=')[0]}: expected {was}, as the run was started with, found {found}. Leave it, "
+            "or start a new run from these weights with --init."
+        )
+        assert (whole / "recipe.toml").read_bytes() == before
 
-    def test_another_batch(self, packed, tmp_path):
-        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
-        with pytest.raises(PlanError, match=r"^position 12: expected a multiple of the global batch of 5"):
-            resume(folder.path, ["train.batch=5"])
+    def test_a_run_that_is_being_trained(self, packed, whole):
+        from penstock.runs import RunFolder
 
-    def test_another_model(self, packed, tmp_path):
-        folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
-        with pytest.raises(CheckpointError, match=r"expected the weights of the model in recipe\.toml"):
-            resume(folder.path, ["model.name=unet:test_convnext"])
+        with RunFolder(whole).locked(), pytest.raises(RunError) as caught:
+            resume(whole)
+        assert str(caught.value) == (
+            f"{whole}: expected a run that nobody is training, found another process at it. Wait for it, or end it."
+        )
 
     def test_no_run(self, tmp_path):
         with pytest.raises(RunError) as caught:

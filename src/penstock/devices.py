@@ -26,15 +26,23 @@ def choose(name: str, local_rank: int = 0) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = name.split(":", maxsplit=1)[0]
-    if not present.get(kind, False):
+    kind, _, index = name.partition(":")
+    if not present.get(kind, False) or not (index or "0").isdigit():
         raise RecipeError(
             "train.device",
             expected=f"one of auto, {', '.join(key for key, there in present.items() if there)} on this machine",
             found=name,
             remedy="Leave it at auto to take the best one there is",
         )
-    return torch.device(f"cuda:{local_rank}") if name == "cuda" else torch.device(name)
+    device = torch.device(f"cuda:{local_rank}") if name == "cuda" else torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise RecipeError(
+            "train.device",
+            expected=f"one of the {torch.cuda.device_count()} CUDA devices of this machine, for every rank on it",
+            found=str(device),
+            remedy="Start fewer ranks, or leave the device at auto",
+        )
+    return device
 
 
 def describe(device: torch.device) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,30 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def replace_whole(path: Path, data: bytes) -> None:
+    """As `write_atomically`, but without waiting for the disk: for what can be made again."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
 def to_json(value: Any) -> bytes:
-    """Readable JSON, the same bytes for the same value."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """Readable JSON, the same bytes for the same value; floats that are not finite become null."""
+    return (json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def to_line(value: Any) -> str:
-    """JSON on one line. Floats that are not finite are written as strings, which JSON can hold."""
-    return json.dumps(value, ensure_ascii=False) + "\n"
+    """JSON on one line."""
+    return json.dumps(_finite(value), allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """The value with floats that JSON cannot hold (nan, inf) as null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def link_atomically(link: Path, target: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Final
@@ -13,6 +14,10 @@ from penstock.errors import PenstockError
 
 INTERRUPTED: Final = 130
 FAILED: Final = 2
+_PLACES: Final = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
+    | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT}
+)
 
 _COMMANDS: Final = {
     "demo:demo": "Make pictures, pack, train, evaluate, predict: the whole path in a few minutes.",
@@ -51,9 +56,19 @@ def main(arguments: list[str] | None = None) -> None:
     except PenstockError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(FAILED)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None or error.errno not in _PLACES:
+            raise
+        found = (error.strerror or "").lower()
+        print(
+            f"error: {error.filename}: expected a path that can be read and written, found {found}. Check the path, "
+            "its permissions and the room on the disk.",
+            file=sys.stderr,
+        )
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)

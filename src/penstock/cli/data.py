@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.datasets import Dataset, Labels, PackOptions, scenes
@@ -20,15 +21,21 @@ from penstock.progress import Progress
 if TYPE_CHECKING:
     from penstock.datasets import Inspection
 
+_SMALLEST = 16  # a shape needs some pixels
+
 Classes = Annotated[
     str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
 ]
-Ignore = Annotated[int, Parameter(help="The id of pixels that do not count.")]
+Ignore = Annotated[
+    int, Parameter(validator=validators.Number(gte=0, lte=255), help="The id of pixels that do not count.")
+]
+Some = validators.Number(gte=1)
+Any = validators.Number(gte=0)
 Map = Annotated[list[str], Parameter(name="--map", help="Change an id before anything else: OLD=NEW. May be repeated.")]
 Masks = Annotated[
     Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
 ]
-Threads = Annotated[int, Parameter(help="Files worked on at once.")]
+Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once.")]
 
 
 def inspect(
@@ -48,7 +55,7 @@ def pack(
     folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
     ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
     skip_bad: Annotated[bool, Parameter(help="Leave out what has problems, and name it.", negative="")] = False,
-    shard_size: Annotated[int, Parameter(help="MiB that a shard should hold, about.")] = 64,
+    shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
     threads: Threads = 4,
 ) -> None:  # fmt: skip
     """Pack a folder of raw pictures into TFRecord shards.
@@ -74,7 +81,7 @@ def pack(
 
 def show(
     dataset: Path, /, *, split: Annotated[str, Parameter(help="By default the first one.")] = "",
-    count: Annotated[int, Parameter(name=["--count", "-n"], help="Pictures.")] = 12,
+    count: Annotated[int, Parameter(name=["--count", "-n"], validator=Some, help="Pictures.")] = 12,
     augmented: Annotated[bool, Parameter(help="Draw exactly what the network will be fed.", negative="")] = False,
     recipe: Annotated[Path | None, Parameter(help="Whose augmentation: a recipe, or a run's recipe.toml.")] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
@@ -92,11 +99,13 @@ def show(
         from penstock.report.sheets import encode, records_sheet
 
         data = encode(records_sheet(opened, split, count, seed))
-    files.write_atomically(output, data)
+    files.replace_whole(output, data)
     print(f"drawn {output}")
 
 
-def verify(dataset: Path, /, *, threads: Annotated[int, Parameter(help="Shards read at once.")] = 4) -> int:
+def verify(
+    dataset: Path, /, *, threads: Annotated[int, Parameter(validator=Some, help="Shards read at once.")] = 4
+) -> int:
     """Read every record of a packed dataset: checksums, images, labels.
 
     Exits with 1 where something is wrong.
@@ -111,13 +120,18 @@ def verify(dataset: Path, /, *, threads: Annotated[int, Parameter(help="Shards r
 
 def scenes_command(
     *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    train: Annotated[int, Parameter(help="Pictures to train on.")] = 240,
-    val: Annotated[int, Parameter(help="Pictures to evaluate on.")] = 48,
-    test: Annotated[int, Parameter(help="Pictures to test on.")] = 24,
-    size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels.")] = (192, 256),
+    train: Annotated[int, Parameter(validator=Some, help="Pictures to train on.")] = 240,
+    val: Annotated[int, Parameter(validator=Any, help="Pictures to evaluate on.")] = 48,
+    test: Annotated[int, Parameter(validator=Any, help="Pictures to test on.")] = 24,
+    size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels, 16 at least.")] = (192, 256),
     seed: int = 0,
 ) -> None:  # fmt: skip
     """Make up a segmentation dataset, to try things with."""
+    if min(size) < _SMALLEST:
+        found = f"{size[0]} {size[1]}"
+        raise DatasetError(
+            "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Enlarge them"
+        )
     counts = {"train": train, "val": val, "test": test}
     scenes.write_folder(output, {split: count for split, count in counts.items() if count}, size, seed)
     print(f"made {sum(counts.values()):,} scenes of {size[0]} x {size[1]} in {output}")
@@ -129,7 +143,7 @@ def _inspect(folder: Path, labels: Labels, threads: int) -> Inspection:
 
 
 def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
-    if classes and Path(classes).is_file():
+    if classes and os.path.isfile(classes):  # noqa: PTH113 - a long list is no name that a Path would take
         names = tuple(line.strip() for line in Path(classes).read_text().splitlines() if line.strip())
     else:
         names = tuple(name.strip() for name in classes.split(",") if name.strip())

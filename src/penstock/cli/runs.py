@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.datasets.listing import files as list_files
@@ -27,13 +26,18 @@ if TYPE_CHECKING:
 
 Run = Annotated[Path, Parameter(help="A run folder.")]
 Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by default the best.")]
+Overlap = Annotated[
+    float,
+    Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
+]
+_Count = validators.Number(gte=0)
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
 
 
 def evaluate(
     run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
     checkpoint: Checkpoint = "", device: Device = "auto",
-    pictures: Annotated[int, Parameter(help="Answers to draw into the run's figures.")] = 6,
+    pictures: Annotated[int, Parameter(validator=_Count, help="Answers to draw into the run's figures.")] = 6,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
     with Progress("evaluate", "pictures") as progress:
@@ -52,15 +56,15 @@ def _draw_answers(run: Path, split: str, checkpoint: str, device: str, count: in
     positions = range(0, min(len(feed.plan), every * count), every)
     sheet = answers_sheet(task, model, feed, positions, where, parts.recipe.train.precision)
     path = run / "figures" / f"answers-{split}.png"
-    files.write_atomically(path, encode(sheet))
+    files.replace_whole(path, encode(sheet))
     return path
 
 
 def predict(
     run: Run, paths: Annotated[list[Path], Parameter(help="Pictures, and folders of them.")], /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
-    window: Annotated[int, Parameter(help="Slide a window of this side; 0 shows the model whole pictures.")] = 0,
-    overlap: Annotated[float, Parameter(help="Share of a window that overlaps the next.")] = 0.25,
+    window: Annotated[int, Parameter(validator=_Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
+    overlap: Overlap = 0.25,
 ) -> int:  # fmt: skip
     """Predict masks for pictures of any size.
 
@@ -68,13 +72,14 @@ def predict(
     """
     parts, model, where = load_model(run, checkpoint, device)
     pictures = _pictures(paths)
+    _refuse_collisions(pictures, output)
     output.mkdir(parents=True, exist_ok=True)
     colors, skipped = drawing.palette(parts.task.ignore), []
     with Progress("predict", "pictures") as progress:
         for done, (name, path) in enumerate(pictures, 1):
             try:
                 pixels = read_upright(path.read_bytes(), str(path))
-            except ImageError as error:
+            except (ImageError, OSError) as error:
                 skipped.append(str(error))
                 continue
             ids = predict_mask(
@@ -103,24 +108,34 @@ def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
         raise DatasetError(
             ", ".join(map(str, paths)), expected="JPEG or PNG pictures", found="none", remedy="Check the path"
         )
-    name, times = Counter(name for name, _ in found).most_common(1)[0]
-    if times > 1:
-        first, second = [str(path) for other, path in found if other == name][:2]
-        raise DatasetError(
-            first,
-            expected="pictures of different names, as their masks go into one folder",
-            found=f"{second} too",
-            remedy="Predict them into two folders",
-        )
     return found
+
+
+def _outputs(output: Path, name: str) -> tuple[Path, Path]:
+    return output / f"{name}.png", output / f"{name}-overlay.png"
+
+
+def _refuse_collisions(pictures: list[tuple[str, Path]], output: Path) -> None:
+    """No answer may take the place of another one, or of a picture."""
+    taken = {path.resolve(): path for _, path in pictures}
+    for name, path in pictures:
+        for answer in _outputs(output, name):
+            if (other := taken.setdefault(answer.resolve(), path)) is not path or answer.resolve() == path.resolve():
+                raise DatasetError(
+                    str(path),
+                    expected="pictures whose answers go to files of their own",
+                    found=f"that {answer} is wanted for {other} too",
+                    remedy="Choose another folder with -o, or predict the pictures into two",
+                )
 
 
 def _write(
     output: Path, name: str, pixels: NDArray[np.uint8], ids: NDArray[np.uint8], colors: NDArray[np.uint8]
 ) -> None:
-    (output / name).parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomically(output / f"{name}.png", codecs.encode_mask(ids))
-    files.write_atomically(output / f"{name}-overlay.png", encode(drawing.overlay(pixels, ids, colors)))
+    mask, overlay = _outputs(output, name)
+    mask.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_whole(mask, codecs.encode_mask(ids))
+    files.replace_whole(overlay, encode(drawing.overlay(pixels, ids, colors)))
 
 
 def replay(
@@ -135,7 +150,7 @@ def replay(
     positions = range((step - 1) * size, step * size)
     sheet, origins = samples_sheet(parts.task, parts.training_feed(), positions)
     path = output or run / "figures" / f"step-{step:08d}.png"
-    files.write_atomically(path, encode(sheet))
+    files.replace_whole(path, encode(sheet))
     for position, origin in zip(positions, origins, strict=True):
         print(f"{position}  {origin}")
     print(f"drawn {path}")

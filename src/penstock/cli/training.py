@@ -31,6 +31,7 @@ def train(
     settings: Set = None,
     runs: Annotated[Path, Parameter(help="Where run folders are kept.")] = Path("runs"),
     name: Annotated[str, Parameter(help="Of the run folder, after its number.")] = "",
+    checkpoint: Annotated[str, Parameter(help="To resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Go on with this run instead.")] = None,
 ) -> int:  # fmt: skip
     """Train a model on a packed dataset, or resume a run.
@@ -53,7 +54,7 @@ def train(
                 found=str(data),
                 remedy="Leave out one of the two",
             )
-        folder, outcome = recipes.resume(resume, changes)
+        folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
         folder, outcome = recipes.train(_recipe(data, changes), runs, name)
     if outcome.status == "finished" and folder.path.exists():

@@ -180,7 +180,7 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
             f"{_mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
             "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
         )
-        yield Problem("0 and 255 masks", _mask_name(example, folder), message)
+        yield Problem("0 and 255 masks", _mask_name(example, folder), message, whole=True)
         return
     classes = found - {labels.ignore}
     gaps = sorted(set(range(max(classes, default=0) + 1)) - classes)
@@ -191,7 +191,7 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
             "masks. If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with "
             "--classes."
         )
-        yield Problem("gaps between ids", _mask_name(example, folder), message)
+        yield Problem("gaps between ids", _mask_name(example, folder), message, whole=True)
 
 
 def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
@@ -206,7 +206,7 @@ def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterat
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
             remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."
             message = f"{name}: expected more than one class, found {said}. {remedy}"
-            yield Problem("only background", name, message, fatal=fatal)
+            yield Problem("only background", name, message, fatal=fatal, whole=fatal)
 
 
 def _some(ids: Sequence[int]) -> str:

@@ -127,7 +127,8 @@ class Dataset:
                 str(self.folder),
                 expected=f"a split named {name}",
                 found=", ".join(self.description.splits),
-                remedy="Name one of those",
+                remedy="Name one of those; for training with --set data.train=NAME and --set data.validation=NAME, "
+                "where '' evaluates nothing",
             )
         return self.description.splits[name]
 

@@ -51,14 +51,14 @@ class Inspection:
 
     def sound(self) -> Inspection:
         """The inspection without the items that have fatal problems; problems of no single item stay."""
-        named = {problem.file for problem in self.fatal}
+        named = {problem.file for problem in self.fatal if not problem.whole}
         bad = [bool(self._files(fact) & named) for fact in self.facts]
         kept = tuple(fact for fact, wrong in zip(self.facts, bad, strict=True) if not wrong)
         dropped = {f for fact, wrong in zip(self.facts, bad, strict=True) if wrong for f in self._files(fact)}
         alone = {
             problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")
         }
-        left = tuple(p for p in self.problems if p.file not in dropped | alone)
+        left = tuple(p for p in self.problems if p.whole or p.file not in dropped | alone)
         return replace(self, facts=kept, problems=left)
 
     def _files(self, fact: Facts) -> set[str]:

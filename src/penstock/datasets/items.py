@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+_HIGHEST: Final = 255
 
 Task = Literal["segmentation", "classification"]
 
@@ -32,12 +34,14 @@ class Problem:
         file: the file it is about, relative to the folder where it lies in it.
         message: the whole sentence, file and remedy included.
         fatal: whether packing is refused; else it is only worth a look.
+        whole: whether it is about the whole folder, and the file only an example; leaving it out mends nothing.
     """
 
     kind: str
     file: str
     message: str
     fatal: bool = True
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,12 @@ class Labels:
     ignore: int = 255
     mapping: Mapping[int, int] = field(default_factory=dict)
     palette: bool = False
+
+    def __post_init__(self) -> None:
+        ids = (self.ignore, *self.mapping, *self.mapping.values())
+        if not all(0 <= i <= _HIGHEST for i in ids) or len(self.classes) > _HIGHEST + 1:
+            message = f"class ids are bytes, 0 to {_HIGHEST}: {len(self.classes)} classes, ids {sorted(set(ids))}"
+            raise ValueError(message)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ def splits(folder: Path) -> dict[str, Path]:
 
 def files(folder: Path) -> list[Path]:
     """All files below a folder, sorted, hidden ones and Windows' thumbnails left out."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(p for p in found if not p.name.startswith(".") and p.name != "Thumbs.db")
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "Thumbs.db")
+    return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(folder).parts))
 
 
 def is_picture(path: Path) -> bool:

@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from penstock import files, seeds
 from penstock.datasets import checks, inspection
 from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
 from penstock.errors import DatasetError
-from penstock.images import codecs, probe
+from penstock.images import codecs, geometry, probe, warp_mask
 from penstock.progress import silent
 from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
 from penstock.records import index as indexing
@@ -231,4 +233,8 @@ def _mask_bytes(path: Path, found: Inspection) -> bytes:
     plain = info.bits == 8 and not info.palette and not found.labels.mapping  # noqa: PLR2004 - a byte
     if plain:
         return data
-    return codecs.encode_mask(checks.read_ids(data, name, found.labels))
+    ids = checks.read_ids(data, name, found.labels)
+    upright = np.empty(info.size, np.uint8)
+    turn = geometry.upright_to_stored(info.orientation, (info.height, info.width))
+    warp_mask(ids, turn, found.labels.ignore, upright)
+    return codecs.encode_mask(upright)

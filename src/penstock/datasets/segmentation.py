@@ -68,7 +68,8 @@ def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], 
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
     """Match the pictures of a split with their masks by name."""
-    waiting = {_stem(masks, path): path for path in listing.files(masks)} if masks else {}
+    pictures = [path for path in listing.files(masks) if listing.is_picture(path)] if masks else []
+    waiting = {_stem(masks, path): path for path in pictures} if masks else {}
     items: dict[str, Item] = {}
     problems, ignored = [], []
     for path in listing.files(images):
@@ -106,7 +107,6 @@ def _twice(folder: Path, path: Path, first: Path) -> Problem:
 
 def _orphans(folder: Path, waiting: dict[str, Path]) -> Iterator[Problem]:
     for path in waiting.values():
-        if listing.is_picture(path):
-            name = path.relative_to(folder).as_posix()
-            message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
-            yield Problem("picture missing", name, message)
+        name = path.relative_to(folder).as_posix()
+        message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
+        yield Problem("picture missing", name, message)

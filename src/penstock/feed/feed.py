@@ -180,5 +180,6 @@ class Feed:
 
 
 def available_cores() -> int:
-    """How many cores this process may use; macOS does not tell, so there it is all of them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use: those of the machine, divided by its ranks where torchrun started some."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

@@ -14,4 +14,6 @@ def cross_entropy_sum(logits: torch.Tensor, target: torch.Tensor, ignore: int) -
         target: class ids of shape (samples, ...), any integer type.
         ignore: the label that does not count.
     """
+    if torch.are_deterministic_algorithms_enabled():  # CUDA's reduction is not deterministic, a sum is
+        return F.cross_entropy(logits.float(), target.long(), ignore_index=ignore, reduction="none").sum()
     return F.cross_entropy(logits.float(), target.long(), ignore_index=ignore, reduction="sum")

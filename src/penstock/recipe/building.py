@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.recipe.values import Recipe
+    from penstock.sources import FilesSource
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,20 @@ class Parts:
         )
 
     @cached_property
+    def _training(self) -> FilesSource:
+        return self.dataset.source(self.recipe.data.train)
+
+    @cached_property
     def plan(self) -> Plan:
         """The order of training."""
         data = self.recipe.data
-        snapshot = self.dataset.source(data.train).snapshot()
-        return Plan(snapshot, self.recipe.seed, Shuffle(data.block, data.window))
+        return Plan(self._training.snapshot(), self.recipe.seed, Shuffle(data.block, data.window))
 
     def training_feed(self, share: Share = Share(), *, pin: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
         return Feed(
             self.plan,
-            self.dataset.source(self.recipe.data.train),
+            self._training,
             self.task.prepare(train=True),
             batch=self.recipe.train.batch,
             share=share,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from penstock import devices, files
 from penstock import ranks as ranking
-from penstock.errors import RunError
+from penstock.errors import RecipeError, RunError
 from penstock.evaluate import evaluate
 from penstock.hooks import Console, EvaluationFiles, EventsLog, MetricsLog, OriginsLog, TensorBoard, TimingsLog
 from penstock.models import load_matching
@@ -19,6 +20,7 @@ from penstock.recipe import toml
 from penstock.recipe.building import Parts, open_parts
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
+from penstock.session.state import load_model as load_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,10 +45,12 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         PenstockError: something in the recipe cannot be had.
     """
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    recipe = replace(recipe, data=replace(recipe.data, path=str(Path(recipe.data.path).resolve())))
+    recipe = _located(recipe)
     parts = open_parts(recipe)
     with ranking.joined(device) as ranks:
         plan, model = parts.plan, _initial(parts, ranks)
+        if recipe.data.validation:
+            parts.dataset.split(recipe.data.validation)
         title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.folder.name}"
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
         folder = RunFolder(Path(ranks.share_text(path)))
@@ -61,28 +65,65 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         return folder, _go(parts, folder, model, ranks, device, hooks)
 
 
-def resume(path: Path, settings: Sequence[str] = (), hooks: Sequence[Hook] = ()) -> tuple[RunFolder, Outcome]:
-    """Go on with a run from its last checkpoint, or from its start where there is none.
+def resume(
+    path: Path, settings: Sequence[str] = (), hooks: Sequence[Hook] = (), checkpoint: str = "last"
+) -> tuple[RunFolder, Outcome]:
+    """Go on with a run from a checkpoint, or from its start where there is none.
 
     Args:
         path: the run folder.
         settings: changes to the recipe (`train.steps=...` to train longer); they are kept.
         hooks: more of them, on every rank.
+        checkpoint: "last", "best" or "step-NNNNNNNN".
 
     Raises:
-        PenstockError: the folder is no run, its data changed, or its checkpoint is damaged.
+        PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
     """
     folder = RunFolder.open(path)
-    recipe = toml.apply(toml.load(path / "recipe.toml"), settings)
+    before = toml.load(path / "recipe.toml")
+    recipe = _located(toml.apply(before, settings))
+    _same_training(before, recipe, str(path))
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     parts = open_parts(recipe)
     with ranking.joined(device) as ranks:
         _same_data(parts, folder)
         if ranks.writes:
             _compare(folder, _promise(recipe, device, ranks))
-            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         model = replace(parts, recipe=_without_weights(recipe)).model() if _has_checkpoint(folder) else None
-        return folder, _go(parts, folder, model or _initial(parts, ranks), ranks, device, hooks)
+        model = model or _initial(parts, ranks)
+        return folder, _go(parts, folder, model, ranks, device, hooks, checkpoint)
+
+
+def _located(recipe: Recipe) -> Recipe:
+    """The recipe with its paths made absolute, so that it can be read from any folder."""
+    init = str(Path(recipe.init).resolve()) if recipe.init else ""
+    file = Path(recipe.model.weights)
+    weights = str(file.resolve()) if file.is_file() else recipe.model.weights
+    data = replace(recipe.data, path=str(Path(recipe.data.path).resolve()))
+    return replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
+
+
+def _same_training(before: Recipe, now: Recipe, where: str) -> None:
+    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start."""
+    fixed = {
+        "seed": (before.seed, now.seed),
+        "data.train": (before.data.train, now.data.train),
+        "data.block": (before.data.block, now.data.block),
+        "data.window": (before.data.window, now.data.window),
+        "model.name": (before.model.name, now.model.name),
+        "augment": (before.augment, now.augment),
+        "optimizer.name": (before.optimizer.name, now.optimizer.name),
+        "train.batch": (before.train.batch, now.train.batch),
+        "train.average": (before.train.average, now.train.average),
+    }
+    for key, (was, is_now) in fixed.items():
+        if was != is_now:
+            raise RecipeError(
+                f"{where}: {key}",
+                expected=f"{was}, as the run was started with",
+                found=str(is_now),
+                remedy="Leave it, or start a new run from these weights with --init",
+            )
 
 
 def _has_checkpoint(folder: RunFolder) -> bool:
@@ -98,7 +139,7 @@ def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
     model = parts.model()
     if parts.recipe.init:
         other = RunFolder.open(Path(parts.recipe.init))
-        tensors = _weights(other, "best" if (other.checkpoints / "best").exists() else "last")
+        tensors = _weights(other, _preferred(other))
         account = load_matching(model, tensors, str(other.path))
         if ranks.writes:
             print(f"init from {other.path}:", *account.lines(), sep="\n  ", flush=True)  # noqa: T201 - an account
@@ -112,6 +153,7 @@ def _go(
     ranks: Ranks,
     device: torch.device,
     hooks: Sequence[Hook],
+    checkpoint: str = "last",
 ) -> Outcome:
     train, recipe = parts.recipe.train, parts.recipe
     if train.deterministic:
@@ -141,8 +183,11 @@ def _go(
         evaluate=_evaluation(parts, ranks, device, pin=pin),
         hooks=[*_hooks(folder, recipe, ranks), *hooks],
     )
-    session.restore(store.load())
-    return session.train()
+    with folder.locked() if ranks.writes else contextlib.nullcontext():
+        session.restore(store.load(checkpoint))
+        if ranks.writes:
+            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+        return session.train()
 
 
 def _evaluation(
@@ -223,6 +268,10 @@ def _weights(folder: RunFolder, checkpoint: str) -> dict[str, torch.Tensor]:
     return dict(loaded.tensors.get("ema", loaded.tensors["model"]))
 
 
+def _preferred(folder: RunFolder) -> str:
+    return "best" if (folder.checkpoints / "best").exists() else "last"
+
+
 def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[Parts, nn.Module, torch.device]:
     """A run's parts and its model, in evaluation mode on a device.
 
@@ -236,9 +285,9 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[
     """
     folder = RunFolder.open(path)
     parts = open_parts(_without_weights(toml.load(path / "recipe.toml")))
-    tensors = _weights(folder, checkpoint or ("best" if (folder.checkpoints / "best").exists() else "last"))
+    tensors = _weights(folder, checkpoint or _preferred(folder))
     model = parts.model()
-    model.load_state_dict(tensors)
+    load_weights(model, tensors, str(path))
     where = devices.choose(device)
     return parts, devices.place(model, where).eval(), where
 
@@ -256,13 +305,13 @@ def evaluate_run(
         The scores, the mean loss, and the split's name.
     """
     parts, model, where = load_model(path, checkpoint, device)
+    used = checkpoint or _preferred(RunFolder(path))
     split = split or parts.recipe.data.validation
     task, feed = parts.evaluation(split)
     precision = parts.recipe.train.precision
     result = evaluate(task, model, feed, device=where, ranks=ranking.Ranks(), precision=precision, progress=progress)
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
-    used = checkpoint or "best"
     RunFolder(path).write_json(
         f"evaluations/{split}-{used}.json", {"split": split, "checkpoint": used, "loss": loss, **scores.as_json()}
     )

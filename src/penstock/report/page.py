@@ -40,7 +40,7 @@ def write_report(folder: RunFolder) -> Path:
     )
     page = _PAGE.format(title=html.escape(folder.path.name), facts=_facts(folder), sections="\n".join(sections))
     path = folder.path / "report.html"
-    files.write_atomically(path, page.encode())
+    files.replace_whole(path, page.encode())
     return path
 
 
@@ -101,7 +101,8 @@ def _evaluations(folder: RunFolder) -> list[str]:
     sections = []
     for path in chosen:
         scores = folder.read_json(f"evaluations/{path.name}")
-        title = f"Evaluation {path.stem} on {scores['split']}, loss {scores['loss']:.4f}"
+        loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
+        title = f"Evaluation {path.stem} on {scores['split']}, loss {loss}"
         sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))
     return sections
 

@@ -7,7 +7,9 @@ checkpoints/  evaluations/  figures/  tensorboard/  report.html
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import fcntl
 import json
 import os
 import re
@@ -18,6 +20,7 @@ from penstock import files
 from penstock.errors import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
@@ -105,7 +108,30 @@ class RunFolder:
         path = self.path / name
         if not path.is_file():
             return []
-        return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        found = []
+        for line in path.read_text().split("\n"):
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return found
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training this run for the length of a block; a killed process keeps no lock.
+
+        Raises:
+            RunError: another process is at it.
+        """
+        with (self.path / ".lock").open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(
+                    str(self.path),
+                    expected="a run that nobody is training",
+                    found="another process at it",
+                    remedy="Wait for it, or end it",
+                ) from None
+            yield
 
 
 def cut_back(path: Path, size: int) -> None:

@@ -162,7 +162,8 @@ class Session:
             self._pending_evaluation = saved["pending_evaluation"]
             self.feed.plan.start(self.cursor)
         for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
-            hook.load_state_dict(saved.get("hooks", {}).get(key, {}))
+            if not checkpoint or key in saved["hooks"]:  # a hook that is new to the run starts as it is
+                hook.load_state_dict(saved.get("hooks", {}).get(key, {}))
 
     def train(self) -> Outcome:
         """Train until the last step, a request to stop, or a signal.

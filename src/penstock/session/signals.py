@@ -26,7 +26,7 @@ class Flag:
 
 @contextlib.contextmanager
 def caught() -> Iterator[Flag]:
-    """For the length of a block, the first Ctrl-C or SIGTERM sets the flag; a second one acts as it always did.
+    """For the length of a block, Ctrl-C and SIGTERM set the flag; a second Ctrl-C acts as it always did.
 
     Outside the main thread, where Python cannot catch signals, the flag is never set.
     """
@@ -38,8 +38,7 @@ def caught() -> Iterator[Flag]:
 
     def note(number: int, _: FrameType | None) -> None:
         flag.signal = signal.Signals(number)
-        for caught_number, handler in before.items():
-            signal.signal(caught_number, handler)
+        signal.signal(signal.SIGINT, before[signal.SIGINT])  # a second Ctrl-C means it; SIGTERM often comes twice
 
     for number in CAUGHT:
         signal.signal(number, note)

@@ -59,9 +59,9 @@ class FilesSource:
 
 
 def _expand(pattern: str) -> list[Path]:
+    if Path(pattern).is_file():  # first, as a folder's own name may hold a bracket
+        return [Path(pattern)]
     if not glob.has_magic(pattern):
-        if Path(pattern).is_file():
-            return [Path(pattern)]
         raise SourceError(
             pattern,
             expected="a TFRecord file",
@@ -81,7 +81,7 @@ def _expand(pattern: str) -> list[Path]:
 
 def _names(paths: Sequence[Path]) -> dict[str, Path]:
     """Partition names: the file names where they are distinct, else the paths below the common folder."""
-    unique = list(dict.fromkeys(path.resolve() for path in paths))
+    unique = list({path.resolve(): path.absolute() for path in paths}.values())
     if len({path.name for path in unique}) == len(unique):
         return {path.name: path for path in unique}
     root = os.path.commonpath([path.parent for path in unique])
