@@ -107,6 +107,16 @@ def unframe(framed: bytes, length: int, place: Place) -> bytes:
     return payload
 
 
+def empty_file(shard: str) -> CorruptRecord:
+    """The error for a shard of no bytes."""
+    return CorruptRecord(
+        shard,
+        expected="a TFRecord with at least one record",
+        found="an empty file",
+        remedy="Remove the file, or pack it again",
+    )
+
+
 def cut_short(place: Place, length: int, available: int) -> CorruptRecord:
     """The error for a record whose bytes run past the end of its shard."""
     return CorruptRecord(

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from penstock.errors import CorruptRecord, SourceError
+from penstock.errors import SourceError
 from penstock.records import framing
 from penstock.records.framing import FOOTER, HEADER, OVERHEAD, Place
 
@@ -58,12 +58,7 @@ def scan(handle: BinaryIO, size: int, shard: str) -> Index:
         CorruptRecord: the file is empty, is no TFRecord, or ends inside a record.
     """
     if not size:
-        raise CorruptRecord(
-            shard,
-            expected="a TFRecord with at least one record",
-            found="an empty file",
-            remedy="Remove the file, or pack it again",
-        )
+        raise framing.empty_file(shard)
     index, position = empty(), 0
     while position < size:
         place = Place(shard, len(index), position)

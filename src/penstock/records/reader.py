@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import CorruptRecord
 from penstock.records import framing
 from penstock.records import index as indexing
 from penstock.records.framing import HEADER, OVERHEAD, Place
@@ -96,12 +95,7 @@ def read_all(path: Path) -> Iterator[Record]:
     """
     size = path.stat().st_size
     if not size:
-        raise CorruptRecord(
-            str(path),
-            expected="a TFRecord with at least one record",
-            found="an empty file",
-            remedy="Remove the file, or pack it again",
-        )
+        raise framing.empty_file(str(path))
     with path.open("rb") as handle:
         number = position = 0
         while position < size:
