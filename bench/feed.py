@@ -80,7 +80,9 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
         }
     peers = subprocess.run(
         [PEERS, "-c", "import importlib.metadata as m; print(m.version('tensorflow-cpu'), m.version('grain'))"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
     versions |= {"tensorflow-cpu": peers[0], "grain": peers[1]}

@@ -1,6 +1,6 @@
 """Microseconds of `Plan.at` by the number of records and the shuffle, and of starting the command line.
 
-    python bench/order.py
+python bench/order.py
 """
 
 from __future__ import annotations

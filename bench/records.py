@@ -1,6 +1,6 @@
 """Records written by Penstock read by TensorFlow, and TensorFlow's by Penstock: counts, fields and bytes compared.
 
-    python bench/records.py      TensorFlow comes from .venv-bench, or from PENSTOCK_BENCH_PYTHON
+python bench/records.py      TensorFlow comes from .venv-bench, or from PENSTOCK_BENCH_PYTHON
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.records.example import Fields
 from penstock.sources import FilesSource
 
 PYTHON = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.parent / ".venv-bench/bin/python"))
-TENSORFLOW = '''
+TENSORFLOW = """
 import glob, hashlib, json, sys, tensorflow as tf
 spec = {"image/encoded": tf.string, "image/filename": tf.string, "image/format": tf.string, "image/height": tf.int64,
         "image/width": tf.int64, "image/channels": tf.int64, "image/segmentation/class/encoded": tf.string,
@@ -38,7 +38,7 @@ for record in tf.data.TFRecordDataset(sorted(glob.glob(sys.argv[1] + "/*.tfrecor
     for writer in writers.values(): writer.write(record.numpy())
 for writer in writers.values(): writer.close()
 print(json.dumps([tf.__version__, read]))
-'''
+"""
 
 
 def main() -> None:

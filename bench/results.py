@@ -1,6 +1,6 @@
 """docs/results.md from bench/results/*.json, so that no figure is typed by hand.
 
-    python bench/results.py
+python bench/results.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ RESULTS = ROOT / "bench" / "results"
 
 
 def main() -> None:
-    parts = ["# Results", "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand."]
+    parts = [
+        "# Results",
+        "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand.",
+    ]
     for name, section in (("camvid", camvid), ("feed", feed), ("soak", soak), ("records", records), ("order", order)):
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -37,9 +40,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def camvid(found: dict) -> list[str]:
     test = found["test"]
-    rows = [
-        [c["name"], percent(c["iou"]), percent(c["recall"]), f"{c['pixels']:,}"] for c in test["classes"]
-    ]
+    rows = [[c["name"], percent(c["iou"]), percent(c["recall"]), f"{c['pixels']:,}"] for c in test["classes"]]
     curve = [
         [f"{line['step']:,}", percent(line["evaluation"]["mean_iou"]), percent(line["evaluation"]["pixel_accuracy"])]
         for line in found["validation"]

@@ -167,7 +167,8 @@ def test_replay_names_the_records_of_a_step(trained, capsys):
     for line in out.splitlines()[:4]:
         assert line.split("  ")[1] in lines[1]
     assert (trained / "figures" / "step-00000002.png").is_file()
-    assert call("replay", trained, "--step", 0, capsys=capsys)[0] == 2
+    code, _, err = call("replay", trained, "--step", 5, capsys=capsys)
+    assert (code, err) == (2, f"error: {trained}: expected a step from 1 to 4, found 5. Choose one of those.\n")
 
 
 def test_evaluate_scores_as_training_did(trained, capsys):

@@ -125,6 +125,14 @@ class TestDecode:
         assert found.shape == (40, 60, 3)
         assert np.abs(found - expected).max() <= 2
 
+    def test_cmyk_is_told_by_adobes_marker_wherever_it_lies(self):
+        buffer = io.BytesIO()
+        Image.fromarray(picture()).convert("CMYK").save(buffer, "JPEG", quality=98)
+        data = buffer.getvalue()
+        late = data[:2] + b"\xff\xe5" + struct.pack(">H", 6002) + bytes(6000) + data[2:]
+
+        assert np.array_equal(codecs.decode_image(late, "a"), codecs.decode_image(data, "a"))
+
     @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "LA"])
     def test_png_kinds_become_rgb(self, mode):
         image = Image.fromarray(picture()).convert(mode)

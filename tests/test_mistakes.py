@@ -255,6 +255,48 @@ def test_17_two_pictures_have_one_name(folder):
     )
 
 
+def test_17b_two_masks_have_one_name(folder):
+    folder.put("masks/train/a.jpeg", mask(kind="JPEG"))
+    found = inspect(folder.root)
+
+    assert "two masks of one name" in [problem.kind for problem in found.fatal]
+
+
+def test_17c_pictures_lie_outside_the_splits(folder):
+    folder.put("images/loose.jpg", image())
+    folder.put("images/holdout/x.jpg", image())
+
+    assert [problem.message for problem in inspect(folder.root).problems] == [
+        f"images/{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
+        for name in ("holdout/x.jpg", "loose.jpg")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"sky\n\nroad\ncar\n", "'' for id 1"),
+        (b"sky\nroad\nsky\n", "'sky' for id 2, as for id 0"),
+    ],
+)
+def test_17d_class_names_shift_or_repeat(folder, text, found):
+    folder.put("classes.txt", text)
+    with pytest.raises(DatasetError) as caught:
+        inspect(folder.root)
+    assert str(caught.value) == (
+        f"{folder.root}/classes.txt: expected a name of its own for every class, in the order of their ids, found "
+        f"{found}. Name every class once."
+    )
+
+
+def test_17e_class_names_are_no_text(folder):
+    folder.put("classes.txt", b"sky\n\xff\xfe\n")
+    with pytest.raises(DatasetError, match=r"classes\.txt: expected class names in UTF-8, found 'utf-8' codec"):
+        inspect(folder.root)
+    folder.put("classes.txt", "\ufeffsky\nroad\ncar\n".encode())
+    assert inspect(folder.root).labels.classes == ("sky", "road", "car")
+
+
 def test_18_there_are_no_masks_at_all(folder):
     import shutil
 

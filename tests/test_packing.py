@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -13,7 +14,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock import files
 from penstock.datasets import Dataset, Labels, PackOptions, inspect, pack, scenes, verify
 from penstock.errors import DatasetError
 from penstock.images import decode_mask
@@ -209,10 +209,8 @@ class TestVerify:
         )
 
     def test_labels_that_do_not_fit_are_named(self, dataset):
-        text = json.loads((dataset.folder / "dataset.json").read_text())
-        text["classes"] = text["classes"][:2]
-        files.write_atomically(dataset.folder / "dataset.json", files.to_json(text))
-        faults = verify(Dataset.open(dataset.folder)).faults
+        fewer = dataclasses.replace(dataset.description, classes=dataset.description.classes[:2])
+        faults = verify(Dataset(dataset.folder, fewer)).faults
 
         assert faults
         assert all("(mask): expected class ids from 0 to 1, or the ignore label 255, found id " in f for f in faults)
@@ -270,6 +268,39 @@ class TestDescription:
             f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Invalid enum value 'cooking' - "
             "at `$.task`. Pack the dataset again."
         )
+
+    def test_edited_ones_are_refused(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        text = json.loads((tmp_path / "dataset.json").read_text())
+        text["classes"].reverse()
+        (tmp_path / "dataset.json").write_text(json.dumps(text))
+        with pytest.raises(DatasetError) as caught:
+            Dataset.open(tmp_path)
+        reversed_ = dataclasses.replace(dataset.description, classes=dataset.description.classes[::-1])
+        assert str(caught.value) == (
+            f"{tmp_path}/dataset.json: expected a description whose content is {reversed_.digest()}, found "
+            f"{dataset.description.content}: it was edited. Restore it, or pack the dataset again with other "
+            "--classes or --ignore."
+        )
+
+    def test_foreign_shards_are_refused(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        val, train = (tmp_path / f"{split}-00000-of-00001.tfrecord" for split in ("val", "train"))
+        train.write_bytes(val.read_bytes())
+        with pytest.raises(DatasetError) as caught:
+            dataset.snapshot("train", dataset.source("train"))
+        message = str(caught.value)
+        assert message.startswith(f"{train}: expected the 21 records that dataset.json describes (")
+        assert message.endswith("). Restore the shard, or pack the dataset again.")
+
+    def test_packing_again_mends_damaged_shards(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        shard = tmp_path / "train-00000-of-00001.tfrecord"
+        whole = shard.read_bytes()
+        for damaged in (whole[:1000], b"", None):
+            shard.unlink() if damaged is None else shard.write_bytes(damaged)
+            assert pack(inspect(raw), tmp_path).description == dataset.description
+            assert shard.read_bytes() == whole
 
     def test_splits_are_named(self, packed):
         with pytest.raises(DatasetError) as caught:

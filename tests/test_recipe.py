@@ -65,3 +65,25 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
     assert message(load, path) == f"{path}: expected a recipe in TOML, found no such file or directory. Check the path."
     path.write_text("train = [")
     assert message(load, path).startswith(f"{path}: expected a recipe in TOML, found a file that is not (")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "augment.scale=[2.0, 0.5]",
+        "augment.scale=[nan, 1]",
+        "augment.area=[0, 0]",
+        "augment.area=[0.5, 2]",
+        "augment.resize_range=[9, 3]",
+        "augment.rotate=nan",
+        "augment.jitter.brightness=-5",
+        "optimizer.momentum=5",
+        "optimizer.weight_decay=nan",
+        "optimizer.warmup=20000",
+        "optimizer.learning_rate=inf",
+        "train.average=1",
+        "train.feed_threads=-1",
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(setting):
+    assert message(apply, Recipe(), [setting]).startswith(f"--set {setting}: {setting.split('=')[0]}: expected ")

@@ -20,7 +20,10 @@ def resized_crop(record):
     jpeg = tf.io.parse_single_example(record, SPEC)["image/encoded"]
     shape = tf.io.extract_jpeg_shape(jpeg)
     begin, size, _ = tf.image.sample_distorted_bounding_box(
-        shape, tf.zeros([1, 0, 4]), area_range=(0.08, 1.0), aspect_ratio_range=(0.75, 1.333),
+        shape,
+        tf.zeros([1, 0, 4]),
+        area_range=(0.08, 1.0),
+        aspect_ratio_range=(0.75, 1.333),
         use_image_if_no_bounding_boxes=True,
     )
     if PARTIAL:

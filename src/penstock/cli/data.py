@@ -15,6 +15,7 @@ from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets import verify as verify_dataset
 from penstock.datasets.inspection import items_per_class, pixels_per_class
+from penstock.datasets.listing import check_names, names_in_file
 from penstock.errors import DatasetError
 from penstock.progress import Progress
 
@@ -144,9 +145,9 @@ def _inspect(folder: Path, labels: Labels, threads: int) -> Inspection:
 
 def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
     if classes and os.path.isfile(classes):  # noqa: PTH113 - a long list is no name that a Path would take
-        names = tuple(line.strip() for line in Path(classes).read_text().splitlines() if line.strip())
+        names = names_in_file(Path(classes))
     else:
-        names = tuple(name.strip() for name in classes.split(",") if name.strip())
+        names = check_names([name.strip() for name in classes.split(",")], "--classes") if classes else ()
     pairs = dict(_pair(text) for text in mapping or [])
     return Labels(names, ignore, pairs, palette=masks == "palette")
 

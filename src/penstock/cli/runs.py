@@ -15,7 +15,7 @@ from penstock.images import codecs, drawing
 from penstock.predict import Window, read_upright
 from penstock.predict import predict as predict_mask
 from penstock.progress import Progress
-from penstock.recipe import evaluate_run, load, load_model, open_parts
+from penstock.recipe import evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
 from penstock.report.sheets import encode
 from penstock.runs import RunFolder
@@ -143,9 +143,10 @@ def replay(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="By default in the run's figures.")] = None,
 ) -> None:  # fmt: skip
     """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
-    parts = open_parts(load(RunFolder.open(run).path / "recipe.toml"))
-    if step < 1:
-        raise RunError(str(run), expected="a step from 1 on", found=str(step), remedy="Steps count from 1")
+    parts = open_run(run)
+    last = parts.recipe.train.steps
+    if not 1 <= step <= last:
+        raise RunError(str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose one of those")
     size = parts.recipe.train.batch
     positions = range((step - 1) * size, step * size)
     sheet, origins = samples_sheet(parts.task, parts.training_feed(), positions)

@@ -15,6 +15,8 @@ from penstock.sources import FilesSource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from penstock.values import Snapshot
+
 FILE: Final = "dataset.json"
 
 
@@ -110,6 +112,13 @@ class Dataset:
             raise DatasetError(
                 str(path), expected="a description of a dataset", found=str(error), remedy="Pack the dataset again"
             ) from None
+        if description.content != description.digest() or not all(s.shards for s in description.splits.values()):
+            raise DatasetError(
+                str(path),
+                expected=f"a description whose content is {description.digest()}",
+                found=f"{description.content or 'none'}: it was edited",
+                remedy="Restore it, or pack the dataset again with other --classes or --ignore",
+            )
         return cls(folder, description)
 
     def save(self) -> None:
@@ -135,3 +144,21 @@ class Dataset:
     def source(self, split: str) -> FilesSource:
         """The records of one split."""
         return FilesSource(*(self.folder / shard.name for shard in self.split(split).shards))
+
+    def snapshot(self, split: str, source: FilesSource) -> Snapshot:
+        """All records of one split, once they are known to be those that were packed.
+
+        Raises:
+            DatasetError: a shard holds others.
+            CorruptRecord: a shard is damaged in a way that its headers show.
+        """
+        found = source.snapshot()
+        for partition, shard in zip(found.partitions, self.split(split).shards, strict=True):
+            if shard.digest not in ("", partition.fingerprint):
+                raise DatasetError(
+                    str(self.folder / shard.name),
+                    expected=f"the {shard.records:,} records that {FILE} describes ({shard.digest[:12]})",
+                    found=f"{len(partition):,} others ({partition.fingerprint[:12]})",
+                    remedy="Restore the shard, or pack the dataset again",
+                )
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts
 from penstock.datasets.items import Labels, Layout, Problem
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.checks import Facts
+
+
+_ALONE: Final = ("picture missing", "two pictures of one name", "two masks of one name")
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,7 @@ class Inspection:
         bad = [bool(self._files(fact) & named) for fact in self.facts]
         kept = tuple(fact for fact, wrong in zip(self.facts, bad, strict=True) if not wrong)
         dropped = {f for fact, wrong in zip(self.facts, bad, strict=True) if wrong for f in self._files(fact)}
-        alone = {
-            problem.file for problem in self.fatal if problem.kind in ("picture missing", "two pictures of one name")
-        }
+        alone = {problem.file for problem in self.fatal if problem.kind in _ALONE}
         left = tuple(p for p in self.problems if p.whole or p.file not in dropped | alone)
         return replace(self, facts=kept, problems=left)
 

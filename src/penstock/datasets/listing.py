@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import DatasetError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -41,6 +43,36 @@ def is_picture(path: Path) -> bool:
 def read_classes(folder: Path) -> tuple[str, ...]:
     """The names in the folder's `classes.txt`, one a line; empty where there is none."""
     path = folder / "classes.txt"
-    if not path.is_file():
-        return ()
-    return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())
+    return names_in_file(path) if path.is_file() else ()
+
+
+def names_in_file(path: Path) -> tuple[str, ...]:
+    """Class names, one a line, in the order of their ids.
+
+    Raises:
+        DatasetError: the file is no UTF-8 text, or `check_names` refuses it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
+        ) from None
+    return check_names([line.strip() for line in text.rstrip().split("\n")], str(path))
+
+
+def check_names(names: list[str], where: str) -> tuple[str, ...]:
+    """Class names in the order of their ids.
+
+    Raises:
+        DatasetError: one is empty, which would shift all ids behind it, or occurs twice.
+    """
+    for number, name in enumerate(names):
+        if not name or name in names[:number]:
+            raise DatasetError(
+                where,
+                expected="a name of its own for every class, in the order of their ids",
+                found=f"{name!r} for id {number}" + (f", as for id {names.index(name)}" if name else ""),
+                remedy="Name every class once",
+            )
+    return tuple(names)

@@ -17,7 +17,7 @@ import numpy as np
 from penstock import files, seeds
 from penstock.datasets import checks, inspection
 from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
-from penstock.errors import DatasetError
+from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import codecs, geometry, probe, warp_mask
 from penstock.progress import silent
 from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
@@ -173,7 +173,15 @@ def _already(dataset: Dataset) -> bool:
             found=f"another dataset ({there.content[:12]} instead of {dataset.description.content[:12]})",
             remedy="Choose another folder with -o, or remove this one first",
         )
-    return all((dataset.folder / shard.name).is_file() for s in there.splits.values() for shard in s.shards)
+    return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)
+
+
+def _is_there(folder: Path, shard: ShardFacts) -> bool:
+    """Whether a shard holds the records that were written, as far as its headers and checksums tell."""
+    try:
+        return indexing.of(folder / shard.name).digest == shard.digest
+    except (SourceError, CorruptRecord):
+        return False
 
 
 def _write_all(

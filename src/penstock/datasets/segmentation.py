@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
@@ -37,7 +38,16 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
     mask_splits = listing.splits(masks) if masks else {}
     pairs = {split: (path, mask_splits.get(split)) for split, path in splits.items()}
     names = ", ".join(path.name for path in splits.values())
-    return _layout(folder, pairs, f"{images.name}/ is divided into {names}")
+    layout = _layout(folder, pairs, f"{images.name}/ is divided into {names}")
+    inside = tuple(splits.values())
+    loose = [p for p in listing.files(images) if not any(p.is_relative_to(split) for split in inside)]
+    return replace(layout, problems=(*layout.problems, *(_loose(folder, p) for p in loose if listing.is_picture(p))))
+
+
+def _loose(folder: Path, path: Path) -> Problem:
+    name = path.relative_to(folder).as_posix()
+    message = f"{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
+    return Problem("outside the splits", name, message, fatal=False)
 
 
 def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
@@ -69,16 +79,21 @@ def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
     """Match the pictures of a split with their masks by name."""
     pictures = [path for path in listing.files(masks) if listing.is_picture(path)] if masks else []
-    waiting = {_stem(masks, path): path for path in pictures} if masks else {}
+    waiting: dict[str, Path] = {}
     items: dict[str, Item] = {}
-    problems, ignored = [], []
+    problems: list[Problem] = []
+    ignored: list[str] = []
+    for path in pictures:
+        first = waiting.setdefault(_stem(masks or images, path), path)
+        if first is not path:
+            problems.append(_twice(folder, path, first, "mask"))
     for path in listing.files(images):
         name = _stem(images, path)
         if not listing.is_picture(path):
             ignored.append(str(path.relative_to(folder)))
             continue
         if name in items:
-            problems.append(_twice(folder, path, items[name].image))
+            problems.append(_twice(folder, path, items[name].image, "picture"))
             continue
         mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
         items[name] = Item(split, name, path, mask=mask)
@@ -99,10 +114,10 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
     return Problem("mask missing", name, message)
 
 
-def _twice(folder: Path, path: Path, first: Path) -> Problem:
+def _twice(folder: Path, path: Path, first: Path, what: str) -> Problem:
     name, other = path.relative_to(folder).as_posix(), first.relative_to(folder).as_posix()
-    message = f"{name}: expected one picture of this name, found {other} too. Rename or remove one of them."
-    return Problem("two pictures of one name", name, message)
+    message = f"{name}: expected one {what} of this name, found {other} too. Rename or remove one of them."
+    return Problem(f"two {what}s of one name", name, message)
 
 
 def _orphans(folder: Path, waiting: dict[str, Path]) -> Iterator[Problem]:

@@ -83,7 +83,7 @@ def _decode_jpeg(data: bytes, where: str, info: ImageInfo, size: tuple[int, int]
         if _HARMLESS not in str(error):
             raise truncated(where, f"a damaged JPEG ({error})") from None
         pixels = simplejpeg.decode_jpeg(data, space, **options, strict=False)
-    return _from_cmyk(pixels, inverted=b"Adobe" in data[:4096]) if space == "CMYK" else pixels
+    return _from_cmyk(pixels, inverted=info.adobe) if space == "CMYK" else pixels
 
 
 def _from_cmyk(pixels: Pixels, *, inverted: bool) -> Pixels:

@@ -35,6 +35,7 @@ class ImageInfo:
         bits: per channel, 1 to 16.
         orientation: 1 to 8 as in Exif; 1 is upright.
         palette: whether pixels are indices into a colour table.
+        adobe: whether a JPEG has Adobe's marker, which says that its CMYK is inverted.
     """
 
     format: str
@@ -44,6 +45,7 @@ class ImageInfo:
     bits: int = 8
     orientation: int = 1
     palette: bool = False
+    adobe: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -97,7 +99,7 @@ def truncated(where: str, found: str) -> ImageError:
 
 
 def _jpeg(data: bytes) -> ImageInfo | None:
-    position, orientation = 2, 1
+    position, orientation, adobe = 2, 1, False
     while True:
         while data[position] != 0xFF:
             position += 1
@@ -110,9 +112,11 @@ def _jpeg(data: bytes) -> ImageInfo | None:
         (length,) = struct.unpack_from(">H", data, position)
         if marker == 0xE1 and data[position + 2 : position + 8] == b"Exif\0\0":
             orientation = exif_orientation(data[position + 8 : position + length])
+        elif marker == 0xEE and data[position + 2 : position + 7] == b"Adobe":
+            adobe = True
         elif marker in _START_OF_FRAME:
             bits, height, width, channels = struct.unpack_from(">BHHB", data, position + 2)
-            return ImageInfo("jpeg", height, width, channels, bits, orientation)
+            return ImageInfo("jpeg", height, width, channels, bits, orientation, adobe=adobe)
         elif marker in (0xD9, 0xDA):
             return None
         position += length

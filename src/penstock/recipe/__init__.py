@@ -7,7 +7,7 @@ running.py    start, resume, evaluate: a recipe to a run folder
 """
 
 from penstock.recipe.building import Parts, open_parts
-from penstock.recipe.running import evaluate_run, load_model, resume, train
+from penstock.recipe.running import evaluate_run, load_model, open_run, resume, train
 from penstock.recipe.toml import apply, dump, load
 from penstock.recipe.values import Data, Model, Recipe, Train
 
@@ -23,6 +23,7 @@ __all__ = [
     "load",
     "load_model",
     "open_parts",
+    "open_run",
     "resume",
     "train",
 ]

@@ -48,7 +48,9 @@ class Parts:
     def plan(self) -> Plan:
         """The order of training."""
         data = self.recipe.data
-        return Plan(self._training.snapshot(), self.recipe.seed, Shuffle(data.block, data.window))
+        return Plan(
+            self.dataset.snapshot(data.train, self._training), self.recipe.seed, Shuffle(data.block, data.window)
+        )
 
     def training_feed(self, share: Share = Share(), *, pin: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
@@ -69,7 +71,7 @@ class Parts:
         task = Segmentation(self.task.name, self.task.classes, self.task.ignore, canvas=canvas)
         source = self.dataset.source(split)
         feed = Feed(
-            Plan(source.snapshot()),
+            Plan(self.dataset.snapshot(split, source)),
             source,
             task.prepare(train=False),
             batch=max(share.of, min(self.recipe.train.batch, 8 * share.of)),

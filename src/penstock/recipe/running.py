@@ -230,14 +230,27 @@ def _promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, An
 
 
 def _same_data(parts: Parts, folder: RunFolder) -> None:
-    stored, found = folder.read_json("data.json")["snapshot"], parts.plan.snapshot.digest
+    """Records, classes and the ignored label must be those that the run was started with."""
+    stored, found = folder.read_json("data.json").get("content", ""), parts.dataset.description.content
     if stored != found:
         raise RunError(
             str(folder.path),
-            expected=f"the data that the run was started with (snapshot {stored[:12]})",
-            found=f"other records in {parts.dataset.folder} (snapshot {found[:12]})",
+            expected=f"the data that the run was started with (content {stored[:12]})",
+            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
             remedy="Restore the dataset, or start a new run from these weights with --init",
         )
+
+
+def open_run(path: Path) -> Parts:
+    """A run's recipe, with its dataset opened.
+
+    Raises:
+        PenstockError: the folder is no run, or its dataset is not there or has changed.
+    """
+    folder = RunFolder.open(path)
+    parts = open_parts(_without_weights(toml.load(path / "recipe.toml")))
+    _same_data(parts, folder)
+    return parts
 
 
 def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
@@ -284,7 +297,7 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """
     folder = RunFolder.open(path)
-    parts = open_parts(_without_weights(toml.load(path / "recipe.toml")))
+    parts = open_run(path)
     tensors = _weights(folder, checkpoint or _preferred(folder))
     model = parts.model()
     load_weights(model, tensors, str(path))

@@ -12,6 +12,7 @@ import msgspec
 import tomli_w
 
 from penstock.errors import RecipeError
+from penstock.recipe.checks import check
 from penstock.recipe.values import Recipe
 
 if TYPE_CHECKING:
@@ -88,41 +89,6 @@ def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
 def dump(recipe: Recipe) -> str:
     """The recipe in TOML; settings that are unset are left out."""
     return tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
-
-
-def check(recipe: Recipe, where: str) -> Recipe:
-    """What types cannot say.
-
-    Raises:
-        RecipeError: a number makes no sense.
-    """
-    train, augment = recipe.train, recipe.augment
-    positive = {
-        "train.steps": train.steps,
-        "train.batch": train.batch,
-        "train.accumulate": train.accumulate,
-        "train.evaluate_every": train.evaluate_every,
-        "train.save_every": train.save_every,
-        "train.keep": train.keep,
-        "train.log_every": train.log_every,
-        "augment.crop": min(augment.crop),
-        "augment.scale": min(augment.scale),
-        "data.block": recipe.data.block,
-        "data.window": recipe.data.window,
-        "optimizer.learning_rate": recipe.optimizer.learning_rate,
-    }
-    for key, value in positive.items():
-        if value <= 0:
-            raise RecipeError(
-                f"{where}: {key}", expected="a number above 0", found=str(value), remedy="Choose a larger one"
-            )
-    bounds = {"augment.flip": augment.flip, "train.average": train.average}
-    for key, value in bounds.items():
-        if not 0 <= value <= 1:
-            raise RecipeError(
-                f"{where}: {key}", expected="a number from 0 to 1", found=str(value), remedy="Choose one of those"
-            )
-    return recipe
 
 
 def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:

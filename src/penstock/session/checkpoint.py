@@ -82,6 +82,13 @@ class CheckpointStore:
                 return None
             raise self._missing(path)
         manifest = _read_json(path / "manifest.json")
+        if not isinstance(manifest, dict) or not {"model.safetensors", "state.json"} <= set(manifest.get("sha256", ())):
+            raise CheckpointError(
+                str(path / "manifest.json"),
+                expected="a manifest that names the checkpoint's files",
+                found="something else",
+                remedy="Use another checkpoint of the run, with --checkpoint",
+            )
         for file, expected in manifest["sha256"].items():
             _check_hash(path / file, expected)
         tensors = {

@@ -1,0 +1,84 @@
+"""What a recipe's types cannot say."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from penstock.errors import RecipeError
+
+if TYPE_CHECKING:
+    from penstock.recipe.values import Recipe
+
+
+def check(recipe: Recipe, where: str) -> Recipe:
+    """The recipe itself, once its numbers make sense.
+
+    Raises:
+        RecipeError: one does not; the error names it.
+    """
+    for key, value in _positive(recipe).items():
+        if not 0 < value < math.inf:
+            raise _refused(f"{where}: {key}", "a number above 0", str(value), "Choose a larger one")
+    for key, (value, highest) in _bounded(recipe).items():
+        if not 0 <= value <= highest:
+            raise _refused(f"{where}: {key}", f"a number from 0 to {highest}", str(value), "Choose one of those")
+    for key, ((low, high), highest) in _pairs(recipe).items():
+        if not 0 < low <= high <= highest:
+            expected = f"two numbers above 0 and up to {highest}, the smaller one first"
+            raise _refused(f"{where}: {key}", expected, f"{low}, {high}", "Choose such a pair")
+    return recipe
+
+
+def _refused(where: str, expected: str, found: str, remedy: str) -> RecipeError:
+    return RecipeError(where, expected=expected, found=found, remedy=remedy)
+
+
+def _positive(recipe: Recipe) -> dict[str, float]:
+    train, augment = recipe.train, recipe.augment
+    return {
+        "train.steps": train.steps,
+        "train.batch": train.batch,
+        "train.accumulate": train.accumulate,
+        "train.evaluate_every": train.evaluate_every,
+        "train.save_every": train.save_every,
+        "train.keep": train.keep,
+        "train.log_every": train.log_every,
+        "augment.crop": min(augment.crop),
+        "data.block": recipe.data.block,
+        "data.window": recipe.data.window,
+        "optimizer.learning_rate": recipe.optimizer.learning_rate,
+    }
+
+
+def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
+    """Numbers from 0 on, with the highest that each may be."""
+    train, augment, optimizer = recipe.train, recipe.augment, recipe.optimizer
+    return {
+        "augment.flip": (augment.flip, 1),
+        "augment.rotate": (augment.rotate, 180),
+        "augment.scale_step": (augment.scale_step, 100),
+        "augment.jitter.brightness": (augment.jitter.brightness, 1),
+        "augment.jitter.contrast": (augment.jitter.contrast, 1),
+        "augment.jitter.saturation": (augment.jitter.saturation, 1),
+        "augment.jitter.hue": (augment.jitter.hue, 0.5),
+        "optimizer.momentum": (optimizer.momentum, 1),
+        "optimizer.weight_decay": (optimizer.weight_decay, 100),
+        "optimizer.power": (optimizer.power, 100),
+        "optimizer.warmup": (optimizer.warmup, train.steps - 1),
+        "train.average": (train.average, 0.999999),
+        "train.feed_threads": (train.feed_threads, 1024),
+    }
+
+
+def _pairs(recipe: Recipe) -> dict[str, tuple[tuple[float, float], float]]:
+    """Lower and upper bounds, with the highest that both may be."""
+    augment = recipe.augment
+    pairs: dict[str, tuple[tuple[float, float], float]] = {
+        "augment.scale": (augment.scale, 100),
+        "augment.area": (augment.area, 1),
+        "augment.aspect": (augment.aspect, 100),
+    }
+    if augment.resize_range:
+        pairs["augment.resize_range"] = (augment.resize_range, 100_000)
+    return pairs
