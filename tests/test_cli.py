@@ -132,8 +132,8 @@ def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
     code, _, err = call("pack", raw, "-o", tmp_path / "file", capsys=capsys)
     assert code == 2
     assert err.splitlines()[-1] == (
-        f"error: {tmp_path}/file/.packing: expected a path that can be read and written, found not a directory. Check "
-        "the path, its permissions and the room on the disk."
+        f"error: {tmp_path}/file: expected a path that can be read and written, found file exists. Check the path, its "
+        "permissions and the room on the disk."
     )
     assert call("show", packed.folder, "-o", tmp_path / "no" / "x.png", capsys=capsys)[0] == 2
     assert call("show", packed.folder, "-n", "0", capsys=capsys)[0] == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import pathlib
 
 import cv2
 import numpy as np
@@ -295,6 +297,16 @@ def test_17e_class_names_are_no_text(folder):
         inspect(folder.root)
     folder.put("classes.txt", "\ufeffsky\nroad\ncar\n".encode())
     assert inspect(folder.root).labels.classes == ("sky", "road", "car")
+
+
+def test_17f_a_file_name_is_no_text(folder):
+    name = os.fsdecode(b"\xff\xfe")
+    folder.put(f"images/train/{name}.jpg", image())
+    folder.put(f"masks/train/{name}.png", mask())
+    refused(
+        folder,
+        "images/train/\\udcff\\udcfe.jpg: expected a file name in UTF-8, found other bytes. Rename the file.",
+    )
 
 
 def test_18_there_are_no_masks_at_all(folder):

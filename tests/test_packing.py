@@ -14,6 +14,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from penstock import files
 from penstock.datasets import Dataset, Labels, PackOptions, inspect, pack, scenes, verify
 from penstock.errors import DatasetError
 from penstock.images import decode_mask
@@ -87,6 +88,15 @@ def test_another_dataset_is_not_written_over(raw, tmp_path):
         f"({first.description.content[:12]} instead of "
     )
     assert message.endswith("). Choose another folder with -o, or remove this one first.")
+
+
+def test_two_packs_at_once_are_kept_apart(raw, tmp_path):
+    with files.locked(tmp_path), pytest.raises(DatasetError) as caught:
+        pack(inspect(raw), tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: expected a folder that nobody is packing into, found another process at it. Wait for it, or "
+        "choose another folder with -o."
+    )
 
 
 def test_mapping_rewrites_masks(raw, tmp_path):

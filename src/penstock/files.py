@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import math
@@ -9,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -70,6 +73,21 @@ def link_atomically(link: Path, target: str) -> None:
     temporary.symlink_to(target)
     temporary.replace(link)
     sync_folder(link.parent)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask the same out of a folder for the length of a block; a killed one keeps no lock.
+
+    Raises:
+        BlockingIOError: another process is in it.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sha256(path: Path) -> str:

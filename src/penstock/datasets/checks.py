@@ -53,6 +53,10 @@ class Facts:
 def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
     """Read and decode one item's files."""
     name = item.image.relative_to(folder).as_posix()
+    shown = name.encode(errors="backslashreplace").decode()
+    if shown != name:  # bytes that are no UTF-8: no record could hold the name
+        message = f"{shown}: expected a file name in UTF-8, found other bytes. Rename the file."
+        return Facts(item, problems=(Problem("unreadable name", name, message),))
     try:
         image = item.image.read_bytes()
         info = probe(image, name)

@@ -5,6 +5,7 @@ Packing the same data twice writes nothing the second time; a killed pack goes o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import threading
@@ -84,12 +85,34 @@ def pack(
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
         return Dataset.open(output)
-    (output / _JOURNAL).mkdir(parents=True, exist_ok=True)
-    _write_all([job for split in jobs.values() for job in split], found, output, options, progress)
-    dataset = Dataset(output, _digested(dataset))
-    dataset.save()
+    output.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(output))
+        except BlockingIOError:
+            raise DatasetError(
+                str(output),
+                expected="a folder that nobody is packing into",
+                found="another process at it",
+                remedy="Wait for it, or choose another folder with -o",
+            ) from None
+        return _pack_into(output, dataset, [job for split in jobs.values() for job in split], found, options, progress)
+
+
+def _pack_into(
+    output: Path,
+    dataset: Dataset,
+    jobs: list[_Job],
+    found: Inspection,
+    options: PackOptions,
+    progress: Callable[[int, int], None],
+) -> Dataset:
+    (output / _JOURNAL).mkdir(exist_ok=True)
+    _write_all(jobs, found, output, options, progress)
+    done = Dataset(output, _digested(dataset))
+    done.save()
     shutil.rmtree(output / _JOURNAL)
-    return dataset
+    return done
 
 
 def _refuse(found: Inspection) -> None:

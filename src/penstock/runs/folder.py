@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import fcntl
 import json
 import os
 import re
@@ -116,15 +115,15 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training this run for the length of a block; a killed process keeps no lock.
+        """Keep other processes from training this run for the length of a block.
 
         Raises:
             RunError: another process is at it.
         """
-        with (self.path / ".lock").open("a") as handle:
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+                stack.enter_context(files.locked(self.path))
+            except BlockingIOError:
                 raise RunError(
                     str(self.path),
                     expected="a run that nobody is training",
