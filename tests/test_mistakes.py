@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pathlib
 
 import cv2
 import numpy as np
