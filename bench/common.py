@@ -16,7 +16,8 @@ RESULTS = Path(__file__).parent / "results"
 
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return {"processor": model, "cores": cores, "memory_gib": memory, "python": platform.python_version()}
