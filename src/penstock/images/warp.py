@@ -14,11 +14,12 @@ import numpy as np
 from penstock.images.geometry import Affine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     Pixels = NDArray[np.uint8]
+    Resize = Callable[[Pixels, tuple[int, int], Pixels], None]
 
 _EXACT = 1e-6
 _HALVES = 2.0
@@ -50,7 +51,7 @@ def warp_mask(ids: Pixels, affine: Affine, fill: int, out: Pixels) -> None:
         _warp(ids, affine, (fill,), out, cv2.INTER_NEAREST)
 
 
-def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, resize: object) -> bool:
+def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, resize: Resize) -> bool:
     """Do it by resizing a rectangle, if the map allows; tell whether it did."""
     if affine.xx == affine.yy == 0.0:
         turned = Affine(affine.xy, affine.xx, affine.x0, affine.yy, affine.yx, affine.y0)
@@ -74,14 +75,12 @@ def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, res
     return True
 
 
-def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: object) -> None:
+def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: Resize) -> None:
     size = target.shape[1], target.shape[0]
-    if not (rows.mirrored or columns.mirrored):
-        resize(source, size, target)  # type: ignore[operator]
-        return
-    code = {(True, False): 0, (False, True): 1, (True, True): -1}[rows.mirrored, columns.mirrored]
-    resize(source, size, target)  # type: ignore[operator]
-    cv2.flip(target, code, dst=target)
+    resize(source, size, target)
+    if rows.mirrored or columns.mirrored:
+        code = {(True, False): 0, (False, True): 1, (True, True): -1}[rows.mirrored, columns.mirrored]
+        cv2.flip(target, code, dst=target)
 
 
 def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:
@@ -97,29 +96,20 @@ def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:
     return _Span(whole[0], whole[1], whole[2], whole[3], mirrored=scale < 0)
 
 
-def _resize_image(source: Pixels, size: tuple[int, int], out: Pixels | None) -> Pixels:
-    if (source.shape[1], source.shape[0]) == size:
-        return _copy(source, out)
+def _resize_image(source: Pixels, size: tuple[int, int], out: Pixels) -> None:
     shrinking = source.shape[0] >= _HALVES * size[1] and source.shape[1] >= _HALVES * size[0]
-    return _resized(source, size, out, cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR)
+    _resize(source, size, out, cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR)
 
 
-def _resize_mask(source: Pixels, size: tuple[int, int], out: Pixels | None) -> Pixels:
+def _resize_mask(source: Pixels, size: tuple[int, int], out: Pixels) -> None:
+    _resize(source, size, out, cv2.INTER_NEAREST_EXACT)
+
+
+def _resize(source: Pixels, size: tuple[int, int], out: Pixels, how: int) -> None:
     if (source.shape[1], source.shape[0]) == size:
-        return _copy(source, out)
-    return _resized(source, size, out, cv2.INTER_NEAREST_EXACT)
-
-
-def _resized(source: Pixels, size: tuple[int, int], out: Pixels | None, how: int) -> Pixels:
-    done = cv2.resize(source, size, dst=out, interpolation=how)
-    return np.asarray(done, np.uint8)
-
-
-def _copy(source: Pixels, out: Pixels | None) -> Pixels:
-    if out is None:
-        return source
-    out[...] = source
-    return out
+        out[...] = source
+    else:
+        cv2.resize(source, size, dst=out, interpolation=how)
 
 
 def _reduce(pixels: Pixels, factor: int) -> Pixels:

@@ -110,13 +110,13 @@ def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
         smp.create_model, architecture, encoder_name=backbone if native else f"tu-{backbone}", classes=classes
     )
     if weights == "none":
-        return _unpretrained(build(encoder_weights=None))
+        return _network(build(encoder_weights=None))
     if weights == "pretrained":
         return _pretrained(build, backbone)
     return _from_file(build, backbone, Path(weights), native=native)
 
 
-def _unpretrained(model: Any) -> nn.Module:
+def _network(model: Any) -> nn.Module:
     network: nn.Module = model
     return network
 
@@ -124,7 +124,7 @@ def _unpretrained(model: Any) -> nn.Module:
 def _pretrained(build: functools.partial[Any], backbone: str) -> nn.Module:
     constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
     try:
-        return _unpretrained(build(encoder_weights="imagenet" if backbone in _MIX_TRANSFORMERS else True))
+        return _network(build(encoder_weights="imagenet" if backbone in _MIX_TRANSFORMERS else True))
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
         reason = str(error).strip().splitlines()
@@ -167,7 +167,7 @@ def _from_file(build: functools.partial[Any], backbone: str, path: Path, *, nati
     _check_fit(backbone, path)
     try:
         overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
-        return _unpretrained(build(encoder_weights=True, pretrained_cfg_overlay=overlay))
+        return _network(build(encoder_weights=True, pretrained_cfg_overlay=overlay))
     except (RuntimeError, KeyError, ValueError, OSError) as error:
         raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
 
