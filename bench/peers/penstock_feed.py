@@ -5,15 +5,11 @@ import glob
 import timing
 
 from penstock.feed import Feed, Field
-from penstock.images.codecs import Scratch
-from penstock.images import decode_image, geometry, probe, warp_image
+from penstock.images import fetch_image, probe
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_segmentation
 from penstock.sources import FilesSource
 from penstock.tasks import Augment, PrepareSegmentation
-
-
-SCRATCH = Scratch()
 
 
 class ResizedCrop:
@@ -26,10 +22,7 @@ class ResizedCrop:
         data = decode_segmentation(record).image
         info = probe(data, record.origin)
         view = self.augment.view(info.size, generator)
-        step = geometry.reduction(view.affine.shrink)
-        pixels = decode_image(data, record.origin, info=info, reduction=step, scratch=SCRATCH)
-        affine = view.affine.then(geometry.Affine(xx=1 / step, yy=1 / step))
-        warp_image(pixels, affine, (0, 0, 0), out["image"])
+        fetch_image(data, record.origin, info, view.affine, (0, 0, 0), out["image"])
 
 
 data, scenario, images = timing.arguments()

@@ -1,17 +1,29 @@
 """Pictures without torch: headers, decoding, geometry, colour, drawing.
 
-probe.py      what a file's header says: format, size, orientation
+header.py     what a file's header says: format, size, orientation
 codecs.py     JPEG and PNG to arrays, whole or reduced
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask
+fetch.py      from encoded bytes to a view, decoding no more than it shows
 labels.py     a mask against its image and its classes
 color.py      photometric jitter as one matrix
 drawing.py    palettes, overlays, contact sheets
 """
 
 from penstock.images.codecs import decode_image, decode_mask
+from penstock.images.fetch import fetch_image
 from penstock.images.geometry import Affine, View
 from penstock.images.header import ImageInfo, probe
 from penstock.images.warp import warp_image, warp_mask
 
-__all__ = ["Affine", "ImageInfo", "View", "decode_image", "decode_mask", "probe", "warp_image", "warp_mask"]
+__all__ = [
+    "Affine",
+    "ImageInfo",
+    "View",
+    "decode_image",
+    "decode_mask",
+    "fetch_image",
+    "probe",
+    "warp_image",
+    "warp_mask",
+]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 cv2.setNumThreads(0)  # the feed's own threads use the cores; OpenCV's would fight with them
 
 _REDUCIBLE: Final = 16
+_CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _HARMLESS: Final = "extraneous bytes"
 _INK: Final = 4
 _BYTE: Final = 255
@@ -47,7 +48,13 @@ class Scratch(threading.local):
 
 
 def decode_image(
-    data: bytes, where: str, *, info: ImageInfo | None = None, reduction: int = 1, scratch: Scratch | None = None
+    data: bytes,
+    where: str,
+    *,
+    info: ImageInfo | None = None,
+    reduction: int = 1,
+    rows: int | None = None,
+    scratch: Scratch | None = None,
 ) -> Pixels:
     """Decode to uint8 RGB of shape (height, width, 3), as stored: orientation is left to the sample's affine map.
 
@@ -58,7 +65,9 @@ def decode_image(
         where: named in errors.
         info: the header, when it was read before.
         reduction: 1, 2, 4 or 8; a JPEG is decoded at 1/reduction of its size (rounded up) in its DCT. Other formats
-            and images below 16 pixels ignore it: compare the shape with the header's.
+            and images below 16 pixels ignore it: compare the width with the header's.
+        rows: how many rows from the top are wanted, counted before the reduction. A baseline JPEG is decoded no
+            further than a little below them, and has that height; others ignore it.
         scratch: where to decode a JPEG to; the result then lives until this thread's next call with it.
 
     Raises:
@@ -67,22 +76,35 @@ def decode_image(
     info = info or probe(data, where)
     if info.format == "png":
         return _decode_png(data, where)
-    reduced = -(-info.height // reduction), -(-info.width // reduction)
-    small = min(reduced) < _REDUCIBLE
-    height, width = (info.height, info.width) if small else reduced
-    return _decode_jpeg(data, where, info, (height, width), scratch)
+    height = _enough(info, rows, reduction)
+    if height < info.height:
+        data = b"".join((data[: info.frame], height.to_bytes(2, "big"), data[info.frame + 2 :]))
+    size = -(-height // reduction), -(-info.width // reduction)
+    if min(size) < _REDUCIBLE:
+        size = height, info.width
+    return _decode_jpeg(data, where, info, size, scratch)
+
+
+def _enough(info: ImageInfo, rows: int | None, reduction: int) -> int:
+    """How many rows of a JPEG to decode: what chroma takes from the rows below is added, and whole blocks are taken."""
+    if rows is None or not info.frame:
+        return info.height
+    block = _REDUCIBLE * reduction
+    return min(info.height, -(-(rows + _CONTEXT) // block) * block)
 
 
 def _decode_jpeg(data: bytes, where: str, info: ImageInfo, size: tuple[int, int], scratch: Scratch | None) -> Pixels:
     space = "CMYK" if info.channels == _INK else "RGB"
-    buffer = scratch.array(info.height, info.width, len(space)) if scratch else None
-    options = {"min_height": size[0], "min_width": size[1], "buffer": buffer}
+    shape = info.height, info.width, len(space)
+    buffer = scratch.array(*shape) if scratch else np.empty(shape, np.uint8)
     try:
-        pixels = simplejpeg.decode_jpeg(data, space, **options)
+        pixels = simplejpeg.decode_jpeg(data, space, min_height=size[0], min_width=size[1], buffer=buffer)
     except ValueError as error:
+        # libjpeg-turbo reports its first warning, once all is decoded: bytes left over mean that nothing before them
+        # was wrong. They are what is below the rows that were wanted, or some camera's padding.
         if _HARMLESS not in str(error):
             raise truncated(where, f"a damaged JPEG ({error})") from None
-        pixels = simplejpeg.decode_jpeg(data, space, **options, strict=False)
+        pixels = buffer.reshape(-1)[: math.prod(size) * len(space)].reshape(*size, len(space))
     return _from_cmyk(pixels, inverted=info.adobe) if space == "CMYK" else pixels
 
 

@@ -48,6 +48,13 @@ class Affine:
         xx, yy = source[2] / to[2], source[3] / to[3]
         return cls(xx=xx, x0=source[0] - to[0] * xx, yy=yy, y0=source[1] - to[1] * yy)
 
+    def bottom(self, size: Size) -> int:
+        """How many rows of the source an output of `size` looks at: down to its lowest corner and two output pixels
+        more, for what a filter reaches.
+        """
+        lowest = self.y0 + max(0.0, self.yx * size[1]) + max(0.0, self.yy * size[0])
+        return max(1, math.ceil(lowest + 2 * (abs(self.yx) + abs(self.yy))))
+
     @property
     def shrink(self) -> float:
         """Source pixels per output pixel, along the axis where there are fewest."""

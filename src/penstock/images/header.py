@@ -17,6 +17,7 @@ MAX_PIXELS: Final = 1 << 28
 
 PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SEQUENTIAL: Final = frozenset({0xC0, 0xC1})
 _STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 _ORIENTATION_TAG: Final = 0x0112
 _SHORT: Final = 3
@@ -36,6 +37,7 @@ class ImageInfo:
         orientation: 1 to 8 as in Exif; 1 is upright.
         palette: whether pixels are indices into a colour table.
         adobe: whether a JPEG has Adobe's marker, which says that its CMYK is inverted.
+        frame: the byte at which a JPEG that is coded from top to bottom in one pass states its height; 0 for others.
     """
 
     format: str
@@ -46,6 +48,7 @@ class ImageInfo:
     orientation: int = 1
     palette: bool = False
     adobe: bool = False
+    frame: int = 0
 
     @property
     def size(self) -> tuple[int, int]:
@@ -116,7 +119,8 @@ def _jpeg(data: bytes) -> ImageInfo | None:
             adobe = True
         elif marker in _START_OF_FRAME:
             bits, height, width, channels = struct.unpack_from(">BHHB", data, position + 2)
-            return ImageInfo("jpeg", height, width, channels, bits, orientation, adobe=adobe)
+            frame = position + 3 if marker in _SEQUENTIAL else 0
+            return ImageInfo("jpeg", height, width, channels, bits, orientation, adobe=adobe, frame=frame)
         elif marker in (0xD9, 0xDA):
             return None
         position += length

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import codecs, color, drawing, geometry, probe
+from penstock.images import drawing, fetch_image, geometry, probe
 from penstock.images.labels import LabelSet, decode_ids
-from penstock.images.warp import warp_image, warp_mask
+from penstock.images.warp import warp_mask
 from penstock.losses import cross_entropy_sum
 from penstock.metrics import Confusion, SegmentationScores
 from penstock.models import Normalization, build_segmenter, normalization, parse_name
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
-
-_SCRATCH: Final = codecs.Scratch()
 
 
 @dataclass(frozen=True)
@@ -77,12 +75,7 @@ class PrepareSegmentation:
         info = probe(fields.image, record.origin)
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
-        affine = view.affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
-        step = geometry.reduction(affine.shrink)
-        pixels = codecs.decode_image(fields.image, record.origin, info=info, reduction=step, scratch=_SCRATCH)
-        step = step if pixels.shape[0] != info.height else 1
-        reduced = affine.then(geometry.Affine(xx=1 / step, yy=1 / step)) if step > 1 else affine
-        warp_image(color.apply(pixels, matrix), reduced, self.fill, out["image"])
+        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         self._mask(fields, info, view.affine, record.origin, out["mask"])
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:

@@ -1,0 +1,51 @@
+"""From encoded bytes to a view of the picture, decoding no more of it, and at no larger size, than the view needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.images import codecs, color, geometry
+from penstock.images.geometry import Affine
+from penstock.images.warp import warp_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.images.color import Matrix
+    from penstock.images.header import ImageInfo
+
+_SCRATCH: Final = codecs.Scratch()
+
+
+def fetch_image(
+    data: bytes,
+    where: str,
+    info: ImageInfo,
+    affine: Affine,
+    fill: Sequence[int],
+    out: NDArray[np.uint8],
+    colors: Matrix | None = None,
+) -> None:
+    """Decode an image straight into `out`, as a view shows it.
+
+    Args:
+        data: an encoded JPEG or PNG.
+        where: named in errors.
+        info: its header.
+        affine: from points of `out` to points of the upright picture.
+        fill: the RGB pixel that lies outside the picture.
+        out: uint8 of shape (height, width, 3), written whole.
+        colors: what is done to the picture's colours, but not to `fill`.
+
+    Raises:
+        ImageError: the file is cut short or damaged.
+    """
+    stored = affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
+    step, rows = geometry.reduction(stored.shrink), stored.bottom((out.shape[0], out.shape[1]))
+    pixels = codecs.decode_image(data, where, info=info, reduction=step, rows=rows, scratch=_SCRATCH)
+    if pixels.shape[1] != info.width:
+        stored = stored.then(Affine(xx=1 / step, yy=1 / step))
+    warp_image(color.apply(pixels, colors), stored, fill, out)
