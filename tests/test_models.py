@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+
+import hub
 import pytest
+import safetensors.torch
 import timm
 import torch
 
 from penstock.errors import RecipeError, WeightsError
-from penstock.models import build_segmenter, load_matching, normalization, parse_name, segmentation
+from penstock.models import build_segmenter, load_matching, normalization, parse_name, pretrained
 
 
 @pytest.mark.parametrize("architecture", ["deeplabv3plus", "unet", "fpn", "segformer"])
@@ -57,11 +64,11 @@ class TestWeights:
         )
 
     def test_an_unreachable_hub_is_noticed_at_once(self, monkeypatch):
-        monkeypatch.setattr(segmentation, "getproxies", dict)
+        monkeypatch.setattr(pretrained, "getproxies", dict)
 
-        assert not segmentation._reachable("https://127.0.0.1:9")
-        monkeypatch.setattr(segmentation, "getproxies", lambda: {"https": "proxy"})
-        assert segmentation._reachable("https://127.0.0.1:9")
+        assert not pretrained._reachable("https://127.0.0.1:9")
+        monkeypatch.setattr(pretrained, "getproxies", lambda: {"https": "proxy"})
+        assert pretrained._reachable("https://127.0.0.1:9")
 
     def test_a_file_of_timms_format_is_loaded(self, tmp_path):
         original = timm.create_model("test_resnet")
@@ -98,6 +105,72 @@ class TestWeights:
         assert account.unused == ("extra",)
         assert len(account.loaded) == len(second.state_dict()) - 3
         assert account.lines()[0] == f"loaded {len(account.loaded)} of {len(second.state_dict())} tensors"
+
+
+class TestDownload:
+    """In processes of their own: the hub's client reads its settings when it is imported."""
+
+    @pytest.fixture
+    def train(self, tmp_path):
+        program = (
+            "import sys, timm, torch; from penstock.models import build_segmenter\n"
+            "from penstock.errors import WeightsError\n"
+            "from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 50_000  # it resumes at whole chunks\n"
+            "try: model = build_segmenter('unet:test_resnet', 2, 'pretrained')\n"
+            "except WeightsError as error: sys.exit(str(error))\n"
+            "torch.save(model.encoder.model.state_dict(), sys.argv[1])"
+        )
+        out = tmp_path / "out.pth"
+
+        def run(address):
+            settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hub"), "no_proxy": "127.0.0.1"}
+            command = [sys.executable, "-c", program, str(out)]
+            done = subprocess.run(
+                command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=120
+            )
+            return torch.load(out) if done.returncode == 0 else done.stderr
+
+        return run
+
+    @pytest.fixture
+    def published(self, tmp_path):
+        torch.manual_seed(1)
+        model = timm.create_model("test_resnet")
+        safetensors.torch.save_file(model.state_dict(), tmp_path / "published")
+        return model.state_dict(), (tmp_path / "published").read_bytes()
+
+    def test_weights_are_downloaded_once(self, train, published):
+        tensors, content = published
+        with hub.serve(content) as (address, requests):
+            found = train(address)
+        again = train(address)
+
+        assert ("GET", None) in requests
+        for loaded in (found, again):
+            assert all(torch.equal(tensors[name], tensor) for name, tensor in loaded.items())
+            assert len(loaded) > 80
+
+    def test_a_download_that_breaks_goes_on_where_it_stopped(self, train, published):
+        tensors, content = published
+        with hub.serve(content, cuts=[100_000]) as (address, requests):
+            found = train(address)
+
+        assert ("GET", "bytes=100000-") in requests
+        assert all(torch.equal(tensors[name], tensor) for name, tensor in found.items())
+
+    def test_a_damaged_cache_is_named_by_its_checksum(self, train, published, tmp_path):
+        content = published[1]
+        with hub.serve(content) as (address, _):
+            train(address)
+        (blob,) = (tmp_path / "hub").rglob("blobs/*")
+        damaged = bytearray(content)
+        damaged[len(content) // 2] ^= 1
+        blob.write_bytes(damaged)
+        (link,) = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
+        assert train(address).strip() == (
+            f"{link}: expected weights with SHA-256 {blob.name}, found {hashlib.sha256(damaged).hexdigest()}. The "
+            "download is damaged. Remove the file and train again."
+        )
 
 
 def test_normalization_is_the_backbones():

@@ -1,7 +1,8 @@
 """Models: decoders from segmentation_models.pytorch on backbones from timm.
 
 segmentation.py   names to models, and the backbone's normalisation
-weights.py        pretrained backbones, files, and other runs: loading with an account of every tensor
+pretrained.py     published weights of backbones, from the hub or a file
+weights.py        weights of another run, with an account of every tensor
 """
 
 from penstock.models.segmentation import ARCHITECTURES, Normalization, build_segmenter, normalization, parse_name

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import difflib
 import functools
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import segmentation_models_pytorch as smp
 import timm
-from huggingface_hub import constants
 
-from penstock.errors import RecipeError, WeightsError
+from penstock.errors import RecipeError
+from penstock.models import pretrained
 
 if TYPE_CHECKING:
     from torch import nn
@@ -112,89 +109,10 @@ def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
     if weights == "none":
         return _network(build(encoder_weights=None))
     if weights == "pretrained":
-        return _pretrained(build, backbone)
-    return _from_file(build, backbone, Path(weights), native=native)
+        return _network(pretrained.from_hub(build, backbone, native=native))
+    return _network(pretrained.from_file(build, backbone, Path(weights), native=native))
 
 
 def _network(model: Any) -> nn.Module:
     network: nn.Module = model
     return network
-
-
-def _pretrained(build: functools.partial[Any], backbone: str) -> nn.Module:
-    constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
-    try:
-        return _network(build(encoder_weights="imagenet" if backbone in _MIX_TRANSFORMERS else True))
-    except Exception as error:
-        # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
-        reason = str(error).strip().splitlines()
-        raise WeightsError(
-            f"weights of {backbone}",
-            expected="timm's pretrained weights, from the network or the local cache",
-            found=f"{type(error).__name__}: {reason[0][:160] if reason else 'no reason given'}",
-            remedy="Connect to the network once, or train from random weights with --weights none, or give a "
-            "downloaded file with --weights FILE",
-        ) from error
-
-
-def _reachable(endpoint: str) -> bool:
-    """Whether the hub can be spoken to at all; without this an offline machine waits a minute for retries."""
-    if getproxies():
-        return True
-    address = urlsplit(endpoint)
-    try:
-        socket.create_connection((address.hostname or "", address.port or 443), timeout=5).close()
-    except OSError:
-        return False
-    return True
-
-
-def _from_file(build: functools.partial[Any], backbone: str, path: Path, *, native: bool) -> nn.Module:
-    if not path.is_file():
-        raise WeightsError(
-            str(path),
-            expected="'pretrained', 'none', or a file of backbone weights in timm's format",
-            found="no such file",
-            remedy="Check the path",
-        )
-    if native:
-        raise WeightsError(
-            str(path),
-            expected="a backbone of timm, to load a file into",
-            found="a Mix Transformer of segmentation_models.pytorch",
-            remedy="Use --weights pretrained or --weights none with it",
-        )
-    _check_fit(backbone, path)
-    try:
-        overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
-        return _network(build(encoder_weights=True, pretrained_cfg_overlay=overlay))
-    except (RuntimeError, KeyError, ValueError, OSError) as error:
-        raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
-
-
-def _check_fit(backbone: str, path: Path) -> None:
-    """Every tensor of the backbone must be in the file: timm would leave the others random, without a word.
-
-    Raises:
-        WeightsError: the file is no weights, or of another backbone.
-    """
-    expected = timm.create_model(backbone, num_classes=0).state_dict()
-    try:
-        found = timm.models.load_state_dict(str(path))
-    except Exception as error:
-        # torch, pickle and safetensors raise unrelated types here.
-        raise _no_fit(path, f"a file that cannot be read ({type(error).__name__})") from error
-    missing = [name for name, mine in expected.items() if name not in found or found[name].shape != mine.shape]
-    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
-    if missing:
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")  # noqa: PLR2004 - a line
-        raise _no_fit(path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {shown}")
-
-
-def _no_fit(path: Path, found: str) -> WeightsError:
-    return WeightsError(
-        str(path),
-        expected="weights that fit the backbone",
-        found=found,
-        remedy="Give the weights of the same backbone, as timm saves them",
-    )

@@ -1,0 +1,144 @@
+"""Pretrained backbones: from the Hugging Face hub (or its cache), or from a file of timm's format."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import timm
+from huggingface_hub import constants, try_to_load_from_cache
+
+from penstock.errors import WeightsError
+from penstock.files import sha256
+
+if TYPE_CHECKING:
+    import functools
+
+_FILES: Final = ("model.safetensors", "pytorch_model.bin")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> Any:
+    """Build a model whose backbone has its published weights, downloading them where the cache lacks them.
+
+    A broken download is resumed by the next attempt. What the cache holds is compared with the checksum that the hub
+    gave for it.
+
+    Args:
+        build: takes `encoder_weights`.
+        backbone: as timm names it, or a Mix Transformer of segmentation_models.pytorch.
+        native: whether it is one of the latter.
+
+    Raises:
+        WeightsError: the weights cannot be had, or are damaged.
+    """
+    constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
+    try:
+        model = build(encoder_weights="imagenet" if native else True)
+    except Exception as error:
+        # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
+        _check_cache(backbone, native=native)
+        reason = str(error).strip().splitlines()
+        raise WeightsError(
+            f"weights of {backbone}",
+            expected="timm's pretrained weights, from the network or the local cache",
+            found=f"{type(error).__name__}: {reason[0][:160] if reason else 'no reason given'}",
+            remedy="Connect to the network once, or train from random weights with --weights none, or give a "
+            "downloaded file with --weights FILE",
+        ) from error
+    _check_cache(backbone, native=native)
+    return model
+
+
+def _check_cache(backbone: str, *, native: bool) -> None:
+    """Compare the cached file with its checksum: the hub's cache names large files by their SHA-256.
+
+    Raises:
+        WeightsError: they differ.
+    """
+    config = None if native else timm.models.get_pretrained_cfg(backbone)
+    if config is None or not config.hf_hub_id:
+        return
+    names = (config.hf_hub_filename,) if config.hf_hub_filename else _FILES
+    for name in names:
+        cached = try_to_load_from_cache(config.hf_hub_id, name)
+        blob = Path(cached).resolve() if isinstance(cached, str) else None
+        if blob and _SHA256.fullmatch(blob.name) and (found := sha256(blob)) != blob.name:
+            raise WeightsError(
+                str(cached),
+                expected=f"weights with SHA-256 {blob.name}",
+                found=found,
+                remedy="The download is damaged. Remove the file and train again",
+            )
+
+
+def _reachable(endpoint: str) -> bool:
+    """Whether the hub can be spoken to at all; without this an offline machine waits a minute for retries."""
+    if getproxies():
+        return True
+    address = urlsplit(endpoint)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def from_file(build: functools.partial[Any], backbone: str, path: Path, *, native: bool) -> Any:
+    """Build a model whose backbone has the weights of a file; arguments as for `from_hub`.
+
+    Raises:
+        WeightsError: there is no such file, or it does not fit.
+    """
+    if not path.is_file():
+        raise WeightsError(
+            str(path),
+            expected="'pretrained', 'none', or a file of backbone weights in timm's format",
+            found="no such file",
+            remedy="Check the path",
+        )
+    if native:
+        raise WeightsError(
+            str(path),
+            expected="a backbone of timm, to load a file into",
+            found="a Mix Transformer of segmentation_models.pytorch",
+            remedy="Use --weights pretrained or --weights none with it",
+        )
+    _check_fit(backbone, path)
+    try:
+        overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
+        return build(encoder_weights=True, pretrained_cfg_overlay=overlay)
+    except (RuntimeError, KeyError, ValueError, OSError) as error:
+        raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
+
+
+def _check_fit(backbone: str, path: Path) -> None:
+    """Every tensor of the backbone must be in the file: timm would leave the others random, without a word.
+
+    Raises:
+        WeightsError: the file is no weights, or of another backbone.
+    """
+    expected = timm.create_model(backbone, num_classes=0).state_dict()
+    try:
+        found = timm.models.load_state_dict(str(path))
+    except Exception as error:
+        # torch, pickle and safetensors raise unrelated types here.
+        raise _no_fit(path, f"a file that cannot be read ({type(error).__name__})") from error
+    missing = [name for name, mine in expected.items() if name not in found or found[name].shape != mine.shape]
+    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
+    if missing:
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")  # noqa: PLR2004 - a line
+        raise _no_fit(path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {shown}")
+
+
+def _no_fit(path: Path, found: str) -> WeightsError:
+    return WeightsError(
+        str(path),
+        expected="weights that fit the backbone",
+        found=found,
+        remedy="Give the weights of the same backbone, as timm saves them",
+    )
