@@ -18,7 +18,7 @@ import common
 from penstock.datasets import PackOptions, inspect, pack, scenes
 
 HERE = Path(__file__).parent
-IMAGES, REPEATS = 640, 3
+IMAGES, REPEATS = 640, 5
 PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(HERE.parent / ".venv-bench/bin/python"))
 CONTENDERS = {
     "penstock": (sys.executable, "penstock_feed.py"),

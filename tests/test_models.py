@@ -115,7 +115,7 @@ class TestDownload:
         program = (
             "import sys, timm, torch; from penstock.models import build_segmenter\n"
             "from penstock.errors import WeightsError\n"
-            "from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 50_000  # it resumes at whole chunks\n"
+            "from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 50_000  # resumes at these\n"
             "try: model = build_segmenter('unet:test_resnet', 2, 'pretrained')\n"
             "except WeightsError as error: sys.exit(str(error))\n"
             "torch.save(model.encoder.model.state_dict(), sys.argv[1])"
