@@ -32,7 +32,7 @@ def test_unknown_names_are_answered_with_the_nearest():
         parse_name("deeplabv3pluss:resnet50")
     assert str(caught.value) == (
         "model.name = 'deeplabv3pluss:resnet50': expected an architecture, found deeplabv3pluss. Did you mean "
-        "deeplabv3plus or deeplabv3."
+        "deeplabv3plus or deeplabv3?"
     )
     with pytest.raises(RecipeError, match=r"expected a timm backbone, found resnet51\. Did you mean resnet5"):
         parse_name("unet:resnet51")

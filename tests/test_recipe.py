@@ -30,10 +30,10 @@ def test_settings_are_read_as_toml_or_text():
 
 
 def test_unknown_keys_are_answered_with_the_nearest():
-    assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch.")
+    assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch?")
     assert message(convert, {"optimiser": {}}, "r.toml") == (
         "r.toml: optimiser: expected one of seed, init, data, model, augment, optimizer, train, found optimiser. Did "
-        "you mean optimizer."
+        "you mean optimizer?"
     )
     assert message(convert, {"augment": {"jitter": {"zzz": 1}}}, "r.toml") == (
         "r.toml: augment.jitter.zzz: expected one of brightness, contrast, saturation, hue, found zzz. See the "
@@ -50,10 +50,10 @@ def test_values_that_do_not_fit_are_named():
         "penstock recipe."
     )
     assert message(apply, Recipe(), ["train.batch=0"]) == (
-        "--set train.batch=0: train.batch: expected a number above 0, found 0. Choose a larger one."
+        "the settings: train.batch: expected a number above 0, found 0. Choose a larger one."
     )
     assert message(apply, Recipe(), ["augment.flip=1.5"]) == (
-        "--set augment.flip=1.5: augment.flip: expected a number from 0 to 1, found 1.5. Choose one of those."
+        "the settings: augment.flip: expected a number from 0 to 1, found 1.5. Choose one of those."
     )
     assert message(apply, Recipe(), ["train.batch"]) == (
         "--set train.batch: expected KEY=VALUE, for example train.batch=8, found no equals sign. Write it so."
@@ -86,4 +86,4 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(setting):
-    assert message(apply, Recipe(), [setting]).startswith(f"--set {setting}: {setting.split('=')[0]}: expected ")
+    assert message(apply, Recipe(), [setting]).startswith(f"the settings: {setting.split('=')[0]}: expected ")

@@ -358,14 +358,14 @@ class TestRefusals:
             resume(tmp_path)
         assert str(caught.value) == (
             f"{tmp_path}: expected a run folder, with a recipe.toml, found a folder without one. Name a folder that "
-            "penstock train made, for example runs/0001-...."
+            "penstock train made, for example runs/0001-..."
         )
 
     def test_cut_metrics(self, packed, tmp_path):
         folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
         folder.metrics.write_text("")
         with pytest.raises(RunError, match=r"metrics\.jsonl: expected at least the \d+ bytes that the checkpoint"):
-            resume(folder.path)
+            resume(folder.path, ["train.steps=4"])
 
     def test_crops_that_the_model_cannot_take(self, packed, tmp_path):
         with pytest.raises(PenstockError) as caught:
@@ -385,7 +385,7 @@ class TestInit:
         recipes.running._initial(parts, Ranks())
         printed = capsys.readouterr().out
 
-        assert f"init from {whole}:" in printed
+        assert f"init from {whole}, step 12:" in printed
         assert "another shape, left as initialised: segmentation_head.0.weight, segmentation_head.0.bias" in printed
         assert "not in the run" not in printed
 

@@ -33,7 +33,8 @@ class PenstockError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.where}: expected {self.expected}, found {self.found}. {self.remedy}."
+        end = "" if self.remedy.endswith(("?", ".")) else "."
+        return f"{self.where}: expected {self.expected}, found {self.found}. {self.remedy}{end}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy)

@@ -35,16 +35,28 @@ def write_synced(path: Path, data: bytes) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: readers see the old or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    write_synced(temporary, data)
-    temporary.replace(path)
-    sync_folder(path.parent)
+    with _named(path):
+        write_synced(temporary, data)
+        temporary.replace(path)
+        sync_folder(path.parent)
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """As `write_atomically`, but without waiting for the disk: for what can be made again."""
+    """As `write_atomically`, but without waiting for the disk: for what can be made again. Makes its folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    with _named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let an error name the file that was asked for, not the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def to_json(value: Any) -> bytes:

@@ -60,5 +60,10 @@ class Progress:
         print(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things as people say it: "1 picture", "1,234 pictures"."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def silent(done: int, total: int) -> None:
     """Progress that nobody watches."""

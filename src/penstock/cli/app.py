@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, MissingArgumentError
 
 from penstock import __version__
 from penstock.errors import PenstockError
@@ -52,7 +52,10 @@ def build() -> App:
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
     try:
-        sys.exit(build()(arguments))
+        sys.exit(build()(arguments, print_error=False, exit_on_error=False))
+    except CycloptsError as error:
+        print(f"error: {_usage(error)}", file=sys.stderr)
+        sys.exit(FAILED)
     except PenstockError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(FAILED)
@@ -60,15 +63,26 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        if error.filename is None or error.errno not in _PLACES:
+        if error.errno not in _PLACES or (error.filename is None and error.errno != errno.ENOSPC):
             raise
         found = (error.strerror or "").lower()
+        where = error.filename or "standard output"
         print(
-            f"error: {error.filename}: expected a path that can be read and written, found {found}. Check the path, "
-            "its permissions and the room on the disk.",
+            f"error: {where}: expected a path that can be read and written, found {found}. "
+            "Check the path, its permissions and the room on the disk.",
             file=sys.stderr,
         )
         sys.exit(FAILED)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _usage(error: CycloptsError) -> str:
+    """What is wrong with the words of a command, and where its help is."""
+    command = " ".join(("penstock", *(error.command_chain or ())))
+    if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens and not error.keyword:
+        text = f"{error.argument.name} is missing."
+    else:
+        text = " ".join(str(error).split())
+    return f"{command}: {text} See {command} --help."

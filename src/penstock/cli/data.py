@@ -14,15 +14,16 @@ from penstock.datasets import Dataset, Labels, PackOptions, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets import verify as verify_dataset
-from penstock.datasets.inspection import items_per_class, pixels_per_class
+from penstock.datasets.inspection import grouped, items_per_class, pixels_per_class
 from penstock.datasets.listing import check_names, names_in_file
-from penstock.errors import DatasetError
-from penstock.progress import Progress
+from penstock.errors import DatasetError, RecipeError
+from penstock.progress import Progress, counted
 
 if TYPE_CHECKING:
     from penstock.datasets import Inspection
 
 _SMALLEST = 16  # a shape needs some pixels
+_NAMED = 200  # files of a kind of problem, in what inspect prints
 
 Classes = Annotated[
     str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
@@ -55,6 +56,9 @@ def inspect(
 def pack(
     folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
     ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
+    validation: Annotated[
+        float, Parameter(validator=validators.Number(gte=0, lt=1), help="Share of train to set aside as val.")
+    ] = 0.0,
     skip_bad: Annotated[bool, Parameter(help="Leave out what has problems, and name it.", negative="")] = False,
     shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
     threads: Threads = 4,
@@ -64,18 +68,20 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     found = _inspect(folder, _labels(classes, ignore, mapping, masks), threads)
+    if validation:
+        found = found.divided(validation)
     if skip_bad and found.fatal:
         sound = found.sound()
         for problem in found.fatal:
-            print(f"skipped: {problem.message}")
-        print(f"skipped {len(found.facts) - len(sound.facts)} of {len(found.facts)} pictures")
+            print(f"skipped: {problem.file} ({problem.kind})")
+        print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'picture')}")
         found = sound
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
         dataset = pack_folder(found, output, options, progress=progress)
     described = dataset.description
     for name, split in described.splits.items():
-        print(f"{name}: {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) > 1)}")
+        print(f"{name}: {split.records:,} records in {counted(len(split.shards), 'shard')}")
     print(f"{len(described.classes)} classes, ignore label {described.ignore_label}, content {described.content}")
     print(f"dataset {output}")
 
@@ -90,6 +96,13 @@ def show(
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("sheet.png"),
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as a contact sheet."""
+    if (recipe or settings) and not augmented:
+        raise RecipeError(
+            "penstock show",
+            expected="--augmented with a recipe or settings: they say how pictures are augmented",
+            found="a sheet of plain records",
+            remedy="Add --augmented, or leave them out",
+        )
     opened = Dataset.open(dataset)
     split = split or next(iter(opened.description.splits))
     if augmented:
@@ -144,11 +157,19 @@ def _inspect(folder: Path, labels: Labels, threads: int) -> Inspection:
 
 
 def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
-    if classes and os.path.isfile(classes):  # noqa: PTH113 - a long list is no name that a Path would take
+    names_file = bool(classes) and os.path.isfile(classes)  # noqa: PTH113 - a long list is no name that a Path would take
+    if names_file:
         names = names_in_file(Path(classes))
     else:
         names = check_names([name.strip() for name in classes.split(",")], "--classes") if classes else ()
+    elsewhere = Path(classes).suffix in {".txt", ".csv", ".names"} if "," not in classes else False
+    if elsewhere and not names_file:
+        raise DatasetError(classes, expected="a file of class names", found="nothing", remedy="Check the path")
     pairs = dict(_pair(text) for text in mapping or [])
+    if len(pairs) != len(mapping or []):
+        raise DatasetError(
+            "--map", expected="every id once", found=", ".join(mapping or []), remedy="Leave out what is not meant"
+        )
     return Labels(names, ignore, pairs, palette=masks == "palette")
 
 
@@ -178,10 +199,22 @@ def _describe(found: Inspection) -> str:
         lines.append(f"ignore label: {labels.ignore}")
     if layout.ignored:
         shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
-        lines.append(f"left out, no pictures: {len(layout.ignored)} files ({shown})")
+        lines.append(f"left out, no pictures: {counted(len(layout.ignored), 'file')} ({shown})")
     lines += [line for split, facts in found.splits.items() for line in _split_lines(found, split, facts)]
+    lines += _notes(found)
     lines += _problem_lines(found)
     return "\n".join(lines)
+
+
+def _notes(found: Inspection) -> list[str]:
+    """What is no problem, but people may not expect."""
+    notes = []
+    if "val" not in found.splits:
+        notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
+    if found.layout.task == "segmentation" and found.labels.ignore < len(found.labels.classes):
+        name = found.labels.classes[found.labels.ignore]
+        notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")
+    return notes
 
 
 def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # type: ignore[type-arg]
@@ -212,5 +245,5 @@ def _problem_lines(found: Inspection) -> list[str]:
         return ["no problems found"]
     kinds = Counter(problem.kind for problem in found.problems)
     lines = [f"PROBLEMS ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
-    lines += [f"  {'' if problem.fatal else '(note) '}{problem.message}" for problem in found.problems]
+    lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
     return lines

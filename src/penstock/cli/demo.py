@@ -43,14 +43,15 @@ def demo(
     _run("evaluate", run, "--split", "test")
     _run("predict", run, raw / "images" / "test", "-o", output / "predictions")
     _run("replay", run, "--step", 1)
-    score = json.loads((run / "evaluations" / "test-best.json").read_text())["mean_iou"]
+    step = int((run / "checkpoints" / "best").resolve().name.removeprefix("step-"))
+    score = json.loads((run / "evaluations" / f"test-{step:08d}.json").read_text())["mean_iou"]
     print(f"\nmean IoU on the test pictures: {score:.1%}, all in {time.monotonic() - began:.0f} s")
     print("look at:")
     for what, path in (
         ("the records, masks laid over them", output / "records.png"),
         ("what the network is fed", output / "augmented.png"),
         ("the pictures of step 1", run / "figures" / "step-00000001.png"),
-        ("pictures, labels and predictions", run / "figures" / "answers-test.png"),
+        ("pictures, labels and predictions", run / "figures" / f"answers-test-{step:08d}.png"),
         ("predicted masks", output / "predictions"),
         ("the report of the run", run / "report.html"),
     ):

@@ -10,20 +10,26 @@ from cyclopts import Parameter, validators
 from penstock import files
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture
+from penstock.datasets.segmentation import is_masks_folder
 from penstock.errors import DatasetError, ImageError, RunError
 from penstock.images import codecs, drawing
 from penstock.predict import Window, read_upright
 from penstock.predict import predict as predict_mask
-from penstock.progress import Progress
+from penstock.progress import Progress, counted
 from penstock.recipe import evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
-from penstock.report.sheets import encode
+from penstock.report.sheets import encode, telling_positions
 from penstock.runs import RunFolder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from penstock.recipe import Trained
+
+Paths = Annotated[
+    list[Path], Parameter(help="Pictures, and folders of them; folders of masks beside folders of images are left out.")
+]
 Run = Annotated[Path, Parameter(help="A run folder.")]
 Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by default the best.")]
 Overlap = Annotated[
@@ -40,28 +46,27 @@ def evaluate(
     pictures: Annotated[int, Parameter(validator=_Count, help="Answers to draw into the run's figures.")] = 6,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
+    trained = load_model(run, checkpoint, device)
     with Progress("evaluate", "pictures") as progress:
-        scores, loss, used = evaluate_run(run, split, checkpoint, device, progress)
-    print(f"{used}: loss {loss:.4f}")
-    print(class_table(scores.as_json()))
+        found = evaluate_run(run, trained, split, progress)
+    print(f"{found.split}, with the weights of step {found.step:,}: loss {found.loss:.4f}")
+    print(class_table(found.scores.as_json()))
     if pictures:
-        print(f"drawn {_draw_answers(run, used, checkpoint, device, pictures)}")
+        print(f"drawn {_draw_answers(run, trained, found.split, pictures)}")
     print(f"report {write_report(RunFolder(run))}")
 
 
-def _draw_answers(run: Path, split: str, checkpoint: str, device: str, count: int) -> Path:
-    parts, model, where = load_model(run, checkpoint, device)
-    task, feed = parts.evaluation(split)
-    every = max(1, len(feed.plan) // count)
-    positions = range(0, min(len(feed.plan), every * count), every)
-    sheet = answers_sheet(task, model, feed, positions, where, parts.recipe.train.precision)
-    path = run / "figures" / f"answers-{split}.png"
+def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:
+    task, feed = trained.parts.evaluation(split)
+    positions = telling_positions(task, feed, count)
+    sheet = answers_sheet(task, trained.model, feed, positions, trained.device, trained.parts.recipe.train.precision)
+    path = run / "figures" / f"answers-{split}-{trained.step:08d}.png"
     files.replace_whole(path, encode(sheet))
     return path
 
 
 def predict(
-    run: Run, paths: Annotated[list[Path], Parameter(help="Pictures, and folders of them.")], /, *,
+    run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
     window: Annotated[int, Parameter(validator=_Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
     overlap: Overlap = 0.25,
@@ -70,11 +75,12 @@ def predict(
 
     Writes NAME.png (class ids) and NAME-overlay.png for each; names those that cannot be read, and exits with 1 then.
     """
-    parts, model, where = load_model(run, checkpoint, device)
+    trained = load_model(run, checkpoint, device)
+    task, recipe = trained.parts.task, trained.parts.recipe
     pictures = _pictures(paths)
     _refuse_collisions(pictures, output)
     output.mkdir(parents=True, exist_ok=True)
-    colors, skipped = drawing.palette(parts.task.ignore), []
+    colors, skipped = drawing.palette(task.ignore), []
     with Progress("predict", "pictures") as progress:
         for done, (name, path) in enumerate(pictures, 1):
             try:
@@ -83,13 +89,14 @@ def predict(
                 skipped.append(str(error))
                 continue
             ids = predict_mask(
-                parts.task, model, pixels, device=where, precision=parts.recipe.train.precision,
+                task, trained.model, pixels, device=trained.device, precision=recipe.train.precision,
                 window=Window(window, overlap) if window else None,
             )  # fmt: skip
             _write(output, name, pixels, ids, colors)
             progress(done, len(pictures))
     print(*skipped, sep="\n", end="\n" * bool(skipped))
-    print(f"predicted {len(pictures) - len(skipped)} of {len(pictures)} pictures into {output}")
+    print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")
+    print("NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them")
     return 1 if skipped else 0
 
 
@@ -98,7 +105,7 @@ def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
     found: list[tuple[str, Path]] = []
     for path in paths:
         if path.is_dir():
-            inside = (entry for entry in list_files(path) if is_picture(entry))
+            inside = (entry for entry in list_files(path) if is_picture(entry) and not _is_mask(entry, path))
             found += [(entry.relative_to(path).with_suffix("").as_posix(), entry) for entry in inside]
         elif path.is_file():
             found.append((path.stem, path))
@@ -109,6 +116,14 @@ def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
             ", ".join(map(str, paths)), expected="JPEG or PNG pictures", found="none", remedy="Check the path"
         )
     return found
+
+
+def _is_mask(path: Path, folder: Path) -> bool:
+    """Whether a file lies below `folder` in a folder of masks that has a folder of pictures beside it."""
+    above = [
+        folder.joinpath(*path.relative_to(folder).parts[:depth]) for depth in range(len(path.relative_to(folder).parts))
+    ]
+    return any(is_masks_folder(parent) for parent in above[1:])
 
 
 def _outputs(output: Path, name: str) -> tuple[Path, Path]:
@@ -149,11 +164,11 @@ def replay(
         raise RunError(str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose one of those")
     size = parts.recipe.train.batch
     positions = range((step - 1) * size, step * size)
-    sheet, origins = samples_sheet(parts.task, parts.training_feed(), positions)
+    sheet, records = samples_sheet(parts.task, parts.training_feed(), positions)
     path = output or run / "figures" / f"step-{step:08d}.png"
     files.replace_whole(path, encode(sheet))
-    for position, origin in zip(positions, origins, strict=True):
-        print(f"{position}  {origin}")
+    for position, record in zip(positions, records, strict=True):
+        print(f"{position}  {record}")
     print(f"drawn {path}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -12,7 +12,17 @@ from penstock import recipe as recipes
 from penstock.errors import RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
+from penstock.runs import RunFolder
 
+_ADAMW: Final = {
+    "optimizer.schedule": "cosine",
+    "optimizer.learning_rate": 3e-4,
+    "optimizer.weight_decay": 0.01,
+}
+
+Optimizer = Annotated[
+    Literal["sgd", "adamw"], Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01.")
+]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 
 
@@ -25,7 +35,7 @@ def train(
     batch: Annotated[int | None, Parameter(help="Pictures in a global batch.")] = None,
     crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width that the network sees.")] = None,
     rate: Annotated[float | None, Parameter(name=["--rate", "--lr"], help="Peak learning rate.")] = None,
-    optimizer: Annotated[Literal["sgd", "adamw"] | None, Parameter(help="adamw comes with a cosine schedule.")] = None,
+    optimizer: Optimizer | None = None,
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "",
     seed: Annotated[int | None, Parameter(help="Of everything random.")] = None,
     settings: Set = None,
@@ -38,12 +48,15 @@ def train(
 
     Ctrl-C saves and ends; --resume goes on as if nothing had happened.
     """
+    if init and not model and not _is_recipe(data):
+        model = _model_of(init)
     named = {
         "model.name": model, "model.weights": weights, "init": str(init or ""), "train.steps": steps,
-        "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.learning_rate": rate,
-        "optimizer.name": optimizer, "optimizer.schedule": "cosine" if optimizer == "adamw" else None,
-        "train.device": device, "seed": seed,
+        "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
+        **(_ADAMW if optimizer == "adamw" else {}), "train.device": device, "seed": seed,
     }  # fmt: skip
+    if rate is not None:
+        named["optimizer.learning_rate"] = rate
     changes = [f"{key}={_toml(value)}" for key, value in named.items() if value not in (None, "")]
     changes += settings or []
     if resume is not None:
@@ -80,12 +93,35 @@ def _recipe(data: Path | None, changes: list[str]) -> Recipe:
             found="none of them",
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
         )
-    if data.suffix == ".toml":
-        chosen = recipes.apply(recipes.load(data), changes)
-        path = Path(chosen.data.path)
-        beside = path if path.is_absolute() else data.parent / path
-        return replace(chosen, data=replace(chosen.data, path=str(beside)))
+    if _is_recipe(data):
+        return _from_file(data, changes)
     return recipes.apply(replace(Recipe(), data=recipes.Data(path=str(data))), changes)
+
+
+def _is_recipe(data: Path | None) -> bool:
+    return data is not None and data.suffix == ".toml"
+
+
+def _from_file(file: Path, changes: list[str]) -> Recipe:
+    """The recipe of a file; its data lies beside it, unless the command line says where."""
+    chosen = recipes.apply(recipes.load(file), changes)
+    path = Path(chosen.data.path)
+    if not chosen.data.path:
+        raise RecipeError(
+            f"{file}: data.path",
+            expected="the folder of a packed dataset",
+            found="nothing",
+            remedy="Write it into the recipe (it counts from the recipe's own folder), or name it with "
+            "--set data.path=DIR",
+        )
+    named = any(change.partition("=")[0].strip() == "data.path" for change in changes)
+    beside = path if named or path.is_absolute() else file.parent / path
+    return replace(chosen, data=replace(chosen.data, path=str(beside)))
+
+
+def _model_of(run: Path) -> str:
+    """The model that a run trained: what starts from its weights is the same one unless said otherwise."""
+    return recipes.load(RunFolder.open(run).path / "recipe.toml").model.name
 
 
 def _toml(value: object) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _IDS: Final = 256
 _BINARY: Final = {0, 255}
+_BINARY_KIND: Final = "0 and 255 masks"
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,10 @@ def check_together(
     yield from _leaks(facts, folder)
     if layout.task == "segmentation":
         masked = [fact for fact in facts if fact.pixels]
-        if stated:
-            yield from _unknown_ids(masked, labels, folder)
-        else:
-            yield from _doubtful_ids(masked, labels, folder)
-        yield from _one_id_only(masked, labels, folder)
+        doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
+        yield from _unknown_ids(masked, labels, folder) if stated else doubts
+        if not any(problem.kind == _BINARY_KIND for problem in doubts):
+            yield from _one_id_only(masked, labels, folder)
 
 
 def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
@@ -184,7 +184,7 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
             f"{_mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
             "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
         )
-        yield Problem("0 and 255 masks", _mask_name(example, folder), message, whole=True)
+        yield Problem(_BINARY_KIND, _mask_name(example, folder), message, whole=True)
         return
     classes = found - {labels.ignore}
     gaps = sorted(set(range(max(classes, default=0) + 1)) - classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -9,16 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts
 from penstock.datasets.items import Labels, Layout, Problem
+from penstock.errors import DatasetError
 from penstock.progress import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from penstock.datasets.checks import Facts
 
 
 _ALONE: Final = ("picture missing", "two pictures of one name", "two masks of one name")
+_WHOLE: Final = 5
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,27 @@ class Inspection:
         left = tuple(p for p in self.problems if p.whole or p.file not in dropped | alone)
         return replace(self, facts=kept, problems=left)
 
+    def divided(self, share: float) -> Inspection:
+        """The inspection with a share of train set aside as val, chosen by content: the same pictures whenever asked,
+        and equal ones together.
+
+        Raises:
+            DatasetError: there is a val split, or no training data to take from.
+        """
+        train = self.splits.get("train", [])
+        contents = sorted({fact.content for fact in train if fact.content})
+        if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
+            raise DatasetError(
+                str(self.folder),
+                expected="training pictures to divide, and no val split",
+                found=f"{len(train)} of them in {', '.join(self.splits)}",
+                remedy="Leave out --validation",
+            )
+        chosen = set(contents[: min(len(contents) - 1, max(1, round(share * len(contents))))])
+        facts = [_as_val(f) if f.item.split == "train" and f.content in chosen else f for f in self.facts]
+        order = ["train", "val", *self.splits]
+        return replace(self, facts=tuple(sorted(facts, key=lambda fact: order.index(fact.item.split))))
+
     def _files(self, fact: Facts) -> set[str]:
         paths = [path for path in (fact.item.image, fact.item.mask) if path is not None]
         return {path.relative_to(self.folder).as_posix() for path in paths}
@@ -103,6 +127,26 @@ def inspect(
     problems += checks.check_together(layout, facts, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))
+
+
+def _as_val(fact: Facts) -> Facts:
+    key = hashlib.blake2b(f"{fact.key} as val".encode(), digest_size=16).hexdigest()
+    return replace(fact, item=replace(fact.item, split="val"), key=key)
+
+
+def grouped(problems: Sequence[Problem], most: int) -> list[str]:
+    """Problems as lines: of many of a kind, the first three as sentences and then up to `most` files by name."""
+    kinds: dict[str, list[Problem]] = {}
+    for problem in problems:
+        kinds.setdefault(problem.kind, []).append(problem)
+    lines = []
+    for kind, group in kinds.items():
+        whole = group if len(group) <= _WHOLE else group[:3]
+        lines += [("" if problem.fatal else "(note) ") + problem.message for problem in whole]
+        if rest := group[len(whole) :]:
+            files = ", ".join(problem.file for problem in rest[:most]) + (", ..." if len(rest) > most else ".")
+            lines.append(f"... and {len(rest):,} more of this kind ({kind}): {files}")
+    return lines
 
 
 def pixels_per_class(facts: list[Facts], classes: int) -> list[int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+from pathlib import Path
+from typing import Final
 
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PICTURES: Final = frozenset({".jpg", ".jpeg", ".png"})
 SPLITS: Final = {
@@ -30,9 +29,18 @@ def splits(folder: Path) -> dict[str, Path]:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, hidden ones and Windows' thumbnails left out."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "Thumbs.db")
-    return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(folder).parts))
+    """All files below a folder, sorted, hidden ones and Windows' thumbnails left out; links to folders are followed."""
+    found, entered = [], set()
+    for here, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(here)
+        if real in entered:  # a link to a folder above it
+            folders.clear()
+            continue
+        entered.add(real)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        shown = (name for name in names if not name.startswith(".") and name != "Thumbs.db")
+        found += [path for name in shown if (path := Path(here, name)).is_file()]
+    return sorted(found)
 
 
 def is_picture(path: Path) -> bool:

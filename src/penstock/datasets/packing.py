@@ -85,6 +85,7 @@ def pack(
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
         return Dataset.open(output)
+    _refuse_others(output)
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -108,11 +109,30 @@ def _pack_into(
     progress: Callable[[int, int], None],
 ) -> Dataset:
     (output / _JOURNAL).mkdir(exist_ok=True)
+    for leftover in output.glob(".*.partial"):  # of a pack that was killed
+        leftover.unlink()
     _write_all(jobs, found, output, options, progress)
     done = Dataset(output, _digested(dataset))
     done.save()
     shutil.rmtree(output / _JOURNAL)
     return done
+
+
+def _refuse_others(output: Path) -> None:
+    """Shards go into a folder of their own: a new one, or one that a pack has begun.
+
+    Raises:
+        DatasetError: the folder holds something else.
+    """
+    if (output / FILE).exists() or (output / _JOURNAL).exists() or not output.is_dir():
+        return
+    if there := sorted(entry.name for entry in output.iterdir() if not entry.name.startswith(".")):
+        raise DatasetError(
+            str(output),
+            expected="an empty folder",
+            found=", ".join(there[:5]) + (", ..." if len(there) > 5 else ""),  # noqa: PLR2004 - a line
+            remedy="Choose another folder with -o",
+        )
 
 
 def _refuse(found: Inspection) -> None:
@@ -121,13 +141,12 @@ def _refuse(found: Inspection) -> None:
             str(found.folder), expected="something to pack", found="no sound picture", remedy="Mend the problems first"
         )
     if fatal := found.fatal:
-        shown = "\n  ".join(problem.message for problem in fatal[:20])
-        more = f"\n  ... and {len(fatal) - 20} more" if len(fatal) > 20 else ""  # noqa: PLR2004 - a screenful
+        shown = "\n  ".join(inspection.grouped(fatal, 10))
         raise DatasetError(
             str(found.folder),
             expected="data without problems",
-            found=f"{len(fatal)}:\n  {shown}{more}\n",
-            remedy="Mend them, or leave those pictures out with --skip-bad",
+            found=str(len(fatal)),
+            remedy=f"Mend them, or leave those pictures out with --skip-bad:\n  {shown}",
         )
 
 

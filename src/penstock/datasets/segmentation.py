@@ -17,6 +17,12 @@ MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "Segmentation
 _SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
 
 
+def is_masks_folder(folder: Path) -> bool:
+    """Whether a folder is named as masks are and has one beside it that is named as their pictures are."""
+    named = folder.name.lower() in {name.lower() for name in MASKS}
+    return named and listing.subfolder(folder.parent, IMAGES) is not None
+
+
 def recognise(folder: Path) -> Layout | None:
     """The layout, or None where there are no folders with such names."""
     images = listing.subfolder(folder, IMAGES)

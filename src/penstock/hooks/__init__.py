@@ -3,12 +3,23 @@
 logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
 console.py      what people watch
 evaluations.py  evaluations/*.json and pictures of the answers
+saving.py       checkpoints by the clock
 tensorboard.py  a mirror of the metrics
 """
 
 from penstock.hooks.console import Console
 from penstock.hooks.evaluations import EvaluationFiles
 from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
+from penstock.hooks.saving import SaveByTime
 from penstock.hooks.tensorboard import TensorBoard
 
-__all__ = ["Console", "EvaluationFiles", "EventsLog", "MetricsLog", "OriginsLog", "TensorBoard", "TimingsLog"]
+__all__ = [
+    "Console",
+    "EvaluationFiles",
+    "EventsLog",
+    "MetricsLog",
+    "OriginsLog",
+    "SaveByTime",
+    "TensorBoard",
+    "TimingsLog",
+]

@@ -17,13 +17,22 @@ if TYPE_CHECKING:
 
 _FONT: Final = cv2.FONT_HERSHEY_SIMPLEX
 _WHITE: Final = (255, 255, 255)
+_DISTINCT: Final = (  # slate for class 0, which mostly is the background
+    (60, 70, 80), (230, 25, 75), (60, 180, 75), (255, 225, 25), (67, 99, 216),
+    (245, 130, 49), (145, 30, 180), (66, 212, 244), (240, 50, 230), (191, 239, 69),
+    (250, 190, 212), (70, 153, 144), (220, 190, 255), (154, 99, 36), (255, 250, 200),
+    (128, 0, 0), (170, 255, 195), (128, 128, 0), (255, 216, 177), (0, 0, 117),
+)  # fmt: skip
 _BAR: Final = 18
 _GAP: Final = 6
 
 
 def palette(ignore: int | None = 255) -> Pixels:
-    """256 colours, shape (256, 3): Pascal VOC's (bits of the id spread over the channels), the ignored id white."""
+    """256 colours to look at, shape (256, 3): twenty that are told apart at a glance, then Pascal VOC's (bits of the
+    id spread over the channels); the ignored id is white.
+    """
     colors = _spread(np.arange(256))
+    colors[: len(_DISTINCT)] = _DISTINCT
     if ignore is not None and 0 <= ignore < len(colors):
         colors[ignore] = 255
     return colors
@@ -44,9 +53,13 @@ def colorize(ids: Pixels, colors: Pixels) -> Pixels:
     return colors[ids]
 
 
-def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.5) -> Pixels:
-    """A mask laid over its image, the borders between ids drawn in white."""
-    mixed = cv2.addWeighted(image, 1 - opacity, colorize(ids, colors), opacity, 0)
+def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6) -> Pixels:
+    """A mask laid over its image, the borders between ids drawn in white.
+
+    The image is made gray first: a class then has one hue everywhere, the one in the legend.
+    """
+    gray = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    mixed = cv2.addWeighted(gray, 1 - opacity, colorize(ids, colors), opacity, 0)
     edges = np.zeros(ids.shape, bool)
     edges[:, 1:] |= ids[:, 1:] != ids[:, :-1]
     edges[1:] |= ids[1:] != ids[:-1]
@@ -55,18 +68,18 @@ def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.5) ->
 
 
 def caption(image: Pixels, text: str) -> Pixels:
-    """The image with a bar of text below it, cut to fit."""
+    """The image with a bar of text below it, its end cut off where it does not fit."""
     bar = np.full((_BAR, image.shape[1], 3), 32, np.uint8)
-    shown = text if len(text) * 7 <= image.shape[1] else "..." + text[-max(1, image.shape[1] // 7 - 3) :]
+    shown = text if len(text) * 7 <= image.shape[1] else text[: max(1, image.shape[1] // 7 - 3)] + "..."
     cv2.putText(bar, shown, (4, _BAR - 5), _FONT, 0.4, _WHITE, 1, cv2.LINE_AA)
     return np.vstack([image, bar])
 
 
 def fit(image: Pixels, longest: int) -> Pixels:
-    """The image with its longer side at most `longest` pixels."""
+    """The image with its longer side at most `longest` pixels; a small one is enlarged by a whole factor."""
     scale = longest / max(image.shape[:2])
     if scale >= 1:
-        return image
+        return np.ascontiguousarray(image.repeat(int(scale), axis=0).repeat(int(scale), axis=1))
     size = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 

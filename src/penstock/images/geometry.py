@@ -173,9 +173,10 @@ def reduction(shrink: float) -> int:
 
 def upright_to_stored(orientation: int, stored: Size) -> Affine:
     """The map from points of the upright picture to points of the stored one, by Exif orientation 1 to 8."""
+    if orientation == 1:
+        return Affine()
     height, width = stored
     return {
-        1: Affine(),
         2: Affine(xx=-1, x0=width),
         3: Affine(xx=-1, x0=width, yy=-1, y0=height),
         4: Affine(yy=-1, y0=height),

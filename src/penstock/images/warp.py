@@ -85,15 +85,16 @@ def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: 
 
 def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:
     """The whole-pixel rectangle of one axis, or None where an edge falls inside a pixel."""
-    low, high = sorted(((0 - shift) / scale, (source - shift) / scale))
-    start, stop = max(0.0, low), min(float(length), high)
+    one, other = -shift / scale, (source - shift) / scale
+    start, stop = max(0.0, min(one, other)), min(float(length), max(one, other))
     if stop <= start:
         return _Span(0, 0, 0, 0, mirrored=False)
-    ends = sorted((scale * start + shift, scale * stop + shift))
-    whole = [round(edge) for edge in (start, stop, *ends)]
-    if any(abs(edge - near) > _EXACT for edge, near in zip((start, stop, *ends), whole, strict=True)):
+    first, last = scale * start + shift, scale * stop + shift
+    whole = round(start), round(stop), round(min(first, last)), round(max(first, last))
+    off = max(abs(start - whole[0]), abs(stop - whole[1]), abs(first + last - whole[2] - whole[3]))
+    if off > _EXACT or abs(abs(last - first) - whole[3] + whole[2]) > _EXACT:
         return None
-    return _Span(whole[0], whole[1], whole[2], whole[3], mirrored=scale < 0)
+    return _Span(*whole, mirrored=scale < 0)
 
 
 def _resize_image(source: Pixels, size: tuple[int, int], out: Pixels) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -42,11 +43,11 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
         _check_cache(backbone, native=native)
-        reason = str(error).strip().splitlines()
+        reason = [*str(error).strip().splitlines(), "no reason given"][0]
         raise WeightsError(
             f"weights of {backbone}",
             expected="timm's pretrained weights, from the network or the local cache",
-            found=f"{type(error).__name__}: {reason[0][:160] if reason else 'no reason given'}",
+            found=f"{type(error).__name__}: {textwrap.shorten(reason, 160, placeholder=' ...')}",
             remedy="Connect to the network once, or train from random weights with --weights none, or give a "
             "downloaded file with --weights FILE",
         ) from error

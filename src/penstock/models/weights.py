@@ -61,7 +61,7 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
             where,
             expected="weights of the same model, but perhaps other classes",
             found=f"{len(fits)} of {len(own)} tensors that fit",
-            remedy="Train the model that the other run trained: see its recipe.toml",
+            remedy="Train the model that the other run trained, with --model",
         )
     model.load_state_dict(fits, strict=False)
     return account

@@ -3,25 +3,31 @@
 values.py     Recipe and its parts
 toml.py       to and from TOML, --set, and the errors of both
 building.py   a recipe to a task, feeds, a model
-running.py    start, resume, evaluate: a recipe to a run folder
+running.py    start and resume: a recipe to a run folder
+answering.py  what a run can be asked: its parts, its model, its scores
 """
 
-from penstock.recipe.building import Parts, open_parts
-from penstock.recipe.running import evaluate_run, load_model, open_run, resume, train
+from penstock.recipe.answering import Evaluation, Trained, evaluate_run, load_checkpoint, load_model, open_run
+from penstock.recipe.building import Parts, notes, open_parts
+from penstock.recipe.running import resume, train
 from penstock.recipe.toml import apply, dump, load
 from penstock.recipe.values import Data, Model, Recipe, Train
 
 __all__ = [
     "Data",
+    "Evaluation",
     "Model",
     "Parts",
     "Recipe",
     "Train",
+    "Trained",
     "apply",
     "dump",
     "evaluate_run",
     "load",
+    "load_checkpoint",
     "load_model",
+    "notes",
     "open_parts",
     "open_run",
     "resume",

@@ -103,6 +103,18 @@ def _check_crop(recipe: Recipe, stride: int) -> None:
         )
 
 
+def notes(parts: Parts) -> list[str]:
+    """What is no mistake, but people may not expect."""
+    augment, split = parts.recipe.augment, parts.dataset.split(parts.recipe.data.train)
+    padded = augment.method == "scale-crop" and augment.resize_range is None
+    if not padded or augment.crop[0] <= split.height or augment.crop[1] <= split.width:
+        return []
+    fits = [max(1, side // STRIDE) * STRIDE for side in (split.height, split.width)]
+    largest, crop = f"{split.height} x {split.width}", f"{augment.crop[0]} x {augment.crop[1]}"
+    remedy = f"what lies outside is padding; --crop {fits[0]} {fits[1]} fits"
+    return [f"note: the crop of {crop} is larger than every picture ({largest} at most): {remedy}"]
+
+
 def open_parts(recipe: Recipe) -> Parts:
     """Open the dataset of a recipe.
 

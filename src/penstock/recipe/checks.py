@@ -67,6 +67,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "optimizer.power": (optimizer.power, 100),
         "optimizer.warmup": (optimizer.warmup, train.steps - 1),
         "train.average": (train.average, 0.999999),
+        "train.save_minutes": (train.save_minutes, 1_000_000),
         "train.feed_threads": (train.feed_threads, 1024),
     }
 

@@ -1,4 +1,4 @@
-"""A recipe to a run: starting, resuming, evaluating."""
+"""A recipe to a run: starting and resuming."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ import torch
 
 from penstock import devices, files
 from penstock import ranks as ranking
-from penstock.errors import RecipeError, RunError
+from penstock.errors import RecipeError
 from penstock.evaluate import evaluate
-from penstock.hooks import Console, EvaluationFiles, EventsLog, MetricsLog, OriginsLog, TensorBoard, TimingsLog
+from penstock.hooks import (
+    Console,
+    EvaluationFiles,
+    EventsLog,
+    MetricsLog,
+    OriginsLog,
+    SaveByTime,
+    TensorBoard,
+    TimingsLog,
+)
 from penstock.models import load_matching
-from penstock.recipe import toml
-from penstock.recipe.building import Parts, open_parts
+from penstock.recipe import answering, toml
+from penstock.recipe.building import Parts, notes, open_parts
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
-from penstock.session.state import load_model as load_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import nn
 
@@ -61,7 +69,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
                 "data.json",
                 {"snapshot": plan.snapshot.digest, "plan": plan.digest, "content": parts.dataset.description.content},
             )
-            print(f"run {folder.path}", flush=True)  # noqa: T201 - where everything will be
+            print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
         return folder, _go(parts, folder, model, ranks, device, hooks)
 
 
@@ -86,10 +94,13 @@ def resume(
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     parts = open_parts(recipe)
     with ranking.joined(device) as ranks:
-        _same_data(parts, folder)
+        answering.check_data(parts, folder)
         if ranks.writes:
             _compare(folder, _promise(recipe, device, ranks))
-        model = replace(parts, recipe=_without_weights(recipe)).model() if _has_checkpoint(folder) else None
+            _tell(folder, before, recipe)
+        if checkpoint == "last" and _is_finished(folder, recipe):
+            return folder, _nothing_to_do(folder, recipe, ranks)
+        model = replace(parts, recipe=answering.without_weights(recipe)).model() if _has_checkpoint(folder) else None
         model = model or _initial(parts, ranks)
         return folder, _go(parts, folder, model, ranks, device, hooks, checkpoint)
 
@@ -126,23 +137,48 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
             )
 
 
+def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:
+    events = folder.lines("events.jsonl")
+    last = events[-1] if events else {}
+    return last.get("event") == "finished" and last.get("step") == recipe.train.steps
+
+
+def _nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> Outcome:
+    """Answer for a finished run, once it is known to be whole."""
+    with folder.locked() if ranks.writes else contextlib.nullcontext():
+        CheckpointStore(folder.checkpoints).load()
+    if ranks.writes:
+        text = f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps"
+        print(text, flush=True)  # noqa: T201 - an answer
+    return Outcome("finished", "nothing was left to do", recipe.train.steps)
+
+
+def _tell(folder: RunFolder, before: Recipe, now: Recipe) -> None:
+    """Say what people may not expect of a resumed run."""
+    if not _has_checkpoint(folder):
+        print("no checkpoint was saved yet: starting from step 0", flush=True)  # noqa: T201 - people must know
+    if before.train.steps != now.train.steps:
+        print(  # noqa: T201 - people must know
+            f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}, and the "
+            f"{now.optimizer.schedule} schedule of the learning rate is stretched to it",
+            flush=True,
+        )
+
+
 def _has_checkpoint(folder: RunFolder) -> bool:
     return (folder.checkpoints / "last").exists()
 
 
-def _without_weights(recipe: Recipe) -> Recipe:
-    """The recipe for a model whose weights are about to be loaded: nothing needs to be downloaded for it."""
-    return replace(recipe, model=replace(recipe.model, weights="none"))
-
-
 def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
-    model = parts.model()
-    if parts.recipe.init:
-        other = RunFolder.open(Path(parts.recipe.init))
-        tensors = _weights(other, _preferred(other))
-        account = load_matching(model, tensors, str(other.path))
-        if ranks.writes:
-            print(f"init from {other.path}:", *account.lines(), sep="\n  ", flush=True)  # noqa: T201 - an account
+    if not parts.recipe.init:
+        return parts.model()
+    other = RunFolder.open(Path(parts.recipe.init))
+    checkpoint = answering.load_checkpoint(other)
+    model = replace(parts, recipe=answering.without_weights(parts.recipe)).model()
+    named = f"{other.path} ({toml.load(other.path / 'recipe.toml').model.name})"
+    account = load_matching(model, answering.weights(checkpoint), named)
+    if ranks.writes:
+        print(f"init from {other.path}, step {checkpoint.step:,}:", *account.lines(), sep="\n  ", flush=True)  # noqa: T201 - an account
     return model
 
 
@@ -187,7 +223,24 @@ def _go(
         session.restore(store.load(checkpoint))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-        return session.train()
+        with _told_of_lone_pictures():
+            return session.train()
+
+
+@contextlib.contextmanager
+def _told_of_lone_pictures() -> Iterator[None]:
+    """Say what to do where batch normalisation is left with a single value per channel."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Expected more than 1 value per channel"):
+            raise
+        raise RecipeError(
+            "train.batch",
+            expected="at least two pictures for each rank and micro-batch: this model normalises over them",
+            found="one",
+            remedy="Make train.batch larger, or train.accumulate or the number of ranks smaller",
+        ) from error
 
 
 def _evaluation(
@@ -206,12 +259,14 @@ def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
     if not ranks.writes:
         return origins
     interval = recipe.train.log_every
+    clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
     mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
     return [
         MetricsLog(folder.metrics, ranks),
         TimingsLog(folder.timings),
         EvaluationFiles(folder, recipe.data.validation),
         EventsLog(folder),
+        *clock,
         *mirror,
         *origins,
         Console(folder.path / "log.txt", interval),
@@ -229,30 +284,6 @@ def _promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, An
     }
 
 
-def _same_data(parts: Parts, folder: RunFolder) -> None:
-    """Records, classes and the ignored label must be those that the run was started with."""
-    stored, found = folder.read_json("data.json").get("content", ""), parts.dataset.description.content
-    if stored != found:
-        raise RunError(
-            str(folder.path),
-            expected=f"the data that the run was started with (content {stored[:12]})",
-            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
-            remedy="Restore the dataset, or start a new run from these weights with --init",
-        )
-
-
-def open_run(path: Path) -> Parts:
-    """A run's recipe, with its dataset opened.
-
-    Raises:
-        PenstockError: the folder is no run, or its dataset is not there or has changed.
-    """
-    folder = RunFolder.open(path)
-    parts = open_parts(_without_weights(toml.load(path / "recipe.toml")))
-    _same_data(parts, folder)
-    return parts
-
-
 def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
     """Say what is not as it was, where weights may come out otherwise for it."""
     before = folder.read_json("environment.json")
@@ -266,66 +297,3 @@ def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
             f"note: {'; '.join(changed)}: same records, same order; weights may differ in rounding",
             flush=True,
         )
-
-
-def _weights(folder: RunFolder, checkpoint: str) -> dict[str, torch.Tensor]:
-    """The weights to use of a checkpoint: the moving average where there is one."""
-    loaded = CheckpointStore(folder.checkpoints).load(checkpoint)
-    if loaded is None:
-        raise RunError(
-            str(folder.path),
-            expected="a checkpoint",
-            found="none saved yet",
-            remedy="Train the run first, with --resume",
-        )
-    return dict(loaded.tensors.get("ema", loaded.tensors["model"]))
-
-
-def _preferred(folder: RunFolder) -> str:
-    return "best" if (folder.checkpoints / "best").exists() else "last"
-
-
-def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> tuple[Parts, nn.Module, torch.device]:
-    """A run's parts and its model, in evaluation mode on a device.
-
-    Args:
-        path: the run folder.
-        checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best where there is one, else the last.
-        device: where to put the model.
-
-    Raises:
-        PenstockError: the folder is no run, or its checkpoint is missing or damaged.
-    """
-    folder = RunFolder.open(path)
-    parts = open_run(path)
-    tensors = _weights(folder, checkpoint or _preferred(folder))
-    model = parts.model()
-    load_weights(model, tensors, str(path))
-    where = devices.choose(device)
-    return parts, devices.place(model, where).eval(), where
-
-
-def evaluate_run(
-    path: Path,
-    split: str = "",
-    checkpoint: str = "",
-    device: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[Scores, float, str]:
-    """Evaluate a run on a split, by default the validation split; the result is kept in the run's `evaluations/`.
-
-    Returns:
-        The scores, the mean loss, and the split's name.
-    """
-    parts, model, where = load_model(path, checkpoint, device)
-    used = checkpoint or _preferred(RunFolder(path))
-    split = split or parts.recipe.data.validation
-    task, feed = parts.evaluation(split)
-    precision = parts.recipe.train.precision
-    result = evaluate(task, model, feed, device=where, ranks=ranking.Ranks(), precision=precision, progress=progress)
-    assert result is not None  # noqa: S101 - nothing stops it
-    scores, loss = result
-    RunFolder(path).write_json(
-        f"evaluations/{split}-{used}.json", {"split": split, "checkpoint": used, "loss": loss, **scores.as_json()}
-    )
-    return scores, loss, split

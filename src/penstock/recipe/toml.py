@@ -83,7 +83,7 @@ def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
         node[last] = _value(value.strip())
         _known(overlay, Recipe, f"--set {setting}", "")
         _merge(tree, overlay)
-    return convert(tree, "--set " + " --set ".join(settings) if settings else "the recipe")
+    return convert(tree, "the settings" if settings else "the recipe")
 
 
 def dump(recipe: Recipe) -> str:
@@ -101,7 +101,7 @@ def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
                 f"{where}: {prefix}{key}",
                 expected=f"one of {', '.join(names)}",
                 found=key,
-                remedy=f"Did you mean {prefix}{near[0]}" if near else "See the settings with penstock recipe",
+                remedy=f"Did you mean {prefix}{near[0]}?" if near else "See the settings with penstock recipe",
             )
         if isinstance(value, dict) and dataclasses.is_dataclass(hints[key]):
             _known(value, hints[key], where, f"{prefix}{key}.")

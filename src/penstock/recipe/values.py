@@ -48,6 +48,7 @@ class Train:
         batch: pictures in a global batch, over all ranks.
         accumulate: micro-batches that a rank's share is cut into, to save memory.
         evaluate_every, save_every: steps between evaluations and between checkpoints.
+        save_minutes: a checkpoint is also saved when this long has passed; 0 counts steps alone.
         keep: checkpoints to keep, besides the best.
         precision: "bfloat16" computes in half the memory, by autocast.
         average: decay of the moving average of the weights; 0 keeps none. Where there is one, it is evaluated.
@@ -64,6 +65,7 @@ class Train:
     accumulate: int = 1
     evaluate_every: int = 1000
     save_every: int = 1000
+    save_minutes: float = 5.0
     keep: int = 2
     precision: Literal["float32", "bfloat16"] = "float32"
     average: float = 0.0

@@ -6,7 +6,7 @@ import base64
 import html
 import importlib.util
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
 from penstock.report.tables import class_table
@@ -22,7 +22,8 @@ _PAGE = """<!doctype html>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em; color: #222 }}
 h1 {{ font-size: 1.5em }} h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd }}
 pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 13px }}
-img {{ max-width: 100% }} dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-left: 12em }}
+img {{ max-width: 100% }} details {{ margin-top: 2em }} summary {{ cursor: pointer; font-weight: 600 }}
+dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-left: 12em }}
 </style></head><body>
 <h1>{title}</h1>
 <dl>{facts}</dl>
@@ -31,13 +32,13 @@ img {{ max-width: 100% }} dt {{ font-weight: 600; float: left; clear: left; widt
 """
 
 
+_CURVES: Final = ("mean_iou", "pixel_accuracy")
+
+
 def write_report(folder: RunFolder) -> Path:
     """Gather a run's metrics, evaluations and figures into its report.html."""
     sections = [_curves(folder), *_evaluations(folder), *_figures(folder)]
-    sections.extend(
-        _section(name, f"<pre>{html.escape((folder.path / name).read_text())}</pre>")
-        for name in ("recipe.toml", "environment.json")
-    )
+    sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
     page = _PAGE.format(title=html.escape(folder.path.name), facts=_facts(folder), sections="\n".join(sections))
     path = folder.path / "report.html"
     files.replace_whole(path, page.encode())
@@ -46,13 +47,12 @@ def write_report(folder: RunFolder) -> Path:
 
 def _facts(folder: RunFolder) -> str:
     metrics, events = folder.lines("metrics.jsonl"), folder.lines("events.jsonl")
-    steps = [line for line in metrics if "loss" in line]
-    scores = [line for line in metrics if "evaluation" in line]
+    steps, scores = _steps(metrics), _scores(metrics)
     facts: dict[str, Any] = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
     if scores:
         best = max(scores, key=lambda line: line["evaluation"]["mean_iou"])
         facts["best mean IoU"] = f"{best['evaluation']['mean_iou']:.2%} at step {best['step']:,}"
-    environment = folder.read_json("environment.json")
+    environment = folder.read_json("environment.json", "device", "exact")
     facts["device"], facts["exactness"] = environment["device"], environment["exact"]
     if events:
         facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
@@ -65,8 +65,7 @@ def _curves(folder: RunFolder) -> str:
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
     metrics = folder.lines("metrics.jsonl")
-    steps = [line for line in metrics if "loss" in line]
-    scores = [line for line in metrics if "evaluation" in line]
+    steps, scores = _steps(metrics), _scores(metrics)
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
@@ -75,7 +74,7 @@ def _curves(folder: RunFolder) -> str:
     left.plot([s["step"] for s in scores], [s["evaluation"]["loss"] for s in scores], "o-", ms=3, label="evaluation")
     left.set(xlabel="step", ylabel="loss", title="Loss")
     left.legend()
-    for name in ("mean_iou", "pixel_accuracy"):
+    for name in _CURVES:
         right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
     right.set(xlabel="step", ylim=(0, 1), title="Scores")
     right.legend()
@@ -85,12 +84,22 @@ def _curves(folder: RunFolder) -> str:
 
 
 def _smoothed(values: list[float]) -> list[float]:
-    """A running mean that forgets with 0.95."""
-    result, mean = [], values[0] if values else 0.0
+    """A running mean that forgets with 0.9, the first values weighed as if there had been nothing before them."""
+    result, mean, weight = [], 0.0, 0.0
     for value in values:
-        mean = 0.95 * mean + 0.05 * value
-        result.append(mean)
+        mean, weight = 0.9 * mean + 0.1 * value, 0.9 * weight + 0.1
+        result.append(mean / weight)
     return result
+
+
+def _steps(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of steps whose loss is a number."""
+    return [line for line in metrics if "step" in line and isinstance(line.get("loss"), float)]
+
+
+def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of evaluations."""
+    return [line for line in metrics if "step" in line and {"loss", *_CURVES} <= set(line.get("evaluation", ()))]
 
 
 def _evaluations(folder: RunFolder) -> list[str]:
@@ -100,9 +109,10 @@ def _evaluations(folder: RunFolder) -> list[str]:
     chosen = [path for path in found if path not in during] + during[-1:]
     sections = []
     for path in chosen:
-        scores = folder.read_json(f"evaluations/{path.name}")
+        name = f"evaluations/{path.name}"
+        scores = folder.read_json(name, "step", "split", "loss", "classes", "absent", *_CURVES)
         loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-        title = f"Evaluation {path.stem} on {scores['split']}, loss {loss}"
+        title = f"Evaluation on {scores['split']} after step {scores['step']:,}: loss {loss}"
         sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))
     return sections
 
@@ -114,6 +124,12 @@ def _figures(folder: RunFolder) -> list[str]:
 
 def _image(data: bytes, text: str) -> str:
     return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+
+
+def _folded(folder: RunFolder, name: str) -> str:
+    """A file, to be unfolded by who wants to read it."""
+    text = html.escape((folder.path / name).read_text(errors="replace"))
+    return f"<details><summary>{name}</summary><pre>{text}</pre></details>"
 
 
 def _section(title: str, body: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
 
 from penstock import devices
-from penstock.images import codecs, drawing
+from penstock.images import codecs, drawing, probe
 from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-_TILE = 320
+_TILE: Final = 320
+_LOOKED_AT: Final = 200
 
 
 def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pixels:
@@ -62,17 +63,56 @@ def _tile(dataset: Dataset, record: Record) -> Pixels:
     warp_mask(ids, upright, dataset.description.ignore_label, turned)
     laid = drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
     pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
-    return drawing.caption(pair, f"{fields.name}  {record.origin}")
+    return drawing.caption(pair, f"{fields.name} ({record.origin})")
 
 
 def samples_sheet(task: Segmentation, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:
-    """Exactly what the network is fed at some positions, drawn from the feed's own samples; and their origins."""
-    tiles, origins = [], []
+    """Exactly what the network is fed at some positions, drawn from the feed's own samples; and their records."""
+    tiles, records = [], []
     for position in positions:
-        sample = feed[position]
-        tiles.append(drawing.caption(drawing.fit(task.draw(sample.arrays), 2 * _TILE), f"{position}: {sample.origin}"))
-        origins.append(sample.origin)
-    return _sheet(tiles, task.classes, task.ignore), origins
+        sample, record = feed[position], _read(feed, position)
+        named = f"{decode_segmentation(record).name} ({record.origin})"
+        tiles.append(drawing.caption(drawing.fit(task.draw(sample.arrays), 2 * _TILE), f"{position}: {named}"))
+        records.append(named)
+    return _sheet(tiles, task.classes, task.ignore), records
+
+
+def telling_positions(task: Segmentation, feed: Feed, count: int) -> list[int]:
+    """Positions of an evaluation feed that show as many classes as `count` pictures can, sorted.
+
+    Up to 200 records, evenly spread, are looked at.
+    """
+    spread = _evenly(len(feed.plan), _LOOKED_AT)
+    classes = {position: _classes(task, _read(feed, position)) for position in spread}
+    chosen: list[int] = []
+    shown: set[int] = set()
+    while len(chosen) < count and len(chosen) < len(spread):
+        best = max((p for p in spread if p not in chosen), key=lambda p: len(classes[p] - shown))
+        if classes[best] <= shown:
+            break
+        chosen.append(best)
+        shown |= classes[best]
+    others = [position for position in spread if position not in chosen]
+    chosen += [others[i] for i in _evenly(len(others), count - len(chosen))]
+    return sorted(chosen)
+
+
+def _evenly(total: int, count: int) -> list[int]:
+    """At most `count` numbers below `total`, evenly spread."""
+    count = min(count, total)
+    return [i * total // count for i in range(count)]
+
+
+def _classes(task: Segmentation, record: Record) -> set[int]:
+    fields = decode_segmentation(record)
+    ids = codecs.decode_mask(fields.mask, f"{record.origin} (mask)", palette=True)
+    return set(np.unique(ids).tolist()) - {task.ignore}
+
+
+def _read(feed: Feed, position: int) -> Record:
+    partition, offset = feed.plan.at(position)
+    (record,) = feed.source.read(partition, offset, offset + 1)
+    return record
 
 
 @torch.inference_mode()
@@ -82,12 +122,15 @@ def answers_sheet(
     """Picture, labels and prediction side by side, at some positions of an evaluation feed."""
     tiles = []
     for position in positions:
-        sample = feed[position]
+        sample, record = feed[position], _read(feed, position)
         batch = {"image": torch.from_numpy(sample.arrays["image"]).unsqueeze(0).to(device)}
         with devices.autocast(device, precision):
-            outputs = model(task.inputs(batch))
-        drawn = drawing.fit(task.draw(sample.arrays, outputs[0].float()), 3 * _TILE)
-        tiles.append(drawing.caption(drawn, f"{sample.origin}: picture, labels, prediction"))
+            outputs = model(task.inputs(batch))[0].float()
+        fields = decode_segmentation(record)
+        height, width = probe(fields.image, record.origin).size  # the rest is padding
+        arrays = {name: array[:height, :width] for name, array in sample.arrays.items()}
+        drawn = drawing.fit(task.draw(arrays, outputs[:, :height, :width]), 3 * _TILE)
+        tiles.append(drawing.caption(drawn, f"{fields.name} ({record.origin}): picture, labels, prediction"))
     return _sheet(tiles, task.classes, task.ignore, columns=1)
 
 

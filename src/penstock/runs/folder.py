@@ -79,18 +79,24 @@ class RunFolder:
         """The folder of checkpoints."""
         return self.path / "checkpoints"
 
-    def read_json(self, name: str) -> Any:
-        """One of the run's JSON files.
+    def read_json(self, name: str, *keys: str) -> dict[str, Any]:
+        """One of the run's JSON files, an object with at least some keys.
 
         Raises:
             RunError: it is missing or damaged.
         """
         try:
-            return json.loads((self.path / name).read_bytes())
+            found = json.loads((self.path / name).read_bytes())
         except (OSError, ValueError) as error:
-            raise RunError(
-                str(self.path / name), expected="a JSON file", found=str(error), remedy="The run folder is damaged"
-            ) from error
+            raise self._damaged(name, "a JSON file", str(error)) from error
+        if not isinstance(found, dict) or not set(keys) <= set(found):
+            raise self._damaged(name, f"an object with {', '.join(keys) or 'keys'}", "something else")
+        return found
+
+    def _damaged(self, name: str, expected: str, found: str) -> RunError:
+        return RunError(
+            str(self.path / name), expected=expected, found=found, remedy="Restore the file from a copy of the run"
+        )
 
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the run's JSON files, atomically."""
@@ -103,7 +109,7 @@ class RunFolder:
             handle.write(files.to_line({"time": now, "event": kind, **facts}))
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The objects of one of the run's .jsonl files; a last line that a crash cut short is left out."""
+        """The objects of one of the run's .jsonl files; a line that a crash cut short is left out."""
         path = self.path / name
         if not path.is_file():
             return []
@@ -111,7 +117,7 @@ class RunFolder:
         for line in path.read_text().split("\n"):
             with contextlib.suppress(ValueError):
                 found.append(json.loads(line))
-        return found
+        return [line for line in found if isinstance(line, dict)]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

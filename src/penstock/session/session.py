@@ -181,7 +181,7 @@ class Session:
                 self._wind_down("on_exception", error, error)
                 self._wind_down("on_end", error)
                 raise
-            self._call("on_end")
+            self._close()
             return self.outcome
 
     def _run(self) -> Outcome:
@@ -327,6 +327,18 @@ class Session:
                 except Exception as error:
                     error.add_note(f"in {type(hook).__name__}.{point}, step {self.step}")
                     raise
+
+    def _close(self) -> None:
+        """Call on_end on every hook; the first error is raised once all have been called."""
+        first: Exception | None = None
+        for hook in self.hooks:
+            try:
+                hook.on_end(self)
+            except Exception as error:  # noqa: BLE001 - raised below
+                error.add_note(f"in {type(hook).__name__}.on_end, step {self.step}")
+                first = first or error
+        if first:
+            raise first
 
     def _wind_down(self, point: str, original: BaseException, *arguments: Any) -> None:
         """Call a point on every hook although training failed; what goes wrong here is noted on the original error."""

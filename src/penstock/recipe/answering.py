@@ -1,0 +1,165 @@
+"""What a run can be asked: its parts, its model, its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock import devices
+from penstock import ranks as ranking
+from penstock.errors import DatasetError, RunError
+from penstock.evaluate import evaluate
+from penstock.recipe import toml
+from penstock.recipe.building import Parts, open_parts
+from penstock.runs import RunFolder
+from penstock.session import Checkpoint, CheckpointStore
+from penstock.session.state import load_model as load_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import torch
+    from torch import nn
+
+    from penstock.recipe.values import Recipe
+    from penstock.tasks.base import Scores
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run's model, ready to answer.
+
+    Attributes:
+        parts: what the run's recipe names.
+        model: in evaluation mode, on `device`, with the moving average of the weights where there is one.
+        device: where it is.
+        step: after which its checkpoint was saved.
+    """
+
+    parts: Parts
+    model: nn.Module
+    device: torch.device
+    step: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts."""
+
+    split: str
+    step: int
+    loss: float
+    scores: Scores
+
+
+def without_weights(recipe: Recipe) -> Recipe:
+    """The recipe for a model whose weights are about to be loaded: nothing needs to be downloaded for it."""
+    return replace(recipe, model=replace(recipe.model, weights="none"))
+
+
+def open_run(path: Path) -> Parts:
+    """A run's recipe, with its dataset opened.
+
+    Raises:
+        PenstockError: the folder is no run, or its dataset is not there or has changed.
+    """
+    folder = RunFolder.open(path)
+    parts = open_parts(without_weights(toml.load(path / "recipe.toml")))
+    check_data(parts, folder)
+    return parts
+
+
+def check_data(parts: Parts, folder: RunFolder) -> None:
+    """Records, classes and the ignored label must be those that the run was started with.
+
+    Raises:
+        RunError: they are not.
+    """
+    stored, found = folder.read_json("data.json", "content")["content"], parts.dataset.description.content
+    if stored != found:
+        raise RunError(
+            str(folder.path),
+            expected=f"the data that the run was started with (content {stored[:12]})",
+            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
+            remedy="Restore the dataset, or start a new run from these weights with --init",
+        )
+
+
+def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:
+    """A run's checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best where there is one, else the last.
+
+    Raises:
+        RunError: none was saved yet.
+        CheckpointError: it is missing or damaged.
+    """
+    preferred = "best" if (folder.checkpoints / "best").exists() else "last"
+    loaded = CheckpointStore(folder.checkpoints).load(name or preferred)
+    if loaded is None:
+        raise RunError(
+            str(folder.path),
+            expected="a checkpoint",
+            found="none saved yet",
+            remedy="Train the run first, with --resume",
+        )
+    return loaded
+
+
+def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights to use of a checkpoint: the moving average where there is one."""
+    return dict(checkpoint.tensors.get("ema", checkpoint.tensors["model"]))
+
+
+def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Trained:
+    """A run's parts and its model.
+
+    Args:
+        path: the run folder.
+        checkpoint: as for `load_checkpoint`.
+        device: where to put the model.
+
+    Raises:
+        PenstockError: the folder is no run, or its checkpoint is missing or damaged.
+    """
+    folder = RunFolder.open(path)
+    parts = open_run(path)
+    loaded = load_checkpoint(folder, checkpoint)
+    model = parts.model()
+    load_weights(model, weights(loaded), str(path))
+    where = devices.choose(device)
+    return Trained(parts, devices.place(model, where).eval(), where, loaded.step)
+
+
+def evaluate_run(
+    path: Path, trained: Trained, split: str = "", progress: Callable[[int, int], None] | None = None
+) -> Evaluation:
+    """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
+
+    Raises:
+        DatasetError: there is no such split.
+        DataError: a record is not what it should be.
+    """
+    recipe = trained.parts.recipe
+    split = split or recipe.data.validation
+    if not split:
+        raise DatasetError(
+            str(path),
+            expected="a split to evaluate on",
+            found="a run that was trained without one",
+            remedy=f"Name one with --split: {', '.join(trained.parts.dataset.description.splits)}",
+        )
+    task, feed = trained.parts.evaluation(split)
+    result = evaluate(
+        task,
+        trained.model,
+        feed,
+        device=trained.device,
+        ranks=ranking.Ranks(),
+        precision=recipe.train.precision,
+        progress=progress,
+    )
+    assert result is not None  # noqa: S101 - nothing stops it
+    scores, loss = result
+    content = {"step": trained.step, "split": split, "loss": loss, **scores.as_json()}
+    RunFolder(path).write_json(f"evaluations/{split}-{trained.step:08d}.json", content)
+    return Evaluation(split, trained.step, loss, scores)

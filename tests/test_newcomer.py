@@ -1,0 +1,256 @@
+"""What newcomers stumbled over: each is answered in words that say what to do."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from test_cli import call
+from training import recipe
+
+from penstock.cli import training
+from penstock.datasets import Dataset, inspect, pack
+from penstock.datasets.inspection import grouped
+from penstock.datasets.items import Problem
+from penstock.datasets.listing import files
+from penstock.errors import DatasetError
+from penstock.hooks import SaveByTime
+from penstock.images import drawing
+from penstock.recipe import load, load_model, resume, train
+from penstock.records.schema import decode_segmentation
+from penstock.report.sheets import telling_positions
+from penstock.session import CheckpointStore, Hook
+
+TINY = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32]
+
+
+@pytest.fixture(scope="module")
+def trained(packed, tmp_path_factory):
+    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    return folder.path
+
+
+def test_wrong_words_are_one_line_that_names_the_help(capsys):
+    for words, expected in (
+        (["pack", "x"], "penstock pack: --output is missing. See penstock pack --help."),
+        (["pack"], "penstock pack: FOLDER is missing. See penstock pack --help."),
+        (
+            ["train", "--step", "5"],
+            "penstock train: Unknown option: --step. Did you mean --steps? See penstock train --help.",
+        ),
+        (
+            ["show", "x", "--recipe", "y"],
+            "penstock show: expected --augmented with a recipe or settings: they say how pictures are augmented, found "
+            "a sheet of plain records. Add --augmented, or leave them out.",
+        ),
+        (
+            ["inspect", "x", "--map", "1=2", "--map", "1=3"],
+            "--map: expected every id once, found 1=2, 1=3. Leave out what is not meant.",
+        ),
+        (
+            ["inspect", "x", "--classes", "gone.txt"],
+            "gone.txt: expected a file of class names, found nothing. Check the path.",
+        ),
+    ):
+        assert call(*words, capsys=capsys) == (2, "", f"error: {expected}\n")
+
+
+def test_predicting_a_folder_leaves_its_masks_out(trained, raw, tmp_path, capsys):
+    out = tmp_path / "out"
+    pictures = len(list((raw / "images").rglob("*.jpg")))
+    code, printed, _ = call("predict", trained, raw, "-o", out, capsys=capsys)
+
+    assert (code, printed.splitlines()[0]) == (0, f"predicted {pictures} of {pictures} pictures into {out}")
+    assert {path.relative_to(out).parts[0] for path in out.rglob("*.png")} == {"images"}
+    assert call("predict", trained, raw / "masks" / "val", "-o", tmp_path / "asked", capsys=capsys)[0] == 0
+
+
+def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_path, capsys):
+    flat = tmp_path / "flat"
+    for kind in ("images", "masks"):
+        shutil.copytree(raw / kind / "train", flat / kind)
+    assert "note: no val split: pack with --validation 0.1" in call("inspect", flat, capsys=capsys)[1]
+    for name in ("a", "b"):
+        code, out, _ = call("pack", flat, "-o", tmp_path / name, "--validation", "0.2", capsys=capsys)
+        assert (code, out.splitlines()[:2]) == (0, ["train: 17 records in 1 shard", "val: 4 records in 1 shard"])
+    names = [
+        {
+            decode_segmentation(r).name
+            for r in Dataset.open(tmp_path / "a").source(split).read(f"{split}-00000-of-00001.tfrecord", 0, n)
+        }
+        for split, n in (("train", 17), ("val", 4))
+    ]
+    assert len(names[0] | names[1]) == 21
+    assert (tmp_path / "a/dataset.json").read_bytes() == (tmp_path / "b/dataset.json").read_bytes()
+    assert call("pack", raw, "-o", tmp_path / "c", "--validation", "0.2", capsys=capsys)[0] == 2
+
+
+def test_a_run_without_validation_is_asked_for_a_split(packed, tmp_path, capsys):
+    words = ["train", packed.folder, *TINY, "--steps", 2, "--runs", tmp_path, "--set", "data.validation="]
+    assert call(*words, capsys=capsys)[0] == 0
+    (run,) = tmp_path.iterdir()
+    assert call("evaluate", run, capsys=capsys)[2] == (
+        f"error: {run}: expected a split to evaluate on, found a run that was trained without one. Name one with "
+        "--split: train, val.\n"
+    )
+
+
+def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_pictures_are_noted(packed, tmp_path, capsys):
+    words = [
+        "train",
+        packed.folder,
+        *TINY[:-3],
+        "--crop",
+        256,
+        256,
+        "--optimizer",
+        "adamw",
+        "--steps",
+        1,
+        "--runs",
+        tmp_path,
+    ]
+    code, out, _ = call(*words, capsys=capsys)
+    (run,) = tmp_path.iterdir()
+    spec = load(run / "recipe.toml").optimizer
+
+    assert code == 0
+    assert (spec.learning_rate, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
+    assert "note: the crop of 256 x 256 is larger than every picture (" in out
+
+
+def test_a_run_gives_its_model_to_what_starts_from_it(trained, packed, tmp_path, capsys):
+    code, out, _ = call(
+        "train", packed.folder, "--init", trained, "--crop", 32, 32, "--steps", 1, "--runs", tmp_path, capsys=capsys
+    )
+    (run,) = tmp_path.iterdir()
+
+    assert code == 0
+    assert load(run / "recipe.toml").model.name == load(trained / "recipe.toml").model.name
+    assert f"init from {trained}, step " in out
+
+
+def test_a_recipe_without_data_says_so_and_finds_it_beside_itself(packed, tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text("seed = 3\n")
+    assert call("train", tmp_path / "mine.toml", capsys=capsys)[2] == (
+        f"error: {tmp_path}/mine.toml: data.path: expected the folder of a packed dataset, found nothing. Write it "
+        "into the recipe (it counts from the recipe's own folder), or name it with --set data.path=DIR.\n"
+    )
+    assert training._from_file(tmp_path / "mine.toml", ["data.path=here"]).data.path == "here"
+    (tmp_path / "mine.toml").write_text("[data]\npath = 'there'\n")
+    assert training._from_file(tmp_path / "mine.toml", []).data.path == str(tmp_path / "there")
+
+
+@pytest.mark.parametrize("name", ["environment.json", "evaluations/step-00000004.json"])
+def test_a_damaged_run_is_named(trained, tmp_path, name, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    for content in ("", "[]", "{}", "nonsense"):
+        (run / name).write_text(content)
+        code, _, err = call("report", run, capsys=capsys)
+        assert (code, err.startswith(f"error: {run}/{name}: expected ")) == (2, True)
+    (run / "metrics.jsonl").write_text('[]\n{}\n{"loss": "x"}\n7\n')
+    (run / name).write_bytes((trained / name).read_bytes())
+    assert call("report", run, capsys=capsys)[0] == 0
+
+
+def test_many_problems_of_a_kind_are_grouped():
+    problems = [Problem("size mismatch", f"{i}.png", f"{i}.png is wrong.") for i in range(9)]
+    problems.append(Problem("only background", "x.png", "x.png is empty.", fatal=False))
+
+    assert grouped(problems, 4) == [
+        "0.png is wrong.",
+        "1.png is wrong.",
+        "2.png is wrong.",
+        "... and 6 more of this kind (size mismatch): 3.png, 4.png, 5.png, 6.png, ...",
+        "(note) x.png is empty.",
+    ]
+
+
+def test_shards_do_not_go_among_other_files(raw, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(DatasetError) as caught:
+        pack(inspect(raw), tmp_path)
+    assert str(caught.value) == f"{tmp_path}: expected an empty folder, found pictures. Choose another folder with -o."
+
+
+def test_linked_folders_are_entered_once(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/a.jpg").touch()
+    (tmp_path / "here/link").symlink_to(tmp_path / "there")
+    (tmp_path / "there/loop").symlink_to(tmp_path / "here")
+
+    assert [path.relative_to(tmp_path).as_posix() for path in files(tmp_path / "here")] == ["here/link/a.jpg"]
+
+
+def test_a_finished_run_has_nothing_left_to_do(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+    before = {path: path.read_bytes() for path in folder.path.rglob("*.jsonl")}
+    capsys.readouterr()
+    _, outcome = resume(folder.path)
+
+    assert (outcome.status, outcome.step) == ("finished", 3)
+    assert capsys.readouterr().out == f"{folder.path}: finished at step 3 before; train longer with --steps\n"
+    assert {path: path.read_bytes() for path in folder.path.rglob("*.jsonl")} == before
+    resume(folder.path, ["train.steps=4"])
+    assert "note: training ends at step 4 instead of 3, and the poly schedule" in capsys.readouterr().out
+
+
+def test_checkpoints_are_saved_by_the_clock_too(packed, tmp_path):
+    clock = SaveByTime(minutes=1e-9)
+    folder, _ = train(
+        recipe(packed.folder, steps=3, keep=9, save_every=100, evaluate_every=100), tmp_path, hooks=[clock]
+    )
+
+    assert CheckpointStore(folder.checkpoints).names() == [f"step-{step:08d}" for step in (1, 2, 3)]
+
+
+def test_every_hook_is_ended_though_one_fails(packed, tmp_path):
+    ended = []
+
+    class Fails(Hook):
+        def on_end(self, session):
+            message = "no"
+            raise ValueError(message)
+
+    class Ends(Hook):
+        def on_end(self, session):
+            ended.append(session.step)
+
+    with pytest.raises(ValueError, match="no") as caught:
+        train(recipe(packed.folder, steps=1), tmp_path, hooks=[Fails(), Ends()])
+    assert ended == [1]
+    assert caught.value.__notes__ == ["in Fails.on_end, step 1"]
+
+
+def test_answers_show_every_class_that_can_be_shown(trained):
+    parts = load_model(trained).parts
+    task, feed = parts.evaluation("val")
+    chosen = telling_positions(task, feed, 3)
+    shown = {int(i) for p in chosen for i in set(feed[p].arrays["mask"].ravel().tolist())} - {255}
+    there = {int(i) for p in range(len(feed.plan)) for i in set(feed[p].arrays["mask"].ravel().tolist())} - {255}
+
+    assert len(chosen) == 3
+    assert shown == there
+    assert len(telling_positions(task, feed, 100)) == len(feed.plan)
+
+
+def test_captions_lose_their_end_not_their_name():
+    narrow = np.zeros((5, 100, 3), np.uint8)
+    name = "leaf_001.jp"  # as much as fits beside the dots
+
+    assert np.array_equal(drawing.caption(narrow, name + 50 * "y"), drawing.caption(narrow, name + 50 * "z"))
+    assert not np.array_equal(drawing.caption(narrow, "x" + name + 50 * "y"), drawing.caption(narrow, name + 50 * "y"))
+
+
+def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, capsys):
+    words = ["--model", "deeplabv3plus:test_resnet", "--weights", "none", "--batch", 1, "--crop", 32, 32, "--steps", 1]
+    code, _, err = call("train", packed.folder, *words, "--runs", tmp_path, capsys=capsys)
+
+    assert (code, err) == (
+        2,
+        "error: train.batch: expected at least two pictures for each rank and micro-batch: this model normalises over "
+        "them, found one. Make train.batch larger, or train.accumulate or the number of ranks smaller.\n",
+    )
