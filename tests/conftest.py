@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import broker as brokers
 import pytest
 from hypothesis import settings
 
@@ -42,3 +43,35 @@ def packed(raw, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("packed")
     return pack(inspect(raw), folder, PackOptions(shard_bytes=20_000))
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory):
+    """A Kafka cluster: the one that PENSTOCK_TEST_KAFKA names, or one of our own with a single node."""
+    if named := os.environ.get("PENSTOCK_TEST_KAFKA"):
+        yield named
+        return
+    if reason := brokers.missing():
+        if os.environ.get("PENSTOCK_REQUIRE_KAFKA"):
+            pytest.fail(f"no Kafka broker: {reason}")
+        pytest.skip(f"no Kafka broker: {reason} (or set PENSTOCK_TEST_KAFKA=host:port)")
+    with brokers.Cluster(tmp_path_factory.mktemp("kafka")) as cluster:
+        yield cluster.servers
+
+
+@pytest.fixture(scope="session")
+def broker(servers):
+    """Topics of a real broker."""
+    from worlds import RealWorld
+
+    world = RealWorld(servers)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=["fake", "broker"])
+def world(request):
+    """Topics in memory, and topics of a real broker."""
+    from worlds import FakeWorld
+
+    return FakeWorld() if request.param == "fake" else request.getfixturevalue("broker")

@@ -23,7 +23,7 @@ class Batch:
 
     Attributes:
         tensors: by name, each of shape (samples, ...).
-        weight: float32 of shape (samples,); 1 for a real sample, 0 for padding.
+        weight: float32 of shape (samples,); 1 for a real sample, 0 for padding and for offsets that hold no record.
         cursor: the state of the data path after this batch, the same on every rank.
         origins: the samples' addresses as people read them, "" for padding.
     """

@@ -156,7 +156,10 @@ class Feed:
         address = self.plan.at(position)
         generator = seeds.generator(self.plan.seed, "augment", position) if self.augment else None
         try:
-            (record,) = self.source.read(address.partition, address.offset, address.offset + 1)
+            record = next(iter(self.source.read(address.partition, address.offset, address.offset + 1)), None)
+            if record is None:  # a hole in a log: the same on every rank and at every resume
+                slot.blank(row)
+                return address.origin
             self.prepare(record, generator, slot.row(row))
         except PenstockError:
             raise

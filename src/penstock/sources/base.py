@@ -25,7 +25,7 @@ class Source(Protocol):
         ...
 
     def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
-        """The records `[start, stop)` of a partition, in order, each verified.
+        """The records `[start, stop)` of a partition, in order, each verified; offsets may hold none.
 
         Raises:
             SourceError: the partition is unknown or has gone.

@@ -1,0 +1,30 @@
+"""Kafka topics as sources.
+
+log.py        the seam: what a topic is, and reading a range of offsets
+client.py     the seam over librdkafka: waiting, holes, the end of a partition
+admin.py      questions about a topic
+fake.py       the seam in memory, with all that makes real ones hard
+source.py     KafkaSource: snapshots, blocks, and what must not have changed
+blocks.py     blocks that are kept for a while
+settings.py   addresses and librdkafka's settings
+mistakes.py   the errors
+"""
+
+from penstock.sources.kafka.client import KafkaLog
+from penstock.sources.kafka.fake import FakeLog
+from penstock.sources.kafka.log import Extent, Log, Message, Topic
+from penstock.sources.kafka.settings import Address, is_topic
+from penstock.sources.kafka.source import KafkaSource, Range
+
+__all__ = [
+    "Address",
+    "Extent",
+    "FakeLog",
+    "KafkaLog",
+    "KafkaSource",
+    "Log",
+    "Message",
+    "Range",
+    "Topic",
+    "is_topic",
+]

@@ -1,0 +1,108 @@
+"""Questions about a topic that a cluster's controller answers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.sources.kafka import mistakes, settings
+from penstock.sources.kafka.client import client
+from penstock.sources.kafka.log import Extent, Topic
+
+if TYPE_CHECKING:
+    from penstock.sources.kafka.settings import Address
+
+_ADMIN: Final = "confluent_kafka.admin"
+_AGAIN: Final = 0.2  # seconds
+_READER_ONLY: Final = frozenset(
+    {
+        "group.id", "enable.auto.commit", "auto.offset.reset", "enable.partition.eof", "isolation.level", "check.crcs",
+        "max.partition.fetch.bytes", "fetch.wait.max.ms", "fetch.queue.backoff.ms", "queued.max.messages.kbytes",
+    }
+)  # fmt: skip
+
+
+def connect(servers: str) -> Any:
+    """An AdminClient."""
+    chosen = {key: value for key, value in settings.reading(servers).items() if key not in _READER_ONLY}
+    return client(_ADMIN).AdminClient(chosen)
+
+
+def describe(address: Address, seconds: float) -> Topic:
+    """A topic as it is now; asked again while leaders are being elected.
+
+    Raises:
+        SourceError: the cluster cannot be reached, or the topic is not there.
+    """
+    kafka, admin = client(), connect(address.servers)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return _describe(kafka, admin, address.topic, max(1.0, end - time.monotonic()))
+        except kafka.KafkaException as error:
+            if time.monotonic() > end or error.args[0].code() not in _passing(kafka.KafkaError):
+                raise _explained(kafka, error, address) from None
+        time.sleep(_AGAIN)
+
+
+def _passing(codes: Any) -> set[int]:
+    """Errors of a moment: a partition's leader is being elected, or has just moved."""
+    return {
+        codes.NOT_LEADER_FOR_PARTITION,
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_CONTROLLER,
+        codes.COORDINATOR_NOT_AVAILABLE,
+    }
+
+
+def _describe(kafka: Any, admin: Any, name: str, seconds: float) -> Topic:
+    """One answer of the cluster for the topic's identity, two for its offsets, one for its settings."""
+    about = admin.describe_topics(kafka.TopicCollection([name]), request_timeout=seconds)[name].result()
+    cluster = admin.describe_cluster(request_timeout=seconds).result().cluster_id
+    numbers = [partition.id for partition in about.partitions]
+    extents = _extents(kafka, admin, name, numbers, seconds)
+    return Topic(cluster, str(about.topic_id), name, extents, _settings(admin, name, seconds))
+
+
+def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: float) -> tuple[Extent, ...]:
+    spec = client(_ADMIN).OffsetSpec
+
+    places = [kafka.TopicPartition(topic, number) for number in numbers]
+    stable = {"isolation_level": kafka.IsolationLevel.READ_COMMITTED, "request_timeout": seconds}
+    lows = admin.list_offsets(dict.fromkeys(places, spec.earliest()), **stable)
+    stops = admin.list_offsets(dict.fromkeys(places, spec.latest()), **stable)
+    low = {place.partition: future.result().offset for place, future in lows.items()}
+    stop = {place.partition: future.result() for place, future in stops.items()}
+    return tuple(
+        Extent(n, low[n], stop[n].offset, -1 if stop[n].leader_epoch is None else stop[n].leader_epoch)
+        for n in sorted(numbers)
+    )
+
+
+def _settings(admin: Any, topic: str, seconds: float) -> dict[str, str]:
+    module = client(_ADMIN)
+    resource = module.ConfigResource(module.ResourceType.TOPIC, topic)
+    entries = admin.describe_configs([resource], request_timeout=seconds)[resource].result()
+    return {name: entry.value for name, entry in entries.items() if not entry.is_sensitive}
+
+
+def offsets_at(address: Address, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
+    """For every partition the first offset whose timestamp is not earlier, or its end."""
+    spec = client(_ADMIN).OffsetSpec
+
+    kafka, admin = client(), connect(address.servers)
+    places = [kafka.TopicPartition(address.topic, extent.partition) for extent in topic.extents]
+    asked = admin.list_offsets(dict.fromkeys(places, spec.for_timestamp(max(1, milliseconds))), request_timeout=seconds)
+    try:
+        found = {place.partition: future.result().offset for place, future in asked.items()}
+    except kafka.KafkaException as error:
+        raise _explained(kafka, error, address) from None
+    ends = {extent.partition: extent.stop for extent in topic.extents}
+    return {number: ends[number] if offset < 0 else min(offset, ends[number]) for number, offset in found.items()}
+
+
+def _explained(kafka: Any, error: Any, address: Address) -> Exception:
+    reason = error.args[0]
+    if reason.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return mistakes.unknown(address.topic, address.servers)
+    return mistakes.unreachable(address.servers, reason.str())

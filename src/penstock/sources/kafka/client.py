@@ -1,0 +1,245 @@
+"""`Log` over librdkafka: the extra `penstock[kafka]`."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import SourceError
+from penstock.sources.kafka import mistakes, settings
+from penstock.sources.kafka.log import Message, Topic
+
+if TYPE_CHECKING:
+    from penstock.sources.kafka.settings import Address
+
+_LOGGER: Final = logging.getLogger("penstock.kafka")
+_PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait
+_ASK: Final = 20.0  # seconds for an answer about the topic
+_SAY: Final = 5.0  # seconds of silence after which people are told, and the topic is looked at again
+_MOST: Final = 1000  # messages taken from librdkafka at once
+
+
+def client(module: str = "confluent_kafka") -> Any:
+    """The module confluent_kafka, or one inside it.
+
+    Raises:
+        SourceError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise SourceError(
+            "kafka://",
+            expected="the Kafka client",
+            found="that confluent-kafka is not installed",
+            remedy="Install it with pip install 'penstock[kafka]'",
+        ) from None
+
+
+class KafkaLog:
+    """One topic of a Kafka cluster.
+
+    Every fetch borrows a consumer of its own, so threads do not wait for each other; `fetch` goes on where a consumer
+    stands when it can. Consumers belong to the process that made them: after a fork new ones are made, as librdkafka's
+    threads do not survive it.
+
+    Attributes:
+        address: where the topic is.
+        patience: seconds without any progress after which a fetch is an error.
+    """
+
+    def __init__(self, address: Address, patience: float = 300.0) -> None:
+        self.address = address
+        self.patience = patience
+        self._idle: list[_Reader] = []
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.address.topic
+
+    def topic(self, seconds: float = _ASK) -> Topic:
+        """The topic as it is now; an answer must come within some seconds."""
+        from penstock.sources.kafka import admin  # noqa: PLC0415 - an extra
+
+        return admin.describe(self.address, seconds)
+
+    def offsets_at(self, milliseconds: int) -> dict[int, int]:
+        """For every partition the first offset that is not earlier, or its end."""
+        from penstock.sources.kafka import admin  # noqa: PLC0415 - an extra
+
+        return admin.offsets_at(self.address, milliseconds, self.topic(), _ASK)
+
+    def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
+        """All messages with offsets in `[start, stop)`, in order."""
+        reader = self._borrow(partition, start)
+        try:
+            messages = _Fetch(self, reader, partition, start, stop).run()
+        except BaseException:
+            reader.close()
+            raise
+        with self._lock:
+            self._idle.append(reader)
+        return messages
+
+    def close(self) -> None:
+        """Let go of all connections; reading again makes new ones."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()
+
+    def _borrow(self, partition: int, start: int) -> _Reader:
+        """The idle consumer that stands at an offset, or else any, or a new one."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._process, self._idle = os.getpid(), []  # the parent's are its own
+            standing = [reader for reader in self._idle if reader.place == (partition, start)]
+            if chosen := standing or self._idle[:1]:
+                self._idle.remove(chosen[0])
+                return chosen[0]
+        return _Reader(self.address)
+
+
+class _Reader:
+    """A consumer and where it stands: messages that were taken too early are kept for the next fetch."""
+
+    def __init__(self, address: Address) -> None:
+        self.kafka = client()
+        self.topic = address.topic
+        self.consumer = self.kafka.Consumer(settings.reading(address.servers))
+        self.place: tuple[int, int] | None = None
+        self.early: list[Any] = []
+
+    def go(self, partition: int, start: int) -> None:
+        """Read from an offset on."""
+        if self.place != (partition, start):
+            self.early.clear()
+            self.consumer.assign([self.kafka.TopicPartition(self.topic, partition, start)])
+        self.consumer.resume([self.kafka.TopicPartition(self.topic, partition)])  # a pause outlives an assignment
+
+    def take(self, most: int) -> list[Any]:
+        """Messages and events that are there, waiting a little if there are none."""
+        early, self.early = self.early, []
+        return early or self.consumer.consume(min(most, _MOST), _PATIENCE)
+
+    def rest(self, partition: int, stop: int) -> None:
+        """Fetch nothing more until the next `go`."""
+        self.place = partition, stop
+        self.consumer.pause([self.kafka.TopicPartition(self.topic, partition)])
+
+    def position(self, partition: int) -> int:
+        """The next offset that would be taken; negative before the first one."""
+        (found,) = self.consumer.position([self.kafka.TopicPartition(self.topic, partition)])
+        return int(found.offset)
+
+    def close(self) -> None:
+        """End the consumer's threads."""
+        self.consumer.close()
+
+
+class _Fetch:
+    """One range being read."""
+
+    def __init__(self, log: KafkaLog, reader: _Reader, partition: int, start: int, stop: int) -> None:
+        self.log, self.reader = log, reader
+        self.partition, self.next, self.stop = partition, start, stop
+        self.messages: list[Message] = []
+        self.reason = "no answer"
+        self.moved = self.said = time.monotonic()
+
+    def run(self) -> list[Message]:
+        """Read until the range is complete: its last offset may never come, as holes hold no message."""
+        self.reader.go(self.partition, self.next)
+        while self.next < self.stop:
+            taken = self.reader.take(self.stop - self.next)
+            for number, item in enumerate(taken):
+                self._accept(item)
+                if self.next >= self.stop:
+                    self.reader.early = self._later(taken[number:])
+                    break
+            if not taken:
+                self._silence()
+        self.reader.rest(self.partition, self.stop)
+        return self.messages
+
+    def _later(self, items: list[Any]) -> list[Any]:
+        """What belongs to the next range."""
+        return [item for item in items if not item.error() and item.offset() >= self.stop]
+
+    def _accept(self, item: Any) -> None:
+        error = item.error()
+        if error is not None:
+            self._event(item, error)
+        elif item.partition() == self.partition and item.offset() >= self.next:
+            self._advance(item.offset() + 1)
+            if item.offset() < self.stop:
+                self.messages.append(_message(item))
+
+    def _advance(self, offset: int) -> None:
+        self.next, self.moved = offset, time.monotonic()
+
+    def _event(self, item: Any, error: Any) -> None:
+        codes = self.reader.kafka.KafkaError
+        if error.code() == codes._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
+            if item.partition() == self.partition and item.offset() >= self.stop:
+                self._advance(item.offset())
+            return
+        self.reason = error.str()
+        lost = {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
+        if error.code() in lost:
+            self._look()
+        if error.fatal() or error.code() in {codes.TOPIC_AUTHORIZATION_FAILED, codes._AUTHENTICATION}:  # noqa: SLF001
+            raise mistakes.unreachable(self.log.address.servers, error.str())
+
+    def _silence(self) -> None:
+        """Nothing came: perhaps the rest is holes, perhaps the broker is away."""
+        position = self.reader.position(self.partition)
+        if position > self.next:
+            self._advance(position)
+            return
+        now = time.monotonic()
+        if now - self.moved > self.log.patience:
+            raise mistakes.stalled(self.log.name, self.partition, self.next, self.log.patience, self.reason)
+        if now - self.said > _SAY:
+            self.said = now
+            _LOGGER.warning(
+                "%s/%d: waiting for offset %s for %.0f s (%s)",
+                self.log.name, self.partition, f"{self.next:,}", now - self.moved, self.reason,
+            )  # fmt: skip
+            self._look()
+
+    def _look(self) -> None:
+        """Whether what is waited for can still come.
+
+        Raises:
+            SourceError: it cannot: retention passed it, the log was cut, or the topic has gone.
+        """
+        try:
+            topic = self.log.topic()
+        except SourceError as error:
+            if "a broker that answers" in error.expected:
+                return  # away: wait on
+            raise
+        extents = {extent.partition: extent for extent in topic.extents}
+        extent = extents.get(self.partition)
+        if extent is None:
+            raise mistakes.no_partition(self.log.name, str(self.partition))
+        if extent.low > self.next:
+            raise mistakes.expired(self.log.name, self.partition, self.next, extent.low, topic.settings)
+        if extent.stop < self.stop:
+            raise mistakes.truncated(self.log.name, self.partition, self.stop, extent.stop)
+
+
+def _message(item: Any) -> Message:
+    epoch = item.leader_epoch()
+    headers = tuple((name, value or b"") for name, value in item.headers() or ())
+    return Message(
+        item.offset(), item.value(), item.key(), headers, -1 if epoch is None else epoch, item.timestamp()[1]
+    )

@@ -1,0 +1,198 @@
+"""A topic as a source: a snapshot is, per partition, what retention has left and transactions have closed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.sources.kafka import mistakes
+from penstock.sources.kafka.blocks import Blocks
+from penstock.values import Partition, Record, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.sources.kafka.log import Extent, Log, Message, Topic
+
+_LOGGER: Final = logging.getLogger("penstock.kafka")
+_LOOK: Final = 60.0  # seconds after which the topic is looked at again
+_NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
+_SECOND: Final = 1000
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which part of a topic: per partition the first offset and the one past the last; None is the topic's own."""
+
+    starts: Mapping[int, int] | None = None
+    stops: Mapping[int, int] | None = None
+
+    def of(self, extent: Extent) -> tuple[int, int]:
+        """The offsets of one partition, within what it holds; a start that is no longer held is left as it is."""
+        stop = min((self.stops or {}).get(extent.partition, extent.stop), extent.stop)
+        return min((self.starts or {}).get(extent.partition, extent.low), stop), stop
+
+
+class KafkaSource:
+    """The records of one topic. Offsets without a message (markers, aborted records, tombstones) give no record.
+
+    Memory is bounded: `memory` bytes of blocks, and for every thread that reads one block and the 32 MiB that its
+    consumer reads ahead.
+
+    Attributes:
+        log: the topic.
+        range: the part of it that a snapshot takes.
+        block: offsets that are read at once.
+        look: seconds after which the topic is looked at again while reading.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        range_: Range = Range(),
+        *,
+        block: int = 64,
+        memory: int = 256 << 20,
+        look: float = _LOOK,
+    ) -> None:
+        self.log, self.range, self.block, self.look = log, range_, block, look
+        self.blocks = Blocks(self._fetch, memory)
+        self._pinned: Snapshot | None = None
+        self._partitions: dict[str, Partition] = {}
+        self._looked = time.monotonic()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"KafkaSource({self.log.name})"
+
+    def snapshot(self) -> Snapshot:
+        """What the topic holds now, within the range.
+
+        Raises:
+            SourceError: it cannot be reached, is compacted, holds nothing, or a start of the range is deleted.
+        """
+        topic = self.log.topic()
+        if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
+            raise mistakes.compacted(topic.name, found)
+        partitions = []
+        for extent in topic.extents:
+            start, stop = self.range.of(extent)
+            if start < extent.low:
+                raise mistakes.expired(topic.name, extent.partition, start, extent.low, topic.settings)
+            partitions.append(Partition(_name(topic, extent), start, stop, _fingerprint(topic, extent)))
+        if not sum(len(partition) for partition in partitions):
+            raise mistakes.nothing(topic.name)
+        return self._pin(Snapshot(f"kafka://{topic.name}", tuple(partitions)), topic)
+
+    def pin(self, snapshot: Snapshot) -> Snapshot:
+        """Take a snapshot of before instead of a new one, once it is known that all of it can still be read.
+
+        Raises:
+            SourceError: another cluster or topic is behind the name, or records are gone.
+        """
+        topic = self.log.topic()
+        self._compare(snapshot, topic)
+        return self._pin(snapshot, topic)
+
+    def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
+        """The records `[start, stop)` of a partition, in order; offsets that hold none are passed over.
+
+        Raises:
+            SourceError: records are gone, or the broker was away for too long.
+        """
+        for message in self.messages(partition, start, stop):
+            if message.value is not None:
+                yield Record(f"{partition}#{message.offset}", message.value)
+
+    def messages(self, partition: str, start: int, stop: int) -> Iterator[Message]:
+        """As `read`, but with keys, headers and tombstones."""
+        if self._pinned is None:
+            self.snapshot()
+        if partition not in self._partitions:
+            raise mistakes.no_partition(self.log.name, partition)
+        number = _number(partition)
+        for index in range(start // self.block, -(-stop // self.block)):
+            block = self.blocks.get((number, index))
+            yield from (message for offset, message in block.items() if start <= offset < stop)
+
+    def _pin(self, snapshot: Snapshot, topic: Topic) -> Snapshot:
+        self._pinned = snapshot
+        self._partitions = {partition.name: partition for partition in snapshot.partitions}
+        self._looked = time.monotonic()
+        self._warn(topic)
+        return snapshot
+
+    def _fetch(self, key: tuple[int, int]) -> dict[int, Message]:
+        """A block, as far as the snapshot reaches."""
+        self._look_again()
+        number, index = key
+        partition = self._partitions[f"{self.log.name}/{number}"]
+        start = max(partition.start, index * self.block)
+        messages = self.log.fetch(number, start, min(partition.stop, (index + 1) * self.block))
+        epoch = int(partition.fingerprint.rpartition(" ")[2])
+        for message in messages:
+            if 0 <= epoch < message.epoch:
+                raise mistakes.rewritten(self.log.name, number, message.offset, epoch, message.epoch)
+        return {message.offset: message for message in messages}
+
+    def _look_again(self) -> None:
+        """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""
+        with self._lock:
+            if time.monotonic() - self._looked < self.look or self._pinned is None:
+                return
+            self._looked = time.monotonic()
+        topic = self.log.topic()
+        self._compare(self._pinned, topic)
+        self._warn(topic)
+
+    @staticmethod
+    def _compare(snapshot: Snapshot, topic: Topic) -> None:
+        extents = {_name(topic, extent): extent for extent in topic.extents}
+        for partition in snapshot.partitions:
+            _same(topic, partition)
+            extent = extents.get(partition.name)
+            if extent is None:
+                raise mistakes.no_partition(topic.name, partition.name)
+            if extent.low > partition.start and len(partition):
+                raise mistakes.expired(topic.name, extent.partition, partition.start, extent.low, topic.settings)
+            if extent.stop < partition.stop:
+                raise mistakes.truncated(topic.name, extent.partition, partition.stop, extent.stop)
+
+    def _warn(self, topic: Topic) -> None:
+        """Say which records retention is about to delete."""
+        kept = int(topic.settings.get("retention.ms", "-1"))
+        for partition in self._partitions.values():
+            if kept < 0 or not len(partition):
+                continue
+            first = self.log.fetch(_number(partition.name), partition.start, partition.start + 1)
+            left = (first[0].time + kept) / _SECOND - time.time() if first and first[0].time >= 0 else kept
+            if left < _NEAR * kept / _SECOND:
+                _LOGGER.warning(
+                    "%s: retention may delete the oldest records in %.0f minutes (%s): pull the topic to shards, or "
+                    "keep them longer",
+                    partition.name, max(0.0, left) / 60, mistakes.policy(topic.settings),
+                )  # fmt: skip
+
+
+def _number(partition: str) -> int:
+    return int(partition.rpartition("/")[2])
+
+
+def _name(topic: Topic, extent: Extent) -> str:
+    return f"{topic.name}/{extent.partition}"
+
+
+def _fingerprint(topic: Topic, extent: Extent) -> str:
+    """Which log this is: the cluster, the topic's own id, and the leader epoch of its end."""
+    return f"{topic.cluster} {topic.id} {extent.epoch}"
+
+
+def _same(topic: Topic, partition: Partition) -> None:
+    cluster, topic_id, _ = partition.fingerprint.split(" ")
+    if cluster != topic.cluster:
+        raise mistakes.replaced(topic.name, "cluster", cluster, topic.cluster)
+    if topic_id != topic.id:
+        raise mistakes.replaced(topic.name, "the topic with id", topic_id, topic.id)

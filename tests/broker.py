@@ -1,0 +1,174 @@
+"""A real Apache Kafka cluster on loopback, in KRaft mode: started, killed, paused and ended by tests.
+
+Needs Java 17 or later, and Maven the first time; the broker's jars (43 MB) are kept in PENSTOCK_KAFKA_JARS, by default
+~/.cache/penstock/kafka-4.2.0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", Path.home() / ".cache/penstock/kafka-4.2.0"))
+POM = Path(__file__).with_name("broker.pom.xml")
+CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
+PROPERTIES = """\
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={home}/data
+default.replication.factor={replicas}
+min.insync.replicas={insync}
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={insync}
+offsets.topic.num.partitions=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+message.max.bytes=16777216
+replica.fetch.max.bytes=16777216
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=500
+"""
+LOGGING = """\
+rootLogger.level=warn
+rootLogger.appenderRef.c.ref=c
+appender.c.type=Console
+appender.c.name=c
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=%d %p %m (%c)%n
+"""
+
+
+def missing() -> str:
+    """Why no broker can be started here; empty if one can."""
+    if shutil.which("java") is None:
+        return "no Java is installed"
+    if not any(JARS.glob("kafka_2.13-*.jar")) and shutil.which("mvn") is None:
+        return "neither Kafka's jars (PENSTOCK_KAFKA_JARS) nor Maven to fetch them are there"
+    return ""
+
+
+def fetch():
+    """Have Maven copy the broker's jars."""
+    if any(JARS.glob("kafka_2.13-*.jar")):
+        return
+    part = JARS.with_name(f"{JARS.name}.{os.getpid()}.partial")
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={part}"]
+    subprocess.run(["mvn", "-q", "-B", "-f", POM, *goal], check=True, capture_output=True)
+    with contextlib.suppress(OSError):  # another process was faster
+        part.rename(JARS)
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@dataclass
+class Node:
+    """One broker: its folder, its port and its process."""
+
+    home: Path
+    port: int
+    process: subprocess.Popen | None = field(default=None, repr=False)
+
+    def java(self, *words: str) -> list[str]:
+        settings = f"-Dlog4j2.configurationFile={self.home}/log4j2.properties"
+        return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", settings, *words]
+
+    def start(self) -> None:
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.java("kafka.Kafka", str(self.home / "server.properties")),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float = 90) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process is not None
+            assert self.process.poll() is None, (self.home / "log").read_text()[-3000:]
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise TimeoutError((self.home / "log").read_text()[-3000:])
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def restart(self) -> None:
+        self.start()
+        self.wait()
+
+
+class Cluster:
+    """Some brokers; a context manager that ends all of them."""
+
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
+        fetch()
+        ports = free_ports(2 * nodes)
+        voters = ",".join(f"{n + 1}@127.0.0.1:{ports[nodes + n]}" for n in range(nodes))
+        self.nodes = []
+        for n in range(nodes):
+            home = folder / str(n + 1)
+            home.mkdir(parents=True)
+            (home / "log4j2.properties").write_text(LOGGING)
+            (home / "server.properties").write_text(
+                PROPERTIES.format(
+                    node=n + 1,
+                    voters=voters,
+                    port=ports[n],
+                    controller=ports[nodes + n],
+                    home=home,
+                    replicas=min(3, nodes),
+                    insync=min(2, nodes),
+                )
+            )
+            self.nodes.append(Node(home, ports[n]))
+        self.servers = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def __enter__(self):
+        try:
+            for node in self.nodes:
+                words = ("format", "-t", CLUSTER, "-c", str(node.home / "server.properties"))
+                subprocess.run(node.java("kafka.tools.StorageTool", *words), check=True, capture_output=True)
+                node.start()
+            for node in self.nodes:
+                node.wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            if node.process is not None and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()

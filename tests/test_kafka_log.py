@@ -1,0 +1,197 @@
+"""One suite for the fake and for a real broker: what `Log` promises."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.errors import SourceError
+from penstock.sources.kafka import Address, KafkaLog
+
+
+def fetched(log, partition=0, start=0, stop=None):
+    stop = log.topic().extents[partition].stop if stop is None else stop
+    return [(m.offset, m.value) for m in log.fetch(partition, start, stop)]
+
+
+def test_what_was_appended_is_read_in_order_with_keys_and_headers(world):
+    topic = world.topic(2)
+    topic.append(b"a", b"b", key=b"k", headers=[("origin", b"x"), ("more", b"")])
+    topic.append(b"c", partition=1)
+    found = topic.log.fetch(0, 0, 2)
+
+    assert [(m.offset, m.value, m.key, m.headers) for m in found] == [
+        (0, b"a", b"k", (("origin", b"x"), ("more", b""))),
+        (1, b"b", b"k", (("origin", b"x"), ("more", b""))),
+    ]
+    assert fetched(topic.log, 1) == [(0, b"c")]
+    assert topic.log.fetch(0, 1, 1) == []
+    extents = topic.log.topic().extents
+    assert [(e.partition, e.low, e.stop) for e in extents] == [(0, 0, 2), (1, 0, 1)]
+
+
+def test_the_end_may_be_a_marker(world):
+    topic = world.topic()
+    with topic.transaction():
+        topic.append(b"a", b"b")
+
+    assert topic.log.topic().extents[0].stop == 3
+    assert fetched(topic.log) == [(0, b"a"), (1, b"b")]
+    assert fetched(topic.log, start=2) == []
+
+
+def test_aborted_records_are_not_there(world):
+    topic = world.topic()
+    topic.append(b"a")
+    with topic.transaction(commit=False):
+        topic.append(b"no", b"no")
+    topic.append(b"b")
+    with topic.transaction(commit=False):
+        topic.append(b"no")
+
+    assert fetched(topic.log) == [(0, b"a"), (4, b"b")]
+    assert fetched(topic.log, start=1, stop=4) == []
+    assert fetched(topic.log, start=5) == []
+
+
+def test_a_range_without_any_record_ends(world):
+    topic = world.topic()
+    for _ in range(3):
+        with topic.transaction(commit=False):
+            topic.append(*[b"no"] * 5)
+
+    assert topic.log.topic().extents[0].stop == 18
+    assert fetched(topic.log) == []
+
+
+def test_an_open_transaction_ends_what_is_stable(world):
+    topic = world.topic()
+    topic.append(b"a")
+    with topic.transaction():
+        topic.append(b"b", b"c")
+        assert topic.log.topic().extents[0].stop == 1
+        assert fetched(topic.log) == [(0, b"a")]
+    assert fetched(topic.log) == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+def test_tombstones_have_no_value(world):
+    topic = world.topic()
+    topic.append(b"a", None, b"b", key=b"k")
+
+    assert fetched(topic.log) == [(0, b"a"), (1, None), (2, b"b")]
+
+
+def test_any_range_gives_what_lies_in_it(world):
+    topic = world.topic()
+    for i in range(6):
+        topic.append(*[b"%d-%d" % (i, j) for j in range(i + 1)])
+        with topic.transaction(commit=bool(i % 2)):
+            topic.append(b"t%d" % i)
+    whole = fetched(topic.log)
+    stop = topic.log.topic().extents[0].stop
+    ranges = list(itertools.combinations(range(stop + 1), 2))
+    random.Random(0).shuffle(ranges)
+
+    for start, end in ranges[: 60 if world.real else None]:
+        assert fetched(topic.log, 0, start, end) == [(o, v) for o, v in whole if start <= o < end], (start, end)
+
+
+def test_many_threads_read_at_once(world):
+    topic = world.topic(3)
+    for partition in range(3):
+        topic.append(*[b"%d/%d" % (partition, i) for i in range(200)], partition=partition)
+    ranges = [(p, a, a + 25) for p in range(3) for a in range(0, 200, 25)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda r: fetched(topic.log, *r), ranges))
+
+    assert found == [[(o, b"%d/%d" % (p, o)) for o in range(a, b)] for p, a, b in ranges]
+
+
+def test_deleted_offsets_are_an_error_that_says_which(world):
+    topic = world.topic(retention_ms=86_400_000)
+    topic.append(*[b"%d" % i for i in range(10)])
+    assert fetched(topic.log)[0] == (0, b"0")
+    topic.expire(4)
+
+    assert topic.log.topic().extents[0].low == 4
+    with pytest.raises(SourceError) as caught:
+        topic.log.fetch(0, 1, 10)
+    assert str(caught.value) == (
+        f"{topic.log.name}/0: expected offsets from 1 on, found that 1 to 3 are deleted (the topic keeps records for "
+        "24 hours). Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic to "
+        "shards with penstock pull; now start a new run from these weights with --init."
+    )
+    assert fetched(topic.log, start=4)[0] == (4, b"4")
+
+
+def test_a_topic_made_again_has_another_id(world):
+    topic = world.topic()
+    topic.append(b"old")
+    before = topic.log.topic()
+    topic.recreate()
+    topic.append(b"new")
+    after = topic.log.topic()
+
+    assert (before.cluster, before.name) == (after.cluster, after.name)
+    assert before.id != after.id
+
+
+def test_a_topic_can_grow(world):
+    topic = world.topic(1)
+    topic.append(b"a")
+    topic.grow(3)
+    topic.append(b"b", partition=2)
+
+    assert [(e.partition, e.stop) for e in topic.log.topic().extents] == [(0, 1), (1, 0), (2, 1)]
+
+
+def test_times_lead_to_offsets(world):
+    topic = world.topic(2)
+    for i in range(5):
+        topic.append(b"x", milliseconds=1_700_000_000_000 + 1000 * i)
+
+    assert topic.log.offsets_at(1_700_000_002_500) == {0: 3, 1: 0}
+    assert topic.log.offsets_at(1_800_000_000_000) == {0: 5, 1: 0}
+    assert topic.log.offsets_at(0) == {0: 0, 1: 0}
+
+
+def test_settings_are_told(world):
+    assert world.topic(retention_ms=3_600_000).log.topic().settings["retention.ms"] == "3600000"
+
+
+class TestBroker:
+    """What only a broker has."""
+
+    @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+    def test_compressed_batches(self, broker, compression):
+        topic = broker.topic()
+        topic.writing = topic._producer(**{"compression.type": compression, "linger.ms": 50})
+        values = [bytes([i]) * 5000 for i in range(50)]
+        topic.append(*values)
+
+        assert fetched(topic.log) == list(enumerate(values))
+        assert fetched(topic.log, start=17, stop=31) == list(enumerate(values))[17:31]
+
+    def test_large_records(self, broker):
+        topic = broker.topic(max_message_bytes=16 << 20)
+        values = [bytes([i]) * (10 << 20) for i in range(3)]
+        topic.append(*values)
+
+        assert fetched(topic.log) == list(enumerate(values))
+        assert fetched(topic.log, start=1, stop=2) == [(1, values[1])]
+
+    def test_a_topic_that_is_not_there(self, broker):
+        log = KafkaLog(Address(broker.servers, "nowhere"))
+        with pytest.raises(SourceError) as caught:
+            log.topic()
+        assert str(caught.value) == (
+            f"kafka://{broker.servers}/nowhere: expected a topic of that name, found none. Check the name, or publish "
+            "to it with penstock publish DIR URL --create."
+        )
+
+    def test_no_broker(self):
+        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
+            KafkaLog(Address("127.0.0.1:9", "x")).topic(seconds=1)

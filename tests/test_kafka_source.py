@@ -1,0 +1,307 @@
+"""Topics as sources: snapshots, holes, blocks, and everything that must not have changed in the meantime."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import SourceError
+from penstock.feed import Feed, Field
+from penstock.order import Plan, Shuffle
+from penstock.sources.kafka import Address, FakeLog, KafkaSource, Range, is_topic, settings
+from penstock.values import Cursor, Share
+
+
+class Bytes:
+    """A sample that is the record's number."""
+
+    fields: ClassVar = {"value": Field((), "int64")}
+
+    def __call__(self, record, generator, out):
+        out["value"][...] = int(record.payload)
+
+
+def filled(partitions=2, records=50, holes=()):
+    log = FakeLog("t", partitions)
+    for partition in range(partitions):
+        for i in range(records):
+            if i in holes:
+                log.hole(partition)
+            else:
+                log.append(b"%d" % (1000 * partition + i), partition)
+    return log
+
+
+def refused(action, message):
+    with pytest.raises(SourceError) as caught:
+        action()
+    assert str(caught.value) == message
+
+
+NEW_RUN = "start a new run from these weights with --init."
+
+
+class TestSnapshot:
+    def test_it_is_what_retention_left_and_transactions_closed(self):
+        log = filled()
+        log.expire(0, 7)
+        log.open_transaction(1)
+        log.append(b"9", 1)
+        found = KafkaSource(log).snapshot()
+
+        assert [(p.name, p.start, p.stop) for p in found.partitions] == [("t/0", 7, 50), ("t/1", 0, 50)]
+        assert found.source == "kafka://t"
+
+    def test_a_range_narrows_it(self):
+        source = KafkaSource(filled(), Range({0: 10}, {1: 20}))
+
+        assert [(p.start, p.stop) for p in source.snapshot().partitions] == [(10, 50), (0, 20)]
+
+    def test_a_start_that_is_deleted_is_refused(self):
+        log = filled()
+        log.settings["retention.bytes"] = "1000"
+        log.expire(0, 12)
+        refused(
+            KafkaSource(log, Range({0: 10})).snapshot,
+            "t/0: expected offsets from 10 on, found that 10 to 11 are deleted (the topic keeps records 1,000 bytes a "
+            "partition). Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic "
+            f"to shards with penstock pull; now {NEW_RUN}",
+        )
+
+    def test_nothing_and_compacted_topics_are_refused(self):
+        refused(
+            KafkaSource(FakeLog("t")).snapshot,
+            "t: expected at least one record, found none between the start and the end of the snapshot. Publish some "
+            "with penstock publish, or choose another --from and --until.",
+        )
+        log = filled()
+        log.settings["cleanup.policy"] = "compact,delete"
+        refused(
+            KafkaSource(log).snapshot,
+            "t: expected a topic that keeps its records (cleanup.policy=delete), found cleanup.policy=compact,delete: "
+            "compaction removes records between epochs. Pull it to shards with penstock pull and train from those.",
+        )
+
+    def test_growth_belongs_to_the_next_one(self):
+        log = filled()
+        source = KafkaSource(log)
+        before = source.snapshot()
+        log.append(b"7", 0)
+        log.grow(3)
+
+        assert source.pin(before) == before
+        assert len(source.snapshot()) == len(before) + 1
+        assert [p.name for p in source.snapshot().partitions] == ["t/0", "t/1", "t/2"]
+
+
+class TestPin:
+    """A snapshot of before is refused when it cannot be had again, all of it."""
+
+    @pytest.fixture
+    def log(self):
+        return filled()
+
+    @pytest.fixture
+    def before(self, log):
+        return KafkaSource(log).snapshot()
+
+    def test_retention(self, log, before):
+        log.settings["retention.ms"] = "1800000"
+        log.expire(1, 3)
+        refused(
+            lambda: KafkaSource(log).pin(before),
+            "t/1: expected offsets from 0 on, found that 0 to 2 are deleted (the topic keeps records for 0.5 hours). "
+            "Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic to shards "
+            f"with penstock pull; now {NEW_RUN}",
+        )
+
+    def test_truncation(self, log, before):
+        log.truncate(0, 40)
+        refused(
+            lambda: KafkaSource(log).pin(before),
+            "t/0: expected offsets up to 49, found an end at 40. The broker lost records (an unclean leader election?). "
+            f"Restore them, or {NEW_RUN}",
+        )
+
+    def test_truncation_that_was_written_over(self, log, before):
+        log.truncate(0, 40)
+        for i in range(20):
+            log.append(b"%d" % (5000 + i), 0)
+        source = KafkaSource(log)
+        source.pin(before)
+        refused(
+            lambda: list(source.read("t/0", 0, 50)),
+            "t/0#40: expected a record written in leader epoch 0 or before, found one of epoch 1. The broker lost "
+            f"records and wrote others in their place. Restore them, or {NEW_RUN}",
+        )
+
+    def test_another_topic_or_cluster_of_the_same_name(self, log, before):
+        log.recreate("second")
+        for i in range(50):
+            log.append(b"%d" % i, 0)
+            log.append(b"%d" % i, 1)
+        refused(
+            lambda: KafkaSource(log).pin(before),
+            "t: expected the topic with id first, found second. Name the cluster and the topic that the run was started "
+            f"with, or {NEW_RUN}",
+        )
+        log.move("elsewhere")
+        refused(
+            lambda: KafkaSource(log).pin(before),
+            "t: expected cluster fake, found elsewhere. Name the cluster and the topic that the run was started with, or "
+            f"{NEW_RUN}",
+        )
+
+    def test_what_happens_while_reading_is_noticed(self, log, before):
+        source = KafkaSource(log, look=0.0, block=8)
+        source.pin(before)
+        list(source.read("t/0", 0, 8))
+        log.expire(1, 5)
+        with pytest.raises(SourceError, match="found that 0 to 4 are deleted"):
+            list(source.read("t/0", 8, 16))
+
+    def test_records_that_retention_will_soon_delete_are_named(self, caplog):
+        log = FakeLog("t")
+        log.settings["retention.ms"] = str(10 * 3_600_000)
+        log.append(b"1", milliseconds=int(1000 * (time.time() - 9.5 * 3600)))
+        KafkaSource(log).snapshot()
+
+        assert caplog.messages == [
+            "t/0: retention may delete the oldest records in 30 minutes (the topic keeps records for 10 hours): pull the "
+            "topic to shards, or keep them longer"
+        ]
+
+
+class TestHoles:
+    def test_they_are_samples_of_no_weight_at_their_own_place(self):
+        source = KafkaSource(filled(1, 30, holes={3, 4, 29}))
+        feed = Feed(Plan(source.snapshot(), 1, Shuffle(4, 2)), source, Bytes(), batch=7, threads=2)
+        batches = feed.batches()
+        seen = {}
+        for _ in range(30):
+            batch = next(batches)
+            for value, weight, origin in zip(batch.tensors["value"], batch.weight, batch.origins, strict=True):
+                offset = int(origin.rpartition("#")[2])
+                assert bool(weight) == (offset not in {3, 4, 29})
+                assert int(value) == (offset if weight else 0)
+                seen[offset] = seen.get(offset, 0) + 1
+        batches.close()
+
+        assert seen == dict.fromkeys(range(30), 7)
+
+    def test_tombstones_are_holes(self):
+        log = FakeLog("t")
+        for value in (b"0", None, b"2"):
+            log.append(value)
+        source = KafkaSource(log)
+        source.snapshot()
+
+        assert [r.origin for r in source.read("t/0", 0, 3)] == ["t/0#0", "t/0#2"]
+        assert [m.offset for m in source.messages("t/0", 0, 3)] == [0, 1, 2]
+
+    @given(st.integers(1, 60), st.sets(st.integers(0, 40)), st.integers(1, 20), st.integers(1, 5))
+    def test_restoring_at_every_position_gives_the_same(self, block, holes, batch, ranks):
+        source = KafkaSource(filled(2, 41, holes), block=block)
+        plan = Plan(source.snapshot(), 5, Shuffle(6, 3))
+        batch = max(batch, ranks)
+        whole = [plan.at(p) for p in range(200)]
+        for rank in range(ranks):
+            feed = Feed(plan, source, Bytes(), batch=batch, share=Share(rank, ranks), threads=1)
+            for number in range(0, 200 // batch, 7):
+                batches = feed.batches(Cursor(number * batch, plan.digest))
+                got = next(batches)
+                batches.close()
+                rows = feed.share.slice(batch)
+                assert got.origins == tuple(whole[number * batch + row].origin for row in rows)
+                expected = [
+                    0 if a.offset in holes else 1000 * int(a.partition[-1]) + a.offset
+                    for a in (whole[number * batch + row] for row in rows)
+                ]
+                assert got.tensors["value"].tolist() == expected
+
+
+class TestBlocks:
+    def test_each_is_fetched_once_however_many_want_it(self):
+        log = filled(1, 64)
+        slow = threading.Event()
+        fetch = log.fetch
+        log.fetch = lambda *range_: (slow.wait(0.2), fetch(*range_))[1]
+        source = KafkaSource(log, block=16)
+        source.snapshot()
+        threads = [threading.Thread(target=lambda: list(source.read("t/0", 5, 9))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert log.fetched.count((0, 0, 16)) == 1
+
+    def test_memory_is_bounded_and_the_last_used_are_kept(self):
+        log = FakeLog("t")
+        for _ in range(100):
+            log.append(bytes(1000))
+        source = KafkaSource(log, block=10, memory=35_000)
+        source.snapshot()
+        for start in (0, 10, 20, 0, 30, 0):
+            list(source.read("t/0", start, start + 10))
+
+        assert source.blocks.held == 30_000
+        assert source.blocks.fetched == 4
+
+    def test_an_error_is_everyones_and_is_not_kept(self):
+        log = filled(1, 10)
+        source = KafkaSource(log)
+        source.snapshot()
+        log.away = SourceError("t", expected="x", found="y", remedy="z")
+        with pytest.raises(SourceError, match="expected x"):
+            list(source.read("t/0", 0, 5))
+        log.away = None
+
+        assert len(list(source.read("t/0", 0, 5))) == 5
+
+    def test_other_partitions_are_refused(self):
+        source = KafkaSource(filled())
+        source.snapshot()
+        for name in ("t/7", "u/0", "t"):
+            refused(
+                lambda name=name: list(source.read(name, 0, 1)),
+                f"t: expected a partition {name}, found none of that name. Read the partitions that the snapshot names.",
+            )
+
+
+class TestAddress:
+    def test_urls(self):
+        assert Address.parse("kafka://a,b:1/t") == Address("a:9092,b:1", "t")
+        assert str(Address.parse("kafka://a/t")) == "kafka://a:9092/t"
+        assert is_topic("kafka://a/t")
+        assert not is_topic("data")
+
+    def test_others_are_refused_without_their_secrets(self):
+        refused(
+            lambda: Address.parse("kafka://me:secret@host/t"),
+            "kafka://.../t: expected kafka://HOST:PORT/TOPIC, found a user or password in it. Put secrets into the file "
+            "that PENSTOCK_KAFKA_PROPERTIES names.",
+        )
+        refused(
+            lambda: Address.parse("kafka://host"),
+            "kafka://host: expected kafka://HOST:PORT/TOPIC, found something else. Write the topic's address so.",
+        )
+
+    def test_properties_come_from_a_file_and_from_variables(self, tmp_path):
+        file = tmp_path / "p"
+        file.write_text("# a comment\nsecurity.protocol = SASL_SSL\nsasl.username=me=you\n\n")
+        found = settings.properties(
+            {"PENSTOCK_KAFKA_PROPERTIES": str(file), "PENSTOCK_KAFKA_SASL_PASSWORD": "x", "OTHER": "y"}
+        )
+
+        assert found == {"security.protocol": "SASL_SSL", "sasl.username": "me=you", "sasl.password": "x"}
+        file.write_text("nonsense")
+        refused(
+            lambda: settings.properties({"PENSTOCK_KAFKA_PROPERTIES": str(file)}),
+            f"{file}, line 1: expected key=value, found no equals sign. Mend that line.",
+        )
