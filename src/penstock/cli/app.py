@@ -25,6 +25,8 @@ _COMMANDS: Final = {
     "data:pack": "Pack a folder of raw pictures into TFRecord shards.",
     "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
     "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
+    "topics:publish": "Send a packed dataset to Kafka topics.",
+    "topics:pull": "Write a snapshot of Kafka topics to TFRecord shards.",
     "data:scenes_command": "Make up a segmentation dataset, to try things with.",
     "training:train": "Train a model on a packed dataset, or resume a run.",
     "training:recipe": "Print all settings of a training, as TOML.",

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter, validators
 
 from penstock import files
-from penstock.datasets import Dataset, Labels, PackOptions, scenes
+from penstock.datasets import Dataset, Labels, PackOptions, TopicDataset, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets import verify as verify_dataset
 from penstock.datasets.inspection import grouped, items_per_class, pixels_per_class
 from penstock.datasets.listing import check_names, names_in_file
+from penstock.datasets.verification import verify_topics
 from penstock.errors import DatasetError, RecipeError
 from penstock.progress import Progress, counted
+from penstock.sources.kafka import Address, is_topic
 
 if TYPE_CHECKING:
     from penstock.datasets import Inspection
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _SMALLEST = 16  # a shape needs some pixels
 _NAMED = 200  # files of a kind of problem, in what inspect prints
 
+Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
 Classes = Annotated[
     str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
 ]
@@ -41,14 +44,19 @@ Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once
 
 
 def inspect(
-    folder: Path, /, *, classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
-    threads: Threads = 4,
+    folder: Annotated[str, Parameter(help="A folder of raw pictures, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
+    classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids", threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Say what lies in a folder of raw pictures, and what is wrong with it.
 
     Exits with 1 where packing would be refused.
     """
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks), threads)
+    if is_topic(folder):
+        from penstock.cli.topics import describe
+
+        print(describe(folder))
+        return 0
+    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), threads)
     print(_describe(found))
     return 1 if found.fatal else 0
 
@@ -87,7 +95,7 @@ def pack(
 
 
 def show(
-    dataset: Path, /, *, split: Annotated[str, Parameter(help="By default the first one.")] = "",
+    dataset: Packed, /, *, split: Annotated[str, Parameter(help="By default the first one.")] = "",
     count: Annotated[int, Parameter(name=["--count", "-n"], validator=Some, help="Pictures.")] = 12,
     augmented: Annotated[bool, Parameter(help="Draw exactly what the network will be fed.", negative="")] = False,
     recipe: Annotated[Path | None, Parameter(help="Whose augmentation: a recipe, or a run's recipe.toml.")] = None,
@@ -103,7 +111,7 @@ def show(
             found="a sheet of plain records",
             remedy="Add --augmented, or leave them out",
         )
-    opened = Dataset.open(dataset)
+    opened = _open(dataset)
     split = split or next(iter(opened.description.splits))
     if augmented:
         from penstock.cli.drawing import augmented_sheet
@@ -117,18 +125,29 @@ def show(
     print(f"drawn {output}")
 
 
+def _open(place: str) -> Dataset | TopicDataset:
+    return TopicDataset(Address.parse(place)) if is_topic(place) else Dataset.open(Path(place))
+
+
 def verify(
-    dataset: Path, /, *, threads: Annotated[int, Parameter(validator=Some, help="Shards read at once.")] = 4
-) -> int:
+    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Of a topic; by default all that are there.")] = "",
+    threads: Annotated[int, Parameter(validator=Some, help="Shards read at once.")] = 4,
+) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 
     Exits with 1 where something is wrong.
     """
     with Progress("verify", "records") as progress:
-        verdict = verify_dataset(Dataset.open(dataset), threads=threads, progress=progress)
+        if is_topic(dataset):
+            from penstock.cli.topics import open_topic
+
+            verdict = verify_topics(*open_topic(dataset, split), progress=progress)
+        else:
+            verdict = verify_dataset(Dataset.open(Path(dataset)), threads=threads, progress=progress)
     for fault in verdict.faults:
         print(fault)
-    print(f"{verdict.sound:,} records are sound, {len(verdict.faults):,} faults")
+    holes = f", {verdict.holes:,} offsets hold no record" if verdict.holes else ""
+    print(f"{verdict.sound:,} records are sound, {len(verdict.faults):,} faults{holes}")
     return 1 if verdict.faults else 0
 
 

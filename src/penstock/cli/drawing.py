@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def augmented_sheet(
-    dataset: Path, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]
-) -> bytes:
+def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
     chosen = apply(load(recipe) if recipe else Recipe(), settings)
-    data = replace(chosen.data, path=str(dataset), train=split)
+    data = replace(chosen.data, path=dataset, train=split)
     parts = open_parts(replace(chosen, data=data, seed=seed or chosen.seed))
     print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))
     pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))

@@ -13,7 +13,10 @@ from penstock.errors import RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
 from penstock.runs import RunFolder
+from penstock.sources.kafka import is_topic
 
+_BLOCK: Final = 64  # offsets of a topic that are read together
+_WINDOW: Final = 8  # blocks that are mixed
 _ADAMW: Final = {
     "optimizer.schedule": "cosine",
     "optimizer.learning_rate": 3e-4,
@@ -23,11 +26,12 @@ _ADAMW: Final = {
 Optimizer = Annotated[
     Literal["sgd", "adamw"], Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01.")
 ]
+Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 
 
 def train(
-    data: Annotated[Path | None, Parameter(help="A packed dataset, or a recipe in TOML.")] = None, /, *,
+    data: Learnt = "", /, *,
     model: Annotated[str, Parameter(help="ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50.")] = "",
     weights: Annotated[str, Parameter(help="Of the backbone: pretrained, none, or a file.")] = "",
     init: Annotated[Path | None, Parameter(help="A run to take weights from, perhaps with other classes.")] = None,
@@ -38,6 +42,8 @@ def train(
     optimizer: Optimizer | None = None,
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "",
     seed: Annotated[int | None, Parameter(help="Of everything random.")] = None,
+    start: Annotated[str, Parameter(name="--from", help="Of a topic: earliest, a time, or offsets: 0:100,1:250.")] = "",
+    until: Annotated[str, Parameter(help="Of a topic: a time, or offsets; by default what is there now.")] = "",
     settings: Set = None,
     runs: Annotated[Path, Parameter(help="Where run folders are kept.")] = Path("runs"),
     name: Annotated[str, Parameter(help="Of the run folder, after its number.")] = "",
@@ -54,17 +60,18 @@ def train(
         "model.name": model, "model.weights": weights, "init": str(init or ""), "train.steps": steps,
         "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
         **(_ADAMW if optimizer == "adamw" else {}), "train.device": device, "seed": seed,
+        "data.start": start, "data.until": until,
     }  # fmt: skip
     if rate is not None:
         named["optimizer.learning_rate"] = rate
     changes = [f"{key}={_toml(value)}" for key, value in named.items() if value not in (None, "")]
     changes += settings or []
     if resume is not None:
-        if data is not None:
+        if data:
             raise RecipeError(
                 f"--resume {resume}",
                 expected="no dataset beside it: a run knows its own",
-                found=str(data),
+                found=data,
                 remedy="Leave out one of the two",
             )
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
@@ -85,8 +92,8 @@ def recipe(file: Path | None = None, /, *, settings: Set = None) -> None:
     print(recipes.dump(recipes.apply(recipes.load(file) if file else Recipe(), settings or [])), end="")
 
 
-def _recipe(data: Path | None, changes: list[str]) -> Recipe:
-    if data is None:
+def _recipe(data: str, changes: list[str]) -> Recipe:
+    if not data:
         raise RecipeError(
             "penstock train",
             expected="a packed dataset, a recipe, or --resume RUN",
@@ -94,17 +101,20 @@ def _recipe(data: Path | None, changes: list[str]) -> Recipe:
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
         )
     if _is_recipe(data):
-        return _from_file(data, changes)
-    return recipes.apply(replace(Recipe(), data=recipes.Data(path=str(data))), changes)
+        return _from_file(Path(data), changes)
+    place = recipes.Data(path=data, block=_BLOCK, window=_WINDOW) if is_topic(data) else recipes.Data(path=data)
+    return recipes.apply(replace(Recipe(), data=place), changes)
 
 
-def _is_recipe(data: Path | None) -> bool:
-    return data is not None and data.suffix == ".toml"
+def _is_recipe(data: str) -> bool:
+    return Path(data).suffix == ".toml" and not is_topic(data)
 
 
 def _from_file(file: Path, changes: list[str]) -> Recipe:
     """The recipe of a file; its data lies beside it, unless the command line says where."""
     chosen = recipes.apply(recipes.load(file), changes)
+    if is_topic(chosen.data.path):
+        return chosen
     path = Path(chosen.data.path)
     if not chosen.data.path:
         raise RecipeError(

@@ -9,6 +9,9 @@ inspection.py     all of that, in parallel, as one report
 packing.py        a sound inspection to shards
 description.py    dataset.json
 verification.py   reading every record back
+topics.py         a dataset in Kafka, and its format there
+publishing.py     shards to topics
+pulling.py        topics to shards
 scenes.py         made-up pictures with exact masks, of any size and number
 """
 
@@ -16,6 +19,9 @@ from penstock.datasets.description import Dataset
 from penstock.datasets.inspection import Inspection, inspect
 from penstock.datasets.items import Item, Labels, Layout, Problem
 from penstock.datasets.packing import PackOptions, pack
+from penstock.datasets.publishing import Published, publish
+from penstock.datasets.pulling import pull
+from penstock.datasets.topics import TopicDataset
 from penstock.datasets.verification import verify
 
 __all__ = [
@@ -26,7 +32,11 @@ __all__ = [
     "Layout",
     "PackOptions",
     "Problem",
+    "Published",
+    "TopicDataset",
     "inspect",
     "pack",
+    "publish",
+    "pull",
     "verify",
 ]

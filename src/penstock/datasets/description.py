@@ -91,6 +91,11 @@ class Dataset:
     folder: Path
     description: Description
 
+    @property
+    def name(self) -> str:
+        """The folder's."""
+        return self.folder.name
+
     @classmethod
     def open(cls, folder: Path) -> Dataset:
         """Read a dataset's description.
@@ -145,13 +150,15 @@ class Dataset:
         """The records of one split."""
         return FilesSource(*(self.folder / shard.name for shard in self.split(split).shards))
 
-    def snapshot(self, split: str, source: FilesSource) -> Snapshot:
-        """All records of one split, once they are known to be those that were packed.
+    def snapshot(self, split: str, source: FilesSource, pinned: Snapshot | None = None) -> Snapshot:
+        """All records of one split, once they are known to be those that were packed: shards do not change, so a
+        snapshot of before is not needed.
 
         Raises:
             DatasetError: a shard holds others.
             CorruptRecord: a shard is damaged in a way that its headers show.
         """
+        del pinned
         found = source.snapshot()
         for partition, shard in zip(found.partitions, self.split(split).shards, strict=True):
             if shard.digest not in ("", partition.fingerprint):

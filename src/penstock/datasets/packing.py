@@ -85,7 +85,7 @@ def pack(
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
         return Dataset.open(output)
-    _refuse_others(output)
+    refuse_others(output)
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -118,7 +118,7 @@ def _pack_into(
     return done
 
 
-def _refuse_others(output: Path) -> None:
+def refuse_others(output: Path) -> None:
     """Shards go into a folder of their own: a new one, or one that a pack has begun.
 
     Raises:

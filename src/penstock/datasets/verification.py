@@ -7,27 +7,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.datasets.topics import DIGEST, digest
 from penstock.errors import CorruptRecord, LabelError, PenstockError
 from penstock.images import codecs, probe
 from penstock.images.labels import LabelSet, decode_ids
 from penstock.progress import silent
 from penstock.records import open_shard, read_all
 from penstock.records.schema import decode_classification, decode_segmentation
+from penstock.values import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from penstock.datasets.description import Dataset, ShardFacts
-    from penstock.values import Record
+    from penstock.datasets.topics import TopicDataset
+    from penstock.sources.kafka import Message
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification found: records read without fault, and a sentence for every fault."""
+    """What verification found: records read without fault, a sentence for every fault, offsets that hold no record."""
 
     sound: int
     faults: tuple[str, ...]
+    holes: int = 0
 
 
 def verify(dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int], None] = silent) -> Verdict:
@@ -46,6 +50,48 @@ def verify(dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int],
             pool.shutdown(cancel_futures=True)
             raise
     return Verdict(sound, tuple(faults))
+
+
+def verify_topics(
+    dataset: TopicDataset, splits: Sequence[str], *, progress: Callable[[int, int], None] = silent
+) -> Verdict:
+    """Read all records of some splits of a topic dataset, and compare each with its digest header where it has one."""
+    sound, holes, faults = 0, 0, []
+    snapshots = {split: dataset.source(split).snapshot() for split in splits}
+    total = sum(len(snapshot) for snapshot in snapshots.values())
+    for split, snapshot in snapshots.items():
+        for partition in snapshot.partitions:
+            there = 0
+            for message in dataset.source(split).messages(partition.name, partition.start, partition.stop):
+                if message.value is None:
+                    continue
+                there += 1
+                try:
+                    check_message(dataset, message, Record(f"{partition.name}#{message.offset}", message.value))
+                    sound += 1
+                except PenstockError as error:
+                    faults.append(str(error))
+                progress(sound + holes + len(faults), total)
+            holes += len(partition) - there
+    progress(total, total)
+    return Verdict(sound, tuple(faults), holes)
+
+
+def check_message(dataset: TopicDataset, message: Message, record: Record) -> None:
+    """Hold a record against its digest, then decode it whole.
+
+    Raises:
+        DataError: something is wrong with it.
+    """
+    stated = next((value for name, value in message.headers if name == DIGEST), None)
+    if stated is not None and stated != (found := digest(record.payload)):
+        raise CorruptRecord(
+            record.origin,
+            expected=f"a record with digest {stated.decode(errors='replace')}",
+            found=found.decode(),
+            remedy="Something changed the record after it was published: publish it again",
+        )
+    check_record(dataset, record)
 
 
 def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
@@ -97,7 +143,7 @@ def _records(path: Path) -> Iterator[Record | PenstockError]:
             yield error
 
 
-def check_record(dataset: Dataset, record: Record) -> None:
+def check_record(dataset: Dataset | TopicDataset, record: Record) -> None:
     """Decode one record whole, and hold its label against the dataset's classes.
 
     Raises:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penstock import seeds
-from penstock.datasets import Dataset
+from penstock.datasets import Dataset, TopicDataset
 from penstock.errors import DatasetError, RecipeError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Plan, Shuffle
+from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range
 from penstock.tasks import Segmentation
-from penstock.values import Share
+from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import nn
 
-    from penstock.recipe.values import Recipe
-    from penstock.sources import FilesSource
+    from penstock.recipe.values import Data, Recipe
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Parts:
     """What a recipe names, opened."""
 
     recipe: Recipe
-    dataset: Dataset
+    dataset: Dataset | TopicDataset
+    pinned: Mapping[str, Snapshot] = field(default_factory=dict)
 
     @cached_property
     def task(self) -> Segmentation:
@@ -41,16 +44,23 @@ class Parts:
         )
 
     @cached_property
-    def _training(self) -> FilesSource:
+    def _training(self) -> Any:
         return self.dataset.source(self.recipe.data.train)
 
     @cached_property
     def plan(self) -> Plan:
         """The order of training."""
         data = self.recipe.data
-        return Plan(
-            self.dataset.snapshot(data.train, self._training), self.recipe.seed, Shuffle(data.block, data.window)
-        )
+        return Plan(self.snapshot(data.train), self.recipe.seed, Shuffle(data.block, data.window))
+
+    def snapshot(self, split: str) -> Snapshot:
+        """All records of a split: those that the run was started with, once they are known to be there still.
+
+        Raises:
+            PenstockError: they are not.
+        """
+        source: Any = self._training if split == self.recipe.data.train else self.dataset.source(split)
+        return self.dataset.snapshot(split, source, self.pinned.get(split))
 
     def training_feed(self, share: Share = Share(), *, pin: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
@@ -69,9 +79,9 @@ class Parts:
         found = self.dataset.split(split)
         canvas = -(-found.height // STRIDE) * STRIDE, -(-found.width // STRIDE) * STRIDE
         task = Segmentation(self.task.name, self.task.classes, self.task.ignore, canvas=canvas)
-        source = self.dataset.source(split)
+        source: Any = self.dataset.source(split)
         feed = Feed(
-            Plan(self.dataset.snapshot(split, source)),
+            Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),
             source,
             task.prepare(train=False),
             batch=max(share.of, min(self.recipe.train.batch, 8 * share.of)),
@@ -115,13 +125,30 @@ def notes(parts: Parts) -> list[str]:
     return [f"note: the crop of {crop} is larger than every picture ({largest} at most): {remedy}"]
 
 
-def open_parts(recipe: Recipe) -> Parts:
+def open_dataset(data: Data) -> Dataset | TopicDataset:
+    """A folder of shards, or a topic.
+
+    Raises:
+        DatasetError: there is none.
+        SourceError: the topic cannot be reached.
+    """
+    if not is_topic(data.path):
+        return Dataset.open(Path(data.path))
+    address = Address.parse(data.path)
+    return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until))
+
+
+def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None) -> Parts:
     """Open the dataset of a recipe.
+
+    Args:
+        recipe: names it.
+        pinned: snapshots of its splits that were taken before, by split; topics are read as they say.
 
     Raises:
         DatasetError: it is not there, or is for another task.
     """
-    dataset = Dataset.open(Path(recipe.data.path))
+    dataset = open_dataset(recipe.data)
     if dataset.description.task != "segmentation":
         raise DatasetError(
             str(dataset.folder),
@@ -129,4 +156,4 @@ def open_parts(recipe: Recipe) -> Parts:
             found=f"one for {dataset.description.task}",
             remedy="Training classifiers is not in this release; the records are ready for it",
         )
-    return Parts(recipe, dataset)
+    return Parts(recipe, dataset, pinned or {})

@@ -29,6 +29,7 @@ from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, notes, open_parts
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
+from penstock.sources.kafka import is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,16 +60,14 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         plan, model = parts.plan, _initial(parts, ranks)
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
-        title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.folder.name}"
+        title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.name}"
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
             folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
-            folder.write_json(
-                "data.json",
-                {"snapshot": plan.snapshot.digest, "plan": plan.digest, "content": parts.dataset.description.content},
-            )
+            splits = [split for split in (recipe.data.train, recipe.data.validation) if split]
+            folder.write_json("data.json", answering.data_facts(parts, plan.digest, splits))
             print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
         return folder, _go(parts, folder, model, ranks, device, hooks)
 
@@ -92,7 +91,7 @@ def resume(
     recipe = _located(toml.apply(before, settings))
     _same_training(before, recipe, str(path))
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    parts = open_parts(recipe)
+    parts = open_parts(recipe, answering.snapshots(folder))
     with ranking.joined(device) as ranks:
         answering.check_data(parts, folder)
         if ranks.writes:
@@ -110,7 +109,8 @@ def _located(recipe: Recipe) -> Recipe:
     init = str(Path(recipe.init).resolve()) if recipe.init else ""
     file = Path(recipe.model.weights)
     weights = str(file.resolve()) if file.is_file() else recipe.model.weights
-    data = replace(recipe.data, path=str(Path(recipe.data.path).resolve()))
+    path = recipe.data.path
+    data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
     return replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
 
 

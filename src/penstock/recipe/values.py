@@ -14,9 +14,10 @@ class Data:
     """What is learnt from.
 
     Attributes:
-        path: a folder that penstock pack made.
+        path: a folder that penstock pack made, or a topic, kafka://HOST:PORT/TOPIC.
         train, validation: names of its splits; an empty validation evaluates nothing.
         block, window: the shuffle; 1 and 1 is a true global one.
+        start, until: of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
     """
 
     path: str = ""
@@ -24,6 +25,8 @@ class Data:
     validation: str = "val"
     block: int = 1
     window: int = 1
+    start: str = ""
+    until: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets import Dataset
+    from penstock.datasets import Dataset, TopicDataset
     from penstock.feed import Feed
     from penstock.tasks import Segmentation
     from penstock.values import Record
@@ -32,7 +32,7 @@ _TILE: Final = 320
 _LOOKED_AT: Final = 200
 
 
-def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pixels:
+def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed: int = 0) -> Pixels:
     """Records of a split as they were packed, upright, masks laid over them, with their names and origins.
 
     Args:
@@ -43,15 +43,16 @@ def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pi
     """
     source = dataset.source(split)
     plan = Plan(source.snapshot(), seed, Shuffle())
-    tiles = []
-    for position in range(min(count, len(plan))):
+    tiles: list[Pixels] = []
+    for position in range(len(plan)):
+        if len(tiles) == count:
+            break
         partition, offset = plan.at(position)
-        (record,) = source.read(partition, offset, offset + 1)
-        tiles.append(_tile(dataset, record))
+        tiles += [_tile(dataset, record) for record in source.read(partition, offset, offset + 1)]
     return _sheet(tiles, dataset.description.classes, dataset.description.ignore_label)
 
 
-def _tile(dataset: Dataset, record: Record) -> Pixels:
+def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     if dataset.description.task == "classification":
         picture = decode_classification(record)
         image = drawing.fit(read_upright(picture.image, record.origin), _TILE)
@@ -71,7 +72,7 @@ def samples_sheet(task: Segmentation, feed: Feed, positions: Sequence[int]) -> t
     tiles, records = [], []
     for position in positions:
         sample, record = feed[position], _read(feed, position)
-        named = f"{decode_segmentation(record).name} ({record.origin})"
+        named = f"{decode_segmentation(record).name} ({record.origin})" if record else f"no record ({sample.origin})"
         tiles.append(drawing.caption(drawing.fit(task.draw(sample.arrays), 2 * _TILE), f"{position}: {named}"))
         records.append(named)
     return _sheet(tiles, task.classes, task.ignore), records
@@ -83,7 +84,9 @@ def telling_positions(task: Segmentation, feed: Feed, count: int) -> list[int]:
     Up to 200 records, evenly spread, are looked at.
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
-    classes = {position: _classes(task, _read(feed, position)) for position in spread}
+    found = {position: _read(feed, position) for position in spread}
+    classes = {position: _classes(task, record) for position, record in found.items() if record}
+    spread = list(classes)
     chosen: list[int] = []
     shown: set[int] = set()
     while len(chosen) < count and len(chosen) < len(spread):
@@ -109,10 +112,10 @@ def _classes(task: Segmentation, record: Record) -> set[int]:
     return set(np.unique(ids).tolist()) - {task.ignore}
 
 
-def _read(feed: Feed, position: int) -> Record:
+def _read(feed: Feed, position: int) -> Record | None:
+    """The record at a position; None where an offset of a topic holds none."""
     partition, offset = feed.plan.at(position)
-    (record,) = feed.source.read(partition, offset, offset + 1)
-    return record
+    return next(iter(feed.source.read(partition, offset, offset + 1)), None)
 
 
 @torch.inference_mode()
@@ -123,6 +126,8 @@ def answers_sheet(
     tiles = []
     for position in positions:
         sample, record = feed[position], _read(feed, position)
+        if record is None:
+            continue
         batch = {"image": torch.from_numpy(sample.arrays["image"]).unsqueeze(0).to(device)}
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0].float()

@@ -3,8 +3,10 @@
 log.py        the seam: what a topic is, and reading a range of offsets
 client.py     the seam over librdkafka: waiting, holes, the end of a partition
 admin.py      questions about a topic
+producer.py   writing
 fake.py       the seam in memory, with all that makes real ones hard
 source.py     KafkaSource: snapshots, blocks, and what must not have changed
+ranges.py     where to begin and to end, as people say it
 blocks.py     blocks that are kept for a while
 settings.py   addresses and librdkafka's settings
 mistakes.py   the errors
@@ -13,8 +15,9 @@ mistakes.py   the errors
 from penstock.sources.kafka.client import KafkaLog
 from penstock.sources.kafka.fake import FakeLog
 from penstock.sources.kafka.log import Extent, Log, Message, Topic
+from penstock.sources.kafka.ranges import Range, parse_range
 from penstock.sources.kafka.settings import Address, is_topic
-from penstock.sources.kafka.source import KafkaSource, Range
+from penstock.sources.kafka.source import KafkaSource
 
 __all__ = [
     "Address",
@@ -27,4 +30,5 @@ __all__ = [
     "Range",
     "Topic",
     "is_topic",
+    "parse_range",
 ]

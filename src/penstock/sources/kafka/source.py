@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.blocks import Blocks
+from penstock.sources.kafka.ranges import Range
 from penstock.values import Partition, Record, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from penstock.sources.kafka.log import Extent, Log, Message, Topic
 
@@ -21,19 +21,6 @@ _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
-
-
-@dataclass(frozen=True)
-class Range:
-    """Which part of a topic: per partition the first offset and the one past the last; None is the topic's own."""
-
-    starts: Mapping[int, int] | None = None
-    stops: Mapping[int, int] | None = None
-
-    def of(self, extent: Extent) -> tuple[int, int]:
-        """The offsets of one partition, within what it holds; a start that is no longer held is left as it is."""
-        stop = min((self.stops or {}).get(extent.partition, extent.stop), extent.stop)
-        return min((self.starts or {}).get(extent.partition, extent.low), stop), stop
 
 
 class KafkaSource:
@@ -52,13 +39,13 @@ class KafkaSource:
     def __init__(
         self,
         log: Log,
-        range_: Range = Range(),
+        range_: Range | None = None,
         *,
         block: int = 64,
         memory: int = 256 << 20,
         look: float = _LOOK,
     ) -> None:
-        self.log, self.range, self.block, self.look = log, range_, block, look
+        self.log, self.range, self.block, self.look = log, range_ or Range(), block, look
         self.blocks = Blocks(self._fetch, memory)
         self._pinned: Snapshot | None = None
         self._partitions: dict[str, Partition] = {}

@@ -1,0 +1,111 @@
+"""publish, pull."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from penstock.datasets import Dataset, TopicDataset
+from penstock.datasets import publish as publish_split
+from penstock.datasets import pull as pull_splits
+from penstock.datasets.topics import topic_of
+from penstock.errors import DatasetError
+from penstock.progress import Progress, counted
+from penstock.sources.kafka import Address, KafkaLog, parse_range
+from penstock.sources.kafka.producer import Creation
+
+Some = validators.Number(gte=1)
+Url = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC; other splits than train go to TOPIC.SPLIT.")]
+Start = Annotated[str, Parameter(name="--from", help="earliest, a time, or offsets such as 0:100,1:250.")]
+Until = Annotated[str, Parameter(name="--until", help="A time, or offsets; by default what is there now.")]
+
+
+def publish(
+    dataset: Annotated[Path, Parameter(help="A packed dataset.")], topic: Url, /, *,
+    split: Annotated[list[str] | None, Parameter(help="By default all. May be repeated.", negative="")] = None,
+    create: Annotated[bool, Parameter(help="Make the topics if they are not there.", negative="")] = False,
+    partitions: Annotated[int | None, Parameter(validator=Some, help="Of a new topic; by default one a shard.")] = None,
+    replicas: Annotated[int | None, Parameter(validator=Some, help="Of a partition; by default the cluster's.")] = None,
+    retention: Annotated[float, Parameter(help="Hours that records are kept; 0 is for ever.")] = 0.0,
+    max_size: Annotated[int, Parameter(validator=Some, help="MiB of the largest record that a topic takes.")] = 16,
+) -> None:  # fmt: skip
+    """Send a packed dataset to Kafka topics, and read it back to compare.
+
+    A publishing that was killed goes on where it stopped; no record is sent twice.
+    """
+    opened = Dataset.open(dataset)
+    address = Address.parse(topic)
+    for name in split or opened.description.splits:
+        shards = len(opened.split(name).shards)
+        creation = Creation(partitions or shards, replicas, retention or None, max_size << 20) if create else None
+        with Progress(f"publish {name}", "records") as progress:
+            found = publish_split(opened, address, name, creation, progress=progress)
+        print(
+            f"{name}: {counted(found.records, 'record')} in topic {found.topic}, {found.sent:,} sent now, all read back"
+        )
+        _state(address, found.topic)
+
+
+def _state(address: Address, topic: str) -> None:
+    """What the topic is like: people should know what it will do with their records."""
+    found = KafkaLog(Address(address.servers, topic)).topic()
+    days = int(found.settings.get("retention.ms", "-1"))
+    kept = "for ever" if days < 0 else f"for {days / 3_600_000:g} hours"
+    size = int(found.settings.get("max.message.bytes", "0"))
+    print(f"  {counted(len(found.extents), 'partition')}, records of at most {size:,} bytes, kept {kept}")
+
+
+def pull(
+    topic: Url, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    split: Annotated[list[str] | None, Parameter(help="By default train. May be repeated.", negative="")] = None,
+    start: Start = "", until: Until = "",
+    shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
+) -> None:  # fmt: skip
+    """Write a snapshot of Kafka topics to TFRecord shards, to train from local disk."""
+    address = Address.parse(topic)
+    dataset = TopicDataset(address, parse_range(KafkaLog(address), start, until))
+    with Progress("pull", "offsets") as progress:
+        pulled = pull_splits(dataset, output, split or ["train"], shard_bytes=shard_size << 20, progress=progress)
+    for name, found in pulled.description.splits.items():
+        print(f"{name}: {counted(found.records, 'record')} in {counted(len(found.shards), 'shard')}")
+    print(f"dataset {output}")
+
+
+def open_topic(url: str, split: str = "") -> tuple[TopicDataset, list[str]]:
+    """A topic dataset, and those of its splits that are there.
+
+    Raises:
+        SourceError: the topic is not there.
+    """
+    dataset = TopicDataset(Address.parse(url))
+    if split:
+        return dataset, [split]
+    splits = [*dataset.description.splits]
+    for name in ("val", "test"):
+        try:
+            dataset.split(name)
+        except DatasetError:
+            continue
+        splits.append(name)
+    return dataset, splits
+
+
+def describe(url: str) -> str:
+    """A topic as `inspect` says it."""
+    dataset, splits = open_topic(url)
+    about = dataset.description
+    lines = [f"{url}: {about.task}, records in Kafka"]
+    lines.append(f"classes ({len(about.classes)}): {', '.join(about.classes)}")
+    lines.append(f"ignore label: {about.ignore_label}")
+    for split in splits:
+        snapshot = dataset.source(split).snapshot()
+        topic = topic_of(dataset.address.topic, split)
+        found = dataset.split(split)
+        lines.append(
+            f"{split}: {counted(len(snapshot), 'offset')} in topic {topic}, height x width at most {found.height} x "
+            f"{found.width}"
+        )
+        lines += [f"  {part.name:<24} {part.start:>12,} to {part.stop:>12,}" for part in snapshot.partitions]
+    return "\n".join(lines)

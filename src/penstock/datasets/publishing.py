@@ -1,0 +1,200 @@
+"""`publish`: a packed dataset into topics, in order; a publishing that was killed goes on without a second copy."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.topics import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
+from penstock.errors import DatasetError
+from penstock.progress import silent
+from penstock.sources.kafka import KafkaLog, KafkaSource
+from penstock.sources.kafka.producer import OVERHEAD, Creation, Writer, create
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.datasets.description import Dataset
+    from penstock.sources.kafka import Address, Log, Message, Topic
+    from penstock.values import Record
+
+_SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
+_STEP: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is in a topic now: records in all, of them sent this time."""
+
+    topic: str
+    records: int
+    sent: int
+
+
+def publish(
+    dataset: Dataset,
+    address: Address,
+    split: str = "train",
+    creation: Creation | None = None,
+    *,
+    progress: Callable[[int, int], None] = silent,
+) -> Published:
+    """Send one split, then read all of it back and compare counts and digests.
+
+    Shard i goes to partition i modulo the number of partitions, so that with as many partitions as shards a plan over
+    the topic is the plan over the shards.
+
+    Args:
+        dataset: a packed one.
+        address: the topic for the training split; other splits go to topics beside it.
+        split: one of the dataset's.
+        creation: how to make the topic if it is not there; None does not make it.
+        progress: called with the records acknowledged and the records in all.
+
+    Raises:
+        DatasetError: the topic holds other records, or a record is too large for it.
+        SourceError: the cluster cannot be reached, or refused a record.
+    """
+    address = replace(address, topic=topic_of(address.topic, split))
+    if creation:
+        create(address, creation)
+    log = KafkaLog(address)
+    topic = _settled(log)
+    plan = _Plan(dataset, split, len(topic.extents))
+    done = [_resume_at(log, topic, plan, partition) for partition in range(len(topic.extents))]
+    total, before = plan.records, sum(done)
+    headers = [(ABOUT, _about(dataset, split).encoded())]
+    with Writer(address) as writer:
+        for partition, record in plan.interleaved(done):
+            _check_size(topic, record, len(headers[0][1]))
+            own = [(ORIGIN, record.origin.encode()), (DIGEST, digest(record.payload)), *headers]
+            writer.send(record.payload, record.origin.encode(), own, partition)
+            progress(before + writer.acknowledged, total)
+    _compare(log, plan)
+    progress(total, total)
+    log.close()
+    return Published(topic.name, total, total - before)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which record goes where."""
+
+    dataset: Dataset
+    split: str
+    partitions: int
+
+    @property
+    def records(self) -> int:
+        return self.dataset.split(self.split).records
+
+    def shards(self, partition: int) -> list[tuple[str, int]]:
+        """The shards of a partition, in order, with their numbers of records."""
+        shards = self.dataset.split(self.split).shards
+        return [(shard.name, shard.records) for shard in shards[partition :: self.partitions]]
+
+    def count(self, partition: int) -> int:
+        """How many records a partition gets."""
+        return sum(records for _, records in self.shards(partition))
+
+    def from_(self, partition: int, skip: int) -> Iterator[Record]:
+        """The records of a partition, from the one after `skip` on."""
+        source = self.dataset.source(self.split)
+        for name, records in self.shards(partition):
+            yield from source.read(name, min(skip, records), records)
+            skip = max(0, skip - records)
+
+    def interleaved(self, done: list[int]) -> Iterator[tuple[int, Record]]:
+        """What is left to send: some records of each partition in turn, so that all leaders work at once."""
+        left = {partition: self.from_(partition, skip) for partition, skip in enumerate(done)}
+        while left:
+            for partition, records in list(left.items()):
+                for _ in range(_STEP):
+                    record = next(records, None)
+                    if record is None:
+                        del left[partition]
+                        break
+                    yield partition, record
+
+
+def _about(dataset: Dataset, split: str) -> About:
+    described, found = dataset.description, dataset.split(split)
+    return About(described.task, described.classes, described.ignore_label, found.height, found.width)
+
+
+def _settled(log: Log) -> Topic:
+    """The topic, once what a killed publisher had on its way has arrived."""
+    before = log.topic()
+    while True:
+        if not any(extent.stop for extent in before.extents):
+            return before
+        time.sleep(_SETTLED)
+        now = log.topic()
+        if now.extents == before.extents:
+            return now
+        before = now
+
+
+def _resume_at(log: Log, topic: Topic, plan: _Plan, partition: int) -> int:
+    """How many records of a partition are there already: a prefix of what belongs there, or another's."""
+    extent = topic.extents[partition]
+    if not extent.stop:
+        return 0
+    held = log.fetch(partition, max(extent.low, extent.stop - 1), extent.stop)
+    there = extent.stop - extent.low
+    expected = next(plan.from_(partition, there - 1), None) if extent.low == 0 and held else None
+    if expected is None or not held or _header(held[-1], ORIGIN) != expected.origin.encode():
+        raise _others(topic.name, partition, there)
+    if _header(held[-1], DIGEST) != digest(expected.payload):
+        raise _others(topic.name, partition, there)
+    return there
+
+
+def _header(message: Message, name: str) -> bytes:
+    return next((value for key, value in message.headers if key == name), b"")
+
+
+def _others(topic: str, partition: int, there: int) -> DatasetError:
+    return DatasetError(
+        f"{topic}/{partition}",
+        expected="an empty partition, or what publishing this dataset began",
+        found=f"{there:,} other records",
+        remedy="Publish to a new topic, with --create",
+    )
+
+
+def _check_size(topic: Topic, record: Record, about: int) -> None:
+    limit = int(topic.settings.get("max.message.bytes", "1048588"))
+    size = len(record.payload) + len(record.origin) + about + OVERHEAD
+    if size > limit:
+        raise DatasetError(
+            record.origin,
+            expected=f"a record of at most {limit:,} bytes, the topic's max.message.bytes",
+            found=f"one of {size:,} with its headers",
+            remedy=f"Raise the topic's max.message.bytes to {2 * size}, and the brokers' replica.fetch.max.bytes too",
+        )
+
+
+def _compare(log: Log, plan: _Plan) -> None:
+    """Read everything back: every record once, in order, with its digest.
+
+    Raises:
+        DatasetError: something else is there.
+    """
+    source = KafkaSource(log)
+    for number, partition in enumerate(source.snapshot().partitions):
+        expected = plan.from_(number, 0)
+        found = source.messages(partition.name, partition.start, partition.stop)
+        count = 0
+        for message, record in zip(found, expected, strict=False):
+            if message.value is None or digest(message.value) != digest(record.payload):
+                raise _others(log.name, number, len(partition))
+            count += 1
+        if not count == len(partition) == plan.count(number):
+            raise DatasetError(
+                f"{log.name}/{number}",
+                expected=f"{plan.count(number):,} records",
+                found=f"{len(partition):,}",
+                remedy="Something else writes to the topic: publish to a new one, with --create",
+            )

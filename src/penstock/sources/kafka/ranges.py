@@ -1,0 +1,55 @@
+"""Where in a topic to begin and to end, as people say it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.sources.kafka.log import Extent, Log
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which part of a topic: per partition the first offset and the one past the last; None is the topic's own."""
+
+    starts: Mapping[int, int] | None = None
+    stops: Mapping[int, int] | None = None
+
+    def of(self, extent: Extent) -> tuple[int, int]:
+        """The offsets of one partition, within what it holds; a start that is no longer held is left as it is."""
+        stop = min((self.stops or {}).get(extent.partition, extent.stop), extent.stop)
+        return min((self.starts or {}).get(extent.partition, extent.low), stop), stop
+
+
+def parse_range(log: Log, start: str, until: str) -> Range:
+    """A range from words: `earliest` or nothing, a time such as `2026-11-21T08:00` (UTC unless it says otherwise), or
+    offsets such as `0:100,1:250`.
+
+    Raises:
+        SourceError: the words are none of these.
+    """
+    return Range(_offsets(log, "--from", start), _offsets(log, "--until", until))
+
+
+def _offsets(log: Log, option: str, words: str) -> dict[int, int] | None:
+    if words in {"", "earliest"}:
+        return None
+    try:
+        if all(part.replace(":", "", 1).isdecimal() and ":" in part for part in words.split(",")):
+            return {int(number): int(offset) for number, offset in (part.split(":") for part in words.split(","))}
+        moment = dt.datetime.fromisoformat(words)
+    except ValueError:
+        raise SourceError(
+            f"{option} {words}",
+            expected="earliest, a time such as 2026-11-21T08:00, or offsets such as 0:100,1:250",
+            found="something else",
+            remedy="Write it so",
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return log.offsets_at(int(moment.timestamp() * 1000))

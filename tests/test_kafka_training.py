@@ -1,0 +1,243 @@
+"""From shards to a topic to a trained model, through the command line, on a real broker; the same bytes as from shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+from test_cli import call
+from training import recipe
+
+from penstock.datasets import Dataset, TopicDataset
+from penstock.datasets.publishing import publish
+from penstock.errors import DatasetError, PenstockError
+from penstock.recipe import open_parts, resume, train
+from penstock.session import Hook
+from penstock.sources.kafka import Address
+from penstock.sources.kafka.producer import Creation, Writer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def published(broker, packed):
+    """The packed dataset in topics of its own."""
+    address = Address(broker.servers, f"scenes-{uuid.uuid4().hex[:6]}")
+    for split in ("train", "val"):
+        publish(packed, address, split, Creation(len(packed.split(split).shards)))
+    return address
+
+
+def weights(folder):
+    last = (folder.path / "checkpoints" / "last").resolve()
+    return {path.name: path.read_bytes() for path in sorted(last.glob("*.safetensors"))}
+
+
+def origins(folder):
+    return [json.loads(line)["origins"] for line in (folder.path / "origins.jsonl").read_text().splitlines()]
+
+
+def learning(place, *, block=1, window=1, validation="val", **options):
+    chosen = recipe(place, **options)
+    data = dataclasses.replace(chosen.data, block=block, window=window, validation=validation)
+    return dataclasses.replace(chosen, data=data)
+
+
+class TestPublish:
+    def test_records_keys_and_headers(self, published, packed):
+        source = TopicDataset(published).source("train")
+        snapshot = source.snapshot()
+        shards = packed.split("train").shards
+
+        assert [len(p) for p in snapshot.partitions] == [shard.records for shard in shards]
+        for partition, shard in zip(snapshot.partitions, shards, strict=True):
+            records = list(packed.source("train").read(shard.name, 0, shard.records))
+            messages = list(source.messages(partition.name, partition.start, partition.stop))
+            assert [m.value for m in messages] == [r.payload for r in records]
+            assert [m.key for m in messages] == [r.origin.encode() for r in records]
+            assert {name for name, _ in messages[0].headers} == {
+                "penstock-origin",
+                "penstock-digest",
+                "penstock-dataset",
+            }
+
+    def test_again_sends_nothing(self, published, packed):
+        found = publish(packed, published, "train")
+
+        assert (found.records, found.sent) == (21, 0)
+
+    def test_through_the_command_line(self, broker, packed, tmp_path, capsys):
+        url = f"kafka://{broker.servers}/cli-{uuid.uuid4().hex[:6]}"
+        topic = url.rpartition("/")[2]
+        code, _, err = call("publish", packed.folder, url, capsys=capsys)
+        assert (code, err.splitlines()[-1]) == (
+            2,
+            f"error: {url}: expected a topic of that name, found none. Check the name, or publish to it with penstock "
+            "publish DIR URL --create.",
+        )
+        code, out, _ = call("publish", packed.folder, url, "--create", "--retention", 48, capsys=capsys)
+        assert (code, out) == (
+            0,
+            f"train: 21 records in topic {topic}, 21 sent now, all read back\n"
+            "  3 partitions, records of at most 16,777,216 bytes, kept for 48 hours\n"
+            f"val: 7 records in topic {topic}.val, 7 sent now, all read back\n"
+            "  1 partition, records of at most 16,777,216 bytes, kept for 48 hours\n",
+        )
+        code, out, _ = call("inspect", url, capsys=capsys)
+        assert code == 0
+        assert out.splitlines()[:4] == [
+            f"{url}: segmentation, records in Kafka",
+            "classes (6): ground, disk, box, triangle, star, ring",
+            "ignore label: 255",
+            f"train: 21 offsets in topic {topic}, height x width at most 64 x 96",
+        ]
+        assert call("verify", url, capsys=capsys)[:2] == (0, "28 records are sound, 0 faults\n")
+        assert call("show", url, "-n", 4, "-o", tmp_path / "a.png", capsys=capsys)[0] == 0
+        assert (
+            call("show", url, "--augmented", "--set", "augment.crop=[32,32]", "-o", tmp_path / "b.png", capsys=capsys)[
+                0
+            ]
+            == 0
+        )
+        code, out, _ = call("pull", url, "-o", tmp_path / "pulled", "--split", "train", "--split", "val", capsys=capsys)
+        assert (code, out) == (
+            0,
+            f"train: 21 records in 1 shard\nval: 7 records in 1 shard\ndataset {tmp_path}/pulled\n",
+        )
+        pulled = Dataset.open(tmp_path / "pulled")
+        assert pulled.description.splits["train"].per_class == packed.description.splits["train"].per_class
+        assert call("verify", tmp_path / "pulled", capsys=capsys)[0] == 0
+        note = json.loads((tmp_path / "pulled/provenance.json").read_text())["splits"][0]
+        assert (note["source"], note["records"], note["offsets_without_a_record"]) == (f"kafka://{topic}", 21, 0)
+
+    def test_other_records_in_the_topic_are_refused(self, broker, packed):
+        topic = broker.topic(3)
+        topic.append(b"something")
+        with pytest.raises(DatasetError) as caught:
+            publish(packed, topic.log.address)
+        assert str(caught.value) == (
+            f"{topic.log.name}/0: expected an empty partition, or what publishing this dataset began, found 1 other "
+            "records. Publish to a new topic, with --create."
+        )
+
+    def test_records_that_are_too_large_are_named_before_anything_is_lost(self, broker, packed):
+        topic = broker.topic(3, max_message_bytes=2000)
+        with pytest.raises(
+            DatasetError, match=r"expected a record of at most 2,000 bytes, the topic's max\.message\.bytes"
+        ):
+            publish(packed, topic.log.address)
+
+    def test_a_publishing_that_is_killed_goes_on_without_a_second_copy(self, broker, packed):
+        address = Address(broker.servers, f"killed-{uuid.uuid4().hex[:6]}")
+        program = (
+            "import os, signal, sys; from pathlib import Path\n"
+            "from penstock.datasets import Dataset, publishing\n"
+            "from penstock.sources.kafka import Address\n"
+            "from penstock.sources.kafka.producer import Creation, Writer\n"
+            "send, left = Writer.send, [int(sys.argv[4])]\n"
+            "def dying(self, *a):\n"
+            "    send(self, *a); self._producer.flush(0.05 if left[0] % 2 else 5); left[0] -= 1\n"
+            "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
+            "Writer.send = dying\n"
+            "publishing.publish(Dataset.open(Path(sys.argv[1])), Address(*sys.argv[2:4]), 'train', Creation(3))\n"
+        )
+        for after in (2, 5, 1, 4):
+            command = [sys.executable, "-c", program, str(packed.folder), address.servers, address.topic, str(after)]
+            assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        found = publish(packed, address)
+
+        assert found.records == 21
+        assert 0 < found.sent < 21
+
+
+class TestTraining:
+    def test_weights_are_those_of_training_from_shards(self, published, packed, tmp_path):
+        options = {"steps": 12, "block": 4, "window": 2, "log_origins": True}
+        shards, _ = train(learning(packed.folder, **options), tmp_path / "a")
+        topic, _ = train(learning(published, **options), tmp_path / "b")
+
+        assert weights(topic) == weights(shards)
+        assert (topic.path / "metrics.jsonl").read_bytes() == (shards.path / "metrics.jsonl").read_bytes()
+        names = {shard.name: f"{published.topic}/{i}" for i, shard in enumerate(packed.split("train").shards)}
+        renamed = [[f"{names[o.partition('#')[0]]}#{o.partition('#')[2]}" for o in step] for step in origins(shards)]
+        assert origins(topic) == renamed
+
+    def test_a_resumed_run_reads_the_snapshot_it_began_with(self, broker, packed, tmp_path):
+        address = Address(broker.servers, f"grows-{uuid.uuid4().hex[:6]}")
+        for split in ("train", "val"):
+            publish(packed, address, split, Creation(1))
+        whole, _ = train(learning(address), tmp_path / "whole")
+
+        class Stops(Hook):
+            def after_step(self, session):
+                if session.step == 5:
+                    session.request_stop("enough")
+
+        stopped, _ = train(learning(address), tmp_path / "stopped", hooks=[Stops()])
+        record = next(iter(packed.source("train").read(packed.split("train").shards[0].name, 0, 1)))
+        with Writer(address) as writer:
+            writer.send(record.payload, b"new", partition=0)
+        assert len(open_parts(learning(address)).plan) == 22
+        resume(stopped.path)
+
+        assert weights(stopped) == weights(whole)
+        assert origins(stopped) == origins(whole)
+
+    def test_retention_is_an_error_before_training_starts(self, broker, packed, tmp_path):
+        address = Address(broker.servers, f"short-{uuid.uuid4().hex[:6]}")
+        publish(packed, address, "train", Creation(1, retention_hours=24))
+        run, _ = train(learning(address, steps=2, validation=""), tmp_path)
+        from confluent_kafka import TopicPartition
+
+        place = TopicPartition(address.topic, 0, 3)
+        broker.admin.delete_records([place])[place].result(30)
+        with pytest.raises(
+            PenstockError,
+            match=r"/0: expected offsets from 0 on, found that 0 to 2 are deleted \(the topic keeps records for 24 hours\)",
+        ):
+            resume(run.path, ["train.steps=4"])
+
+    def test_the_command_line_trains_evaluates_and_replays(self, published, tmp_path, capsys):
+        words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32, "--steps", 3]
+        code, out, err = call("train", str(published), *words, "--runs", tmp_path, "--until", "0:5", capsys=capsys)
+        assert code == 0, err
+        (run,) = tmp_path.iterdir()
+        assert call("evaluate", run, capsys=capsys)[0] == 0
+        code, out, _ = call("replay", run, "--step", 2, capsys=capsys)
+        assert code == 0
+        assert f"({published.topic}/" in out
+        assert 'until = "0:5"' in (run / "recipe.toml").read_text()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(published, packed, tmp_path, ranks):
+    """Killed by SIGKILL in the middle, resumed at another world size: the global batches follow as if nothing had been."""
+    options = {"steps": 10, "block": 4, "window": 2, "log_origins": True, "save_every": 2, "evaluate_every": 100, "batch": 6}
+    whole, _ = train(learning(published, **options), tmp_path / "whole")
+    (tmp_path / "recipe.toml").write_text((whole.path / "recipe.toml").read_text())
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    runs = tmp_path / "runs"
+    first = [*launch, str(ranks), "-m", "penstock", "train", str(tmp_path / "recipe.toml"), "--runs", str(runs)]
+    process = subprocess.Popen(
+        first, env=quiet, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    end = time.monotonic() + 120
+    while not list(runs.glob("*/checkpoints/step-*4")) and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    (run,) = runs.iterdir()
+    again = [*launch, str(4 - ranks if ranks == 3 else 3), "-m", "penstock", "train", "--resume", str(run)]
+    done = subprocess.run(again, env=quiet, capture_output=True, text=True, check=False, timeout=300)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (run / "origins.jsonl").read_text() == (whole.path / "origins.jsonl").read_text()
