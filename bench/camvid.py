@@ -63,7 +63,7 @@ def collect(run: Path, data: Path, work: Path) -> None:
             "steps_run": len(timings),
             "events": [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()],
             "validation": [line for line in metrics if "evaluation" in line],
-            "test": json.loads((run / "evaluations" / "test-best.json").read_text()),
+            "test": json.loads(max((run / "evaluations").glob("test-*.json")).read_text()),
             "predictions": len(list((work / "predictions").glob("*-overlay.png"))),
         },
     )

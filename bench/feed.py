@@ -48,10 +48,11 @@ def make(work: Path) -> None:
     """1,000 scenes of 375 x 500, about 50 KB each: as shards, and as files for the peers that want files."""
     if (work / "dataset.json").exists():
         return
-    scenes.write_folder(work / "raw", {"train": 1000}, (375, 500), seed=1)
-    pack(inspect(work / "raw"), work, PackOptions(shard_bytes=16 << 20))
+    raw = work.with_name(work.name + "-raw")
+    scenes.write_folder(raw, {"train": 1000}, (375, 500), seed=1)
+    pack(inspect(raw), work, PackOptions(shard_bytes=16 << 20))
     (work / "files").mkdir()
-    for path in [*(work / "raw").glob("images/*/*"), *(work / "raw").glob("masks/*/*")]:
+    for path in [*raw.glob("images/*/*"), *raw.glob("masks/*/*")]:
         path.rename(work / "files" / path.name)
 
 

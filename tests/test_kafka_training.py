@@ -150,7 +150,8 @@ class TestPublish:
         )
         for after in (2, 5, 1, 4):
             command = [sys.executable, "-c", program, str(packed.folder), address.servers, address.topic, str(after)]
-            assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert done.returncode == -signal.SIGKILL, done.stderr
         found = publish(packed, address)
 
         assert found.records == 21
@@ -219,7 +220,15 @@ class TestTraining:
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(published, packed, tmp_path, ranks):
     """Killed by SIGKILL in the middle, resumed at another world size: the global batches follow as if nothing had been."""
-    options = {"steps": 10, "block": 4, "window": 2, "log_origins": True, "save_every": 2, "evaluate_every": 100, "batch": 6}
+    options = {
+        "steps": 10,
+        "block": 4,
+        "window": 2,
+        "log_origins": True,
+        "save_every": 2,
+        "evaluate_every": 100,
+        "batch": 6,
+    }
     whole, _ = train(learning(published, **options), tmp_path / "whole")
     (tmp_path / "recipe.toml").write_text((whole.path / "recipe.toml").read_text())
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]

@@ -3,7 +3,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +17,7 @@ from penstock import recipe as recipes
 from penstock.errors import CheckpointError, NonFiniteError, PenstockError, RecipeError, RunError, WeightsError
 from penstock.ranks import Ranks
 from penstock.recipe import apply, load, open_parts, resume, train
+from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
@@ -409,3 +414,51 @@ class TestOptimizer:
         decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
 
         assert decayed == {id(model[0].weight), id(model[2].weight)}
+
+
+@pytest.fixture(scope="module")
+def plain(packed, tmp_path_factory):
+    """The losses of three steps in float32."""
+    folder, _ = train(recipe(packed.folder, steps=3), tmp_path_factory.mktemp("plain"))
+    return [line["loss"] for line in folder.lines("metrics.jsonl") if "loss" in line]
+
+
+class TestPrecision:
+    """The options that change kernels must not change what is learnt beyond rounding."""
+
+    def test_bfloat16(self, packed, tmp_path, plain):
+        folder, _ = train(recipe(packed.folder, steps=3, precision="bfloat16"), tmp_path)
+        losses = [line["loss"] for line in folder.lines("metrics.jsonl") if "loss" in line]
+
+        assert losses != plain
+        assert losses == pytest.approx(plain, rel=0.05)
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler")
+    def test_torch_compile(self, packed, tmp_path, plain):
+        program = (
+            "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
+            "from training import recipe; from penstock.recipe import train\n"
+            "train(recipe(sys.argv[1], steps=3, evaluate_every=100, compile=True), Path(sys.argv[2]))"
+        )
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            program,
+            str(packed.folder),
+            str(tmp_path),
+            str(Path(__file__).parent),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        (run,) = tmp_path.iterdir()
+        losses = [line["loss"] for line in RunFolder(run).lines("metrics.jsonl") if "loss" in line]
+
+        assert losses == pytest.approx(plain, rel=1e-3)
+        assert CheckpointStore(run / "checkpoints").load("last").tensors["model"].keys() == _names(packed, tmp_path)
+
+
+def _names(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path / "names")
+    return CheckpointStore(folder.checkpoints).load("last").tensors["model"].keys()

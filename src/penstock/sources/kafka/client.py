@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import logging
 import os
@@ -99,7 +100,9 @@ class KafkaLog:
         """The idle consumer that stands at an offset, or else any, or a new one."""
         with self._lock:
             if self._process != os.getpid():
-                self._process, self._idle = os.getpid(), []  # the parent's are its own
+                for reader in self._idle:
+                    reader.abandon()
+                self._process, self._idle = os.getpid(), []
             standing = [reader for reader in self._idle if reader.place == (partition, start)]
             if chosen := standing or self._idle[:1]:
                 self._idle.remove(chosen[0])
@@ -138,6 +141,10 @@ class _Reader:
         """The next offset that would be taken; negative before the first one."""
         (found,) = self.consumer.position([self.kafka.TopicPartition(self.topic, partition)])
         return int(found.offset)
+
+    def abandon(self) -> None:
+        """Never end a consumer that came through a fork: its threads are the parent's, and librdkafka would abort."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.consumer))
 
     def close(self) -> None:
         """End the consumer's threads."""

@@ -1,0 +1,163 @@
+"""Brokers that are killed, paused and cut off: readers wait, say so, go on, and lose nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import broker as brokers
+import pytest
+from worlds import RealWorld
+
+from penstock.errors import SourceError
+from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Three nodes of our own, to be treated badly."""
+    if reason := brokers.missing():
+        if os.environ.get("PENSTOCK_REQUIRE_KAFKA"):
+            pytest.fail(f"no Kafka brokers: {reason}")
+        pytest.skip(f"no Kafka brokers: {reason}")
+    with brokers.Cluster(tmp_path_factory.mktemp("three"), nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def filled(cluster):
+    """A topic of 3 partitions on all nodes, with 400 records each."""
+    world = RealWorld(cluster.servers)
+    topic = world.topic(3)
+    for partition in range(3):
+        topic.append(*[b"%d/%d" % (partition, i) + bytes(2000) for i in range(400)], partition=partition)
+    yield topic
+    world.close()
+
+
+def leader(topic, partition):
+    """The node that leads a partition."""
+    about = topic.world.admin.list_topics(topic.log.name, timeout=20).topics[topic.log.name]
+    return about.partitions[partition].leader - 1
+
+
+class Reading:
+    """A whole pass over the topic in a thread of its own, in small steps."""
+
+    def __init__(self, topic, patience=60.0):
+        self.log = KafkaLog(Address(topic.world.servers, topic.log.name), patience)
+        self.source = KafkaSource(self.log, block=8, memory=0)
+        self.found, self.error = [], None
+        self.snapshot = self.source.snapshot()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        try:
+            for partition in self.snapshot.partitions:
+                for record in self.source.read(partition.name, partition.start, partition.stop):
+                    self.found.append(record)
+                    time.sleep(0.002)
+        except SourceError as error:
+            self.error = error
+
+    def until(self, count, seconds=60):
+        end = time.monotonic() + seconds
+        while len(self.found) < count and self.thread.is_alive():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def exact(self):
+        self.thread.join(120)
+        assert self.error is None, str(self.error)
+        expected = [(p, o) for p in range(3) for o in range(400)]
+        assert [tuple(map(int, r.payload.split(b"\0")[0].split(b"/"))) for r in self.found] == expected
+        self.log.close()
+
+
+def test_a_killed_leader_is_waited_for_and_another_takes_over(cluster, filled):
+    reading = Reading(filled)
+    reading.until(30)
+    node = cluster.nodes[leader(filled, 0)]
+    node.kill()
+    reading.until(300)
+    node.restart()
+    reading.exact()
+
+
+def test_a_paused_leader_is_waited_for(cluster, filled):
+    reading = Reading(filled)
+    reading.until(30)
+    node = cluster.nodes[leader(filled, 0)]
+    node.signal(signal.SIGSTOP)
+    time.sleep(6)
+    node.signal(signal.SIGCONT)
+    reading.exact()
+
+
+def test_a_cluster_that_goes_away_altogether_and_comes_back(cluster, filled, caplog):
+    reading = Reading(filled)
+    reading.until(30)
+    for node in cluster.nodes:
+        node.kill()
+    time.sleep(8)
+    assert any("waiting for offset" in message for message in caplog.messages)
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        node.wait()
+    reading.exact()
+
+
+def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
+    reading = Reading(filled, patience=4.0)
+    reading.until(30)
+    for node in cluster.nodes:
+        node.signal(signal.SIGSTOP)
+    reading.thread.join(60)
+    for node in cluster.nodes:
+        node.signal(signal.SIGCONT)
+
+    assert not reading.thread.is_alive()
+    message = str(reading.error)
+    assert message.startswith(f"{filled.log.name}/0: expected offset ")
+    assert " within 4 seconds, found nothing (" in message
+    assert message.endswith("Bring the broker back, then go on with --resume; no record is lost.")
+    reading.log.close()
+
+
+def test_a_reader_that_is_forked_reads_on(cluster, filled):
+    program = (
+        "import os, sys\n"
+        "from penstock.sources.kafka import Address, KafkaLog, KafkaSource\n"
+        "source = KafkaSource(KafkaLog(Address(*sys.argv[1:3])), memory=0)\n"
+        "name = source.snapshot().partitions[0].name\n"
+        "read = lambda: [r.payload[:5] for r in source.read(name, 100, 164)]\n"
+        "mine = read()\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit(0 if read() == mine else 3)\n"
+        "status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+        "assert read() == mine\n"
+        "sys.exit(status)"
+    )
+    command = [sys.executable, "-c", program, filled.world.servers, filled.log.name]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+
+
+def test_closing_returns_at_once_with_threads_ended(cluster, filled):
+    before = threading.active_count()
+    log = KafkaLog(Address(filled.world.servers, filled.log.name))
+    log.fetch(0, 0, 400)
+    began = time.monotonic()
+    log.close()
+
+    assert time.monotonic() - began < 5
+    assert threading.active_count() == before
+    assert len(log.fetch(0, 0, 4)) == 4
+    log.close()
