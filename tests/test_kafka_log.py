@@ -149,7 +149,7 @@ def test_a_topic_can_grow(world):
 
 
 def test_times_lead_to_offsets(world):
-    topic = world.topic(2)
+    topic = world.topic(2, retention_ms=-1)  # the records are of 2023
     for i in range(5):
         topic.append(b"x", milliseconds=1_700_000_000_000 + 1000 * i)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from training import recipe
 
 from penstock.datasets import Dataset, TopicDataset
 from penstock.datasets.publishing import publish
+from penstock.datasets.topics import digest
 from penstock.errors import DatasetError, PenstockError
 from penstock.recipe import open_parts, resume, train
 from penstock.session import Hook
@@ -156,6 +158,64 @@ class TestPublish:
 
         assert found.records == 21
         assert 0 < found.sent < 21
+
+
+class TestOthers:
+    """Other programs on the same topics."""
+
+    @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+    def test_kcat_reads_what_was_published(self, published, packed):
+        command = ["kcat", "-b", published.servers, "-t", published.topic, "-C", "-e", "-q", "-f", "%p %o %k %S %h\\n"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        shards = packed.split("train").shards
+        expected = {
+            f"{number} {offset} {record.origin} {len(record.payload)}": digest(record.payload).decode()
+            for number, shard in enumerate(shards)
+            for offset, record in enumerate(packed.source("train").read(shard.name, 0, shard.records))
+        }
+        found = {line.partition(" penstock-")[0]: line for line in done.stdout.splitlines()}
+
+        assert found.keys() == expected.keys()
+        for place, line in found.items():
+            assert f"penstock-digest={expected[place]}" in line
+
+    def test_what_another_producer_wrote_in_the_documented_format_trains(self, broker, packed, tmp_path):
+        topic = broker.topic()
+        about = b'{"task": "segmentation", "classes": ["ground", "disk", "box", "triangle", "star", "ring"]}'
+        (first, *others) = packed.split("train").shards
+        for shard in (first, *others):
+            for record in packed.source("train").read(shard.name, 0, shard.records):
+                topic.append(record.payload, headers=[("penstock-dataset", about)])
+        with topic.transaction(commit=False):
+            topic.append(b"aborted")
+        run, outcome = train(learning(topic.log.address, validation="", steps=12), tmp_path)
+
+        assert outcome.status == "finished"
+        seen = [origin for step in origins(run) for origin in step]
+        assert set(seen[:23]) == {f"{topic.log.name}/0#{offset}" for offset in range(23)}
+
+    def test_a_topic_that_does_not_say_what_it_holds_is_named(self, broker, tmp_path):
+        topic = broker.topic()
+        topic.append(b"something")
+        with pytest.raises(DatasetError) as caught:
+            train(learning(topic.log.address), tmp_path)
+        assert str(caught.value) == (
+            f"kafka://{topic.log.name}: expected a header penstock-dataset in the first record, that names task and "
+            "classes, found none. Publish with penstock publish, or add the header where the records are produced "
+            "(docs/kafka.md)."
+        )
+
+    @pytest.mark.parametrize("payload", [b"nonsense", b""])
+    def test_records_that_are_none_are_named_by_training_and_by_verify(self, broker, packed, tmp_path, payload, capsys):
+        topic = broker.topic()
+        about = [("penstock-dataset", b'{"task": "segmentation", "classes": ["a", "b"]}')]
+        topic.append(payload, headers=about)
+        place = f"{topic.log.name}/0#0"
+        with pytest.raises(PenstockError, match=f"^{place}: expected "):
+            train(learning(topic.log.address, validation=""), tmp_path)
+        code, out, _ = call("verify", str(topic.log.address), capsys=capsys)
+        assert code == 1, out
+        assert f"{place}: expected " in out
 
 
 class TestTraining:

@@ -148,3 +148,15 @@ def test_empty_snapshots_and_senseless_shuffles_are_refused():
         Shuffle(0)
     with pytest.raises(ValueError, match="rank 2 is not one of 2 ranks"):
         Share(2, 2)
+
+
+@given(plans(), st.integers(0, 500))
+def test_the_reach_of_a_position_is_what_its_window_wants(plan, position):
+    stop, runs = plan.reach(position)
+    addresses = [(name, offset) for name, start, end in runs for offset in range(start, end)]
+    number = position // len(plan)
+    inside = [p for p in range(number * len(plan), (number + 1) * len(plan)) if tuple(plan.at(p)) in set(addresses)]
+
+    assert len(set(addresses)) == len(addresses) == len(inside)
+    assert inside[0] <= position < stop == inside[-1] + 1
+    assert inside == list(range(inside[0], stop))

@@ -20,6 +20,7 @@ from penstock.errors import PlanError
 from penstock.values import Address, Cursor, Share, Snapshot
 
 _VERSION = 1
+_NATURAL = 256  # positions of a window in natural order
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,48 @@ class Plan:
         """The address of the record at a position, from 0 on without end; epoch is `position // len(plan)`."""
         number, place = divmod(position, len(self))
         return self._address(self._record(number, place) if self.shuffle else place)
+
+    def reach(self, position: int) -> tuple[int, list[tuple[str, int, int]]]:
+        """What will be wanted together with a position, for sources that read runs of records at once.
+
+        Returns:
+            The first position behind the window that `position` lies in, and the runs of offsets (partition, start,
+            stop) that hold the window's records. In natural order a window is 256 positions.
+        """
+        number, place = divmod(position, len(self))
+        if self.shuffle is None:
+            first = place // _NATURAL * _NATURAL
+            stop = min(first + _NATURAL, len(self))
+            return number * len(self) + stop, self._runs(first, stop - first)
+        epoch = _epoch(len(self), self.seed, self.shuffle.block, number)
+        window, inside = self._window(epoch, self.shuffle, place)
+        blocks = range(window * self.shuffle.window, min((window + 1) * self.shuffle.window, self._blocks))
+        runs = [run for place_of in blocks for run in self._block_runs(epoch, place_of)]
+        return position - inside + self._window_size(epoch, self.shuffle, window), runs
+
+    def _block_runs(self, epoch: _Epoch, place: int) -> list[tuple[str, int, int]]:
+        """Where the records of the block at a place lie."""
+        size = self.shuffle.block if self.shuffle else 1
+        block = seeds.permute(place, self._blocks, epoch.blocks_key)
+        length = size - (self._missing if block == self._blocks - 1 else 0)
+        first = (block * size + epoch.rotation) % len(self)
+        wrapped = max(0, first + length - len(self))
+        return self._runs(first, length - wrapped) + self._runs(0, wrapped)
+
+    def _runs(self, first: int, length: int) -> list[tuple[str, int, int]]:
+        """Consecutive records of the snapshot as runs of offsets."""
+        runs = []
+        while length > 0:
+            address = self._address(first)
+            index = bisect.bisect_right(self._stops, first)
+            taken = min(length, self._stops[index] - first)
+            runs.append((address.partition, address.offset, address.offset + taken))
+            first, length = first + taken, length - taken
+        return runs
+
+    @cached_property
+    def _blocks(self) -> int:
+        return -(-len(self) // (self.shuffle.block if self.shuffle else 1))
 
     def batch(self, k: int, size: int, share: Share = Share()) -> list[Address]:  # noqa: B008 - Share is frozen
         """The addresses of one rank's share of global batch `k`: positions `[k * size, (k + 1) * size)`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from penstock import seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.ring import Slot, make_slot
+from penstock.sources import Prefetching
 from penstock.values import Cursor, Share
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.sources import Source
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
+_TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
 
 
 @dataclass
@@ -120,9 +123,11 @@ class Feed:
         free = deque(make_slot(self.prepare.fields, len(indices), pin=self.pin) for _ in range(ahead + 1))
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
         pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-feed")
+        reached = None
         try:
             while True:
                 while free and (number := next(numbers, None)) is not None:
+                    reached = self._reach(pool, number, reached, limit)
                     pending.append(self._submit(pool, number, free.popleft(), chunk, limit))
                 if not pending:
                     return
@@ -131,6 +136,20 @@ class Feed:
                 free.append(slot)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _reach(self, pool: ThreadPoolExecutor, number: int, reached: int | None, limit: int | None) -> int:
+        """Have the source read ahead what a batch and the half window behind it will want, where it reads runs."""
+        start = number * self.batch
+        reached = start if reached is None else reached
+        shuffle = self.plan.shuffle
+        if not isinstance(self.source, Prefetching) or (shuffle and shuffle.block < _TOGETHER):
+            return reached
+        further = shuffle.block * shuffle.window // 2 if shuffle else self.batch
+        while reached < min(start + self.batch + further, limit or math.inf):
+            reached, runs = self.plan.reach(reached)
+            for run in runs:
+                pool.submit(self.source.prefetch, *run)
+        return reached
 
     def _submit(
         self, pool: ThreadPoolExecutor, number: int, slot: Slot, chunk: int, limit: int | None

@@ -1,11 +1,12 @@
 """Where records come from: one narrow seam, `Source`, and what stands behind it.
 
 files.py     TFRecord shards on local disk, by path or glob
+kafka/       topics
 memory.py    the fake: records in a list, with faults on demand
 """
 
-from penstock.sources.base import Source
+from penstock.sources.base import Prefetching, Source
 from penstock.sources.files import FilesSource
 from penstock.sources.memory import Fault, MemorySource
 
-__all__ = ["Fault", "FilesSource", "MemorySource", "Source"]
+__all__ = ["Fault", "FilesSource", "MemorySource", "Prefetching", "Source"]

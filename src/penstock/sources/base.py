@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,4 +31,13 @@ class Source(Protocol):
             SourceError: the partition is unknown or has gone.
             CorruptRecord: a record is damaged.
         """
+        ...
+
+
+@runtime_checkable
+class Prefetching(Protocol):
+    """What a source has besides, if reading a run of records at once is cheaper than one by one."""
+
+    def prefetch(self, partition: str, start: int, stop: int) -> None:
+        """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
         ...

@@ -1,70 +1,89 @@
-"""Blocks of a topic, read at once and kept for a while."""
+"""Runs of a topic's offsets, read at once and kept for a while."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.sources.kafka.log import Message
 
-    Key = tuple[int, int]
     Block = Mapping[int, Message]
 
 
+class Run(NamedTuple):
+    """Offsets `[start, stop)` of a partition."""
+
+    partition: int
+    start: int
+    stop: int
+
+
 class Blocks:
-    """The blocks used last, up to some bytes; each is fetched once, however many threads want it.
+    """The runs used last, up to some bytes; each is fetched once, however many threads want it.
 
     Attributes:
-        memory: bytes of messages to keep; one block is kept even if it is larger.
+        memory: bytes of messages to keep; one run is kept even if it is larger.
         held: bytes that are kept now.
-        fetched: how many blocks were fetched.
+        fetched: how many runs were fetched.
     """
 
-    def __init__(self, fetch: Callable[[Key], Block], memory: int) -> None:
+    def __init__(self, fetch: Callable[[Run], Block], memory: int) -> None:
         self.memory = memory
         self.held = self.fetched = 0
         self._fetch = fetch
-        self._blocks: OrderedDict[Key, Future[Block]] = OrderedDict()
+        self._runs: OrderedDict[Run, Future[Block]] = OrderedDict()
+        self._where: dict[tuple[int, int], Run] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Key) -> Block:
-        """The messages of a block by offset: from memory, from the thread that is fetching it, or fetched now.
+    def holding(self, partition: int, offset: int) -> Run | None:
+        """The run with an offset that is there, or on its way."""
+        return self._where.get((partition, offset))
+
+    def get(self, run: Run) -> Block:
+        """The messages of a run by offset: from memory, from the thread that is fetching it, or fetched now.
 
         Raises:
             Exception: what fetching raised, in every thread that waited for it.
         """
         with self._lock:
-            future = self._blocks.get(key)
+            future = self._runs.get(run)
             if future is not None:
-                self._blocks.move_to_end(key)
+                self._runs.move_to_end(run)
             else:
-                mine = self._blocks[key] = Future()
+                mine = self._runs[run] = Future()
+                self._where.update(((run.partition, offset), run) for offset in range(run.start, run.stop))
         if future is not None:
             return future.result()
         try:
-            block = self._fetch(key)
+            block = self._fetch(run)
         except BaseException as error:
             with self._lock:
-                del self._blocks[key]
+                self._forget(run)
             mine.set_exception(error)
             raise
         mine.set_result(block)
         self._keep(block)
         return block
 
+    def _forget(self, run: Run) -> Future[Block]:
+        for offset in range(run.start, run.stop):
+            if self._where.get((run.partition, offset)) == run:
+                del self._where[run.partition, offset]
+        return self._runs.pop(run)
+
     def _keep(self, block: Block) -> None:
         with self._lock:
             self.fetched += 1
             self.held += _weight(block)
-            for key in [key for key, future in self._blocks.items() if future.done()][:-1]:
+            for run in [run for run, future in self._runs.items() if future.done()][:-1]:
                 if self.held <= self.memory:
                     return
-                self.held -= _weight(self._blocks.pop(key).result())
+                self.held -= _weight(self._forget(run).result())
 
 
 def _weight(block: Block) -> int:

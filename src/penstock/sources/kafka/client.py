@@ -125,17 +125,11 @@ class _Reader:
         if self.place != (partition, start):
             self.early.clear()
             self.consumer.assign([self.kafka.TopicPartition(self.topic, partition, start)])
-        self.consumer.resume([self.kafka.TopicPartition(self.topic, partition)])  # a pause outlives an assignment
 
     def take(self, most: int) -> list[Any]:
         """Messages and events that are there, waiting a little if there are none."""
         early, self.early = self.early, []
         return early or self.consumer.consume(min(most, _MOST), _PATIENCE)
-
-    def rest(self, partition: int, stop: int) -> None:
-        """Fetch nothing more until the next `go`."""
-        self.place = partition, stop
-        self.consumer.pause([self.kafka.TopicPartition(self.topic, partition)])
 
     def position(self, partition: int) -> int:
         """The next offset that would be taken; negative before the first one."""
@@ -173,7 +167,7 @@ class _Fetch:
                     break
             if not taken:
                 self._silence()
-        self.reader.rest(self.partition, self.stop)
+        self.reader.place = self.partition, self.stop
         return self.messages
 
     def _later(self, items: list[Any]) -> list[Any]:

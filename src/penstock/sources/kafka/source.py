@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import SourceError
 from penstock.sources.kafka import mistakes
-from penstock.sources.kafka.blocks import Blocks
+from penstock.sources.kafka.blocks import Blocks, Run
 from penstock.sources.kafka.ranges import Range
 from penstock.values import Partition, Record, Snapshot
 
@@ -26,7 +28,7 @@ _SECOND: Final = 1000
 class KafkaSource:
     """The records of one topic. Offsets without a message (markers, aborted records, tombstones) give no record.
 
-    Memory is bounded: `memory` bytes of blocks, and for every thread that reads one block and the 32 MiB that its
+    Memory is bounded: `memory` bytes of blocks, and for every thread that reads one block and the 8 MiB that its
     consumer reads ahead.
 
     Attributes:
@@ -96,14 +98,32 @@ class KafkaSource:
 
     def messages(self, partition: str, start: int, stop: int) -> Iterator[Message]:
         """As `read`, but with keys, headers and tombstones."""
+        part = self._partition(partition)
+        number, offset = _number(partition), start
+        while offset < stop:
+            run = self.blocks.holding(number, offset) or self._around(part, number, offset)
+            block = self.blocks.get(run)
+            end = min(stop, run.stop)
+            yield from (block[place] for place in range(offset, end) if place in block)
+            offset = end
+
+    def prefetch(self, partition: str, start: int, stop: int) -> None:
+        """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
+        self._partition(partition)
+        with contextlib.suppress(SourceError):
+            self.blocks.get(Run(_number(partition), start, stop))
+
+    def _partition(self, name: str) -> Partition:
         if self._pinned is None:
             self.snapshot()
-        if partition not in self._partitions:
-            raise mistakes.no_partition(self.log.name, partition)
-        number = _number(partition)
-        for index in range(start // self.block, -(-stop // self.block)):
-            block = self.blocks.get((number, index))
-            yield from (message for offset, message in block.items() if start <= offset < stop)
+        if name not in self._partitions:
+            raise mistakes.no_partition(self.log.name, name)
+        return self._partitions[name]
+
+    def _around(self, partition: Partition, number: int, offset: int) -> Run:
+        """The block that an offset lies in, as far as the snapshot reaches."""
+        first = offset // self.block * self.block
+        return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + self.block))
 
     def _pin(self, snapshot: Snapshot, topic: Topic) -> Snapshot:
         self._pinned = snapshot
@@ -112,17 +132,14 @@ class KafkaSource:
         self._warn(topic)
         return snapshot
 
-    def _fetch(self, key: tuple[int, int]) -> dict[int, Message]:
-        """A block, as far as the snapshot reaches."""
+    def _fetch(self, run: Run) -> dict[int, Message]:
         self._look_again()
-        number, index = key
-        partition = self._partitions[f"{self.log.name}/{number}"]
-        start = max(partition.start, index * self.block)
-        messages = self.log.fetch(number, start, min(partition.stop, (index + 1) * self.block))
+        partition = self._partitions[f"{self.log.name}/{run.partition}"]
         epoch = int(partition.fingerprint.rpartition(" ")[2])
+        messages = self.log.fetch(*run)
         for message in messages:
             if 0 <= epoch < message.epoch:
-                raise mistakes.rewritten(self.log.name, number, message.offset, epoch, message.epoch)
+                raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
         return {message.offset: message for message in messages}
 
     def _look_again(self) -> None:

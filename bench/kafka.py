@@ -1,0 +1,141 @@
+"""Kafka on loopback, one broker: throughput beside a bare librdkafka loop and other clients, and time to the first batch.
+
+python bench/kafka.py        needs Java 17 and Maven; peers from .venv-bench, or from PENSTOCK_BENCH_PYTHON
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import common
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+import broker  # noqa: E402 - the tests' own cluster
+from confluent_kafka import Producer  # noqa: E402
+
+from penstock.feed import Feed, Field  # noqa: E402
+from penstock.order import Plan, Shuffle  # noqa: E402
+from penstock.sources.kafka import Address, KafkaLog, KafkaSource  # noqa: E402
+from penstock.sources.kafka.producer import Creation, create  # noqa: E402
+from penstock.values import Cursor  # noqa: E402
+
+PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(HERE.parent / ".venv-bench/bin/python"))
+REPEATS = 3
+SIZES = {"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}
+CONTENDERS = {
+    "bare librdkafka loop": (sys.executable, "bare"),
+    "Penstock, natural order": (sys.executable, "natural@64"),
+    "Penstock, blocks of 16 in windows of 16": (sys.executable, "16/16@64"),
+    "Penstock, blocks of 64 in windows of 8": (sys.executable, "64/8@64"),
+    "Penstock, blocks of 256 in windows of 4": (sys.executable, "256/4@64"),
+    "Penstock, single records (true shuffle)": (sys.executable, "1/1@64"),
+    "aiokafka": (PEERS, "aiokafka"),
+    "kafka-python": (PEERS, "kafka-python"),
+}
+POSITIONS = (0, 1, 50_000, 99_999, 1_000_000, 123_456_789)
+
+
+class Nothing:
+    """A record that is only there."""
+
+    fields = {"size": Field((), "int64")}
+
+    def __call__(self, record: Any, generator: Any, out: Any) -> None:
+        out["size"][...] = len(record.payload)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, broker.Cluster(Path(folder) / "kafka") as cluster:
+        rates = throughput(cluster.servers)
+        first = first_batches(cluster.servers)
+    versions = common.versions("penstock", "confluent-kafka")
+    about = f"{REPEATS} repeats in turn, each the better of two passes after one not counted; memory is the peak, MiB"
+    content = {
+        "versions": versions,
+        "method": about,
+        "broker": "Apache Kafka 4.2.0, one node",
+        "rates": rates,
+        "first": first,
+    }
+    common.write("kafka", "python bench/kafka.py", content)
+
+
+def throughput(servers: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for size, (length, records) in SIZES.items():
+        topic = f"records-{length}"
+        fill(servers, topic, length, records, 4)
+        values: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+        memory: dict[str, int] = {}
+        for repeat in range(REPEATS):
+            for name, (python, how) in CONTENDERS.items():
+                rate, memory[name] = run(python, servers, topic, how, records)
+                values[name].append(rate)
+                print(f"{repeat + 1}/{REPEATS} {size} {name}: {rate:.0f} records/s", file=sys.stderr)
+        bare = values["bare librdkafka loop"]
+        found[size] = {
+            name: {
+                "records_per_second": common.summary(rates),
+                "of_the_bare_loop": common.summary([a / b for a, b in zip(rates, bare, strict=True)]),
+                "memory": memory[name],
+            }
+            for name, rates in values.items()
+        }
+    return found
+
+
+def fill(servers: str, topic: str, length: int, records: int, partitions: int) -> None:
+    create(Address(servers, topic), Creation(partitions))
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 16 << 20, "enable.idempotence": True})
+    values = [os.urandom(length) for _ in range(16)]
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, values[number % 16], partition=number % partitions)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def run(python: str, servers: str, topic: str, how: str, records: int) -> tuple[float, int]:
+    command = [python, str(HERE / "peers" / "kafka_read.py"), servers, topic, how, str(records)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        sys.exit(f"{how} failed:\n{done.stderr[-3000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return max(found["rates"]), found["memory"]
+
+
+def first_batches(servers: str) -> dict[str, Any]:
+    """Seconds from nothing to the first batch of 16, at any position of a topic of 100,000 records of 1 KB."""
+    fill(servers, "many", 1000, 100_000, 4)
+    found = {}
+    for position in POSITIONS:
+        seconds = []
+        for _ in range(5):
+            began = time.perf_counter()
+            log = KafkaLog(Address(servers, "many"))
+            source = KafkaSource(log)
+            plan = Plan(source.snapshot(), 1, Shuffle(64, 8))
+            feed = Feed(plan, source, Nothing(), batch=16, augment=False)
+            batches = feed.batches(Cursor(position // 16 * 16, plan.digest))
+            next(batches)
+            seconds.append(time.perf_counter() - began)
+            batches.close()
+            log.close()
+        found[f"{position:,}"] = common.summary(seconds)
+    return found
+
+
+if __name__ == "__main__":
+    main()
