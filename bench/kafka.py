@@ -32,11 +32,12 @@ REPEATS = 3
 SIZES = {"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}
 CONTENDERS = {
     "bare librdkafka loop": (sys.executable, "bare"),
-    "Penstock, natural order": (sys.executable, "natural@64"),
-    "Penstock, blocks of 16 in windows of 16": (sys.executable, "16/16@64"),
-    "Penstock, blocks of 64 in windows of 8": (sys.executable, "64/8@64"),
-    "Penstock, blocks of 256 in windows of 4": (sys.executable, "256/4@64"),
-    "Penstock, single records (true shuffle)": (sys.executable, "1/1@64"),
+    "Penstock, natural order": (sys.executable, "natural"),
+    "Penstock, shuffled as it chooses": (sys.executable, "chosen"),
+    "Penstock, blocks of 1.6 MB in windows of 16": (sys.executable, "1600000/16"),
+    "Penstock, blocks of 6.4 MB in windows of 8": (sys.executable, "6400000/8"),
+    "Penstock, blocks of 25.6 MB in windows of 2": (sys.executable, "25600000/2"),
+    "Penstock, single records (true shuffle)": (sys.executable, "0/1"),
     "aiokafka": (PEERS, "aiokafka"),
     "kafka-python": (PEERS, "kafka-python"),
 }

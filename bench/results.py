@@ -17,7 +17,8 @@ def main() -> None:
         "# Results",
         "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand.",
     ]
-    for name, section in (("camvid", camvid), ("feed", feed), ("soak", soak), ("records", records), ("order", order)):
+    sections = (camvid, feed, soak, kafka, kafka_camvid, kafka_soak, records, order)
+    for name, section in ((section.__name__, section) for section in sections):
         path = RESULTS / f"{name}.json"
         if path.exists():
             parts += section(json.loads(path.read_text()))
@@ -75,6 +76,48 @@ def feed(found: dict) -> list[str]:
         ]
         parts += [f"### ({key}) {scenario['what']}", table(["", "images/s", "Penstock is, times (min to max)"], rows)]
     return parts
+
+
+def kafka(found: dict) -> list[str]:
+    parts = [
+        "## Topics: throughput and time to the first batch",
+        f"Records per second from {found['broker']} on loopback, {found['method']}. The broker shares the cores with the "
+        f"reader. Every pass of Penstock starts without blocks in memory. {about(found)}",
+    ]
+    for size, contenders in found["rates"].items():
+        rows = [
+            [name, f"{v['records_per_second']['median']:,.0f}", span(v["of_the_bare_loop"]), f"{v['memory']:,}"]
+            for name, v in contenders.items()
+        ]
+        parts += [f"### Records of {size}", table(["", "records/s", "of the bare loop (min to max)", "memory"], rows)]
+    rows = [
+        [place, f"{v['median']:.2f}", f"{min(v['repeats']):.2f} to {max(v['repeats']):.2f}"]
+        for place, v in found["first"].items()
+    ]
+    parts += [
+        "Seconds from nothing to the first batch of 16, a topic of 100,000 records of 1 KB, resumed at a position:",
+        table(["position", "median", "min to max"], rows),
+    ]
+    return parts
+
+
+def kafka_camvid(found: dict) -> list[str]:
+    return [
+        "## CamVid from three brokers",
+        f"Published to {found['nodes']} brokers ({found['partitions']} partitions, three replicas) and trained from there, "
+        f"beside the same training from shards: `{found['train']}`. {about(found)}",
+        f"Identical, byte for byte: {', '.join(found['identical'])}.",
+    ]
+
+
+def kafka_soak(found: dict) -> list[str]:
+    kills = " and ".join(f"{count} of a {kind}" for kind, count in sorted(found["kills"].items()))
+    return [
+        "## Kills under a topic",
+        f"`{found['command']}`: {kills}, by SIGKILL at random moments, {found['nodes']} brokers, {found['steps']:,} steps over "
+        f"{found['epochs']:,} epochs, {found['seconds'] / 60:.0f} minutes. Against an undisturbed run: {found['identical']}; "
+        "every offset once in every epoch.",
+    ]
 
 
 def span(values: dict) -> str:

@@ -24,9 +24,10 @@ process.roles=broker,controller
 node.id={node}
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{secure_listener}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}{secure_listener}
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL
 log.dirs={home}/data
 default.replication.factor={replicas}
 min.insync.replicas={insync}
@@ -43,6 +44,13 @@ broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
+"""
+SECURE = """\
+sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.location={home}/keys.p12
+ssl.keystore.type=PKCS12
+ssl.keystore.password=keystore-secret
 """
 LOGGING = """\
 rootLogger.level=warn
@@ -131,9 +139,14 @@ class Node:
 class Cluster:
     """Some brokers; a context manager that ends all of them."""
 
-    def __init__(self, folder: Path, nodes: int = 1) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 1, *, advertised: int = 0, user: str = "", password: str = ""
+    ) -> None:
+        """`advertised` is the port of a proxy; a user gets a listener of its own with TLS and SASL, `secure`."""
         fetch()
-        ports = free_ports(2 * nodes)
+        ports = free_ports(2 * nodes + 1)
+        self.user, self.password = user, password
+        self.secure = f"127.0.0.1:{ports[-1]}" if user else ""
         voters = ",".join(f"{n + 1}@127.0.0.1:{ports[nodes + n]}" for n in range(nodes))
         self.nodes = []
         for n in range(nodes):
@@ -145,11 +158,14 @@ class Cluster:
                     node=n + 1,
                     voters=voters,
                     port=ports[n],
+                    advertised=advertised or ports[n],
+                    secure_listener=f",SECURE://{self.secure}" if user else "",
                     controller=ports[nodes + n],
                     home=home,
                     replicas=min(3, nodes),
                     insync=min(2, nodes),
                 )
+                + (SECURE.format(home=home) if user else "")
             )
             self.nodes.append(Node(home, ports[n]))
         self.servers = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
@@ -157,7 +173,10 @@ class Cluster:
     def __enter__(self):
         try:
             for node in self.nodes:
-                words = ("format", "-t", CLUSTER, "-c", str(node.home / "server.properties"))
+                words = ["format", "-t", CLUSTER, "-c", str(node.home / "server.properties")]
+                if self.user:
+                    self.make_keys(node)
+                    words += ["--add-scram", f"SCRAM-SHA-256=[name={self.user},password={self.password}]"]
                 subprocess.run(node.java("kafka.tools.StorageTool", *words), check=True, capture_output=True)
                 node.start()
             for node in self.nodes:
@@ -166,6 +185,25 @@ class Cluster:
             self.__exit__()
             raise
         return self
+
+    def make_keys(self, node: Node) -> None:
+        """A key of the node's own, and its certificate for clients, home/ca.pem."""
+        store = ["-keystore", str(node.home / "keys.p12"), "-storetype", "PKCS12", "-storepass", "keystore-secret"]
+        name = [
+            "-alias",
+            "node",
+            "-dname",
+            "CN=127.0.0.1",
+            "-ext",
+            "san=ip:127.0.0.1",
+            "-keyalg",
+            "RSA",
+            "-validity",
+            "2",
+        ]
+        subprocess.run(["keytool", "-genkeypair", *name, *store], check=True, capture_output=True)
+        export = ["keytool", "-exportcert", "-rfc", "-alias", "node", "-file", str(node.home / "ca.pem"), *store]
+        subprocess.run(export, check=True, capture_output=True)
 
     def __exit__(self, *_):
         for node in self.nodes:

@@ -11,6 +11,7 @@ import time
 
 import broker as brokers
 import pytest
+from proxy import Proxy
 from worlds import RealWorld
 
 from penstock.errors import SourceError
@@ -22,10 +23,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Three nodes of our own, to be treated badly."""
-    if reason := brokers.missing():
-        if os.environ.get("PENSTOCK_REQUIRE_KAFKA"):
-            pytest.fail(f"no Kafka brokers: {reason}")
-        pytest.skip(f"no Kafka brokers: {reason}")
+    need_broker()
     with brokers.Cluster(tmp_path_factory.mktemp("three"), nodes=3) as cluster:
         yield cluster
 
@@ -126,7 +124,7 @@ def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
 
     assert not reading.thread.is_alive()
     message = str(reading.error)
-    assert message.startswith(f"{filled.log.name}/0: expected offset ")
+    assert message.startswith(f"{filled.log.name}/")
     assert " within 4 seconds, found nothing (" in message
     assert message.endswith("Bring the broker back, then go on with --resume; no record is lost.")
     reading.log.close()
@@ -161,3 +159,83 @@ def test_closing_returns_at_once_with_threads_ended(cluster, filled):
     assert threading.active_count() == before
     assert len(log.fetch(0, 0, 4)) == 4
     log.close()
+
+
+def need_broker():
+    if reason := brokers.missing():
+        if os.environ.get("PENSTOCK_REQUIRE_KAFKA"):
+            pytest.fail(f"no Kafka brokers: {reason}")
+        pytest.skip(f"no Kafka brokers: {reason}")
+
+
+def test_connections_that_are_reset_or_cut_are_waited_for(tmp_path):
+    need_broker()
+    with Proxy() as proxy, brokers.Cluster(tmp_path, advertised=proxy.port) as cluster:
+        proxy.target = cluster.nodes[0].port
+        world = RealWorld(f"127.0.0.1:{proxy.port}")
+        topic = world.topic(3)
+        for partition in range(3):
+            topic.append(*[b"%d/%d" % (partition, i) + b"\0" * 2000 for i in range(400)], partition=partition)
+        reading = Reading(topic)
+        for count in (50, 120, 300):
+            reading.until(count)
+            proxy.reset()
+        reading.until(500)
+        proxy.cut()
+        time.sleep(3)
+        proxy.heal()
+        reading.exact()
+        world.close()
+
+
+def test_tls_and_sasl_by_properties_and_no_secret_anywhere(tmp_path, packed):
+    """Publish and train over TLS with SCRAM, then look for the password in all that was written and printed."""
+    need_broker()
+    password = "hunter2-and-more"
+    with brokers.Cluster(tmp_path / "kafka", user="trainer", password=password) as cluster:
+        file = tmp_path / "client.properties"
+        file.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=trainer\n"
+            f"ssl.ca.location={cluster.nodes[0].home}/ca.pem\n"
+        )
+        url = f"kafka://{cluster.secure}/secret"
+        settings = {"PENSTOCK_KAFKA_PROPERTIES": str(file), "PENSTOCK_KAFKA_SASL_PASSWORD": password}
+        words = [
+            "--model",
+            "unet:test_resnet",
+            "--weights",
+            "none",
+            "--batch",
+            "4",
+            "--crop",
+            "32",
+            "32",
+            "--steps",
+            "2",
+        ]
+        runs = tmp_path / "runs"
+
+        def penstock(*arguments, **more):
+            command = [sys.executable, "-m", "penstock", *arguments]
+            return subprocess.run(
+                command,
+                env={**os.environ, **settings, **more},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+
+        done = [
+            penstock("publish", str(packed.folder), url, "--create"),
+            penstock("train", url, *words, "--runs", str(runs)),
+        ]
+        wrong = penstock("verify", url, PENSTOCK_KAFKA_SASL_PASSWORD="wrong")
+
+    assert [(one.returncode, one.stderr[-500:]) for one in done if one.returncode] == []
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith(f"error: kafka://{cluster.secure}: expected a broker that answers, found ")
+    shown = "".join(one.stdout + one.stderr for one in (*done, wrong)).encode()
+    written = b"".join(path.read_bytes() for path in runs.rglob("*") if path.is_file())
+    assert password.encode() not in shown + written
+    assert len(written) > 10_000

@@ -16,7 +16,7 @@ import pytest
 from test_cli import call
 from training import recipe
 
-from penstock.datasets import Dataset, TopicDataset
+from penstock.datasets import About, Dataset, Publisher, TopicDataset
 from penstock.datasets.publishing import publish
 from penstock.datasets.topics import digest
 from penstock.errors import DatasetError, PenstockError
@@ -118,6 +118,23 @@ class TestPublish:
         assert call("verify", tmp_path / "pulled", capsys=capsys)[0] == 0
         note = json.loads((tmp_path / "pulled/provenance.json").read_text())["splits"][0]
         assert (note["source"], note["records"], note["offsets_without_a_record"]) == (f"kafka://{topic}", 21, 0)
+
+    def test_records_that_come_without_end_are_sent_as_they_come(self, broker, packed):
+        address = Address(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
+        shard = packed.split("train").shards[0]
+        records = list(packed.source("train").read(shard.name, 0, shard.records))
+        about = About("segmentation", packed.description.classes)
+        with Publisher(address, about, creation=Creation(2)) as publisher:
+            for record in records:
+                publisher.send(record.origin, record.payload)
+            publisher.flush()
+            assert publisher.writer.acknowledged == len(records)
+        dataset = TopicDataset(address)
+        source = dataset.source("train")
+        found = [r.payload for p in source.snapshot().partitions for r in source.read(p.name, p.start, p.stop)]
+
+        assert sorted(found) == sorted(r.payload for r in records)
+        assert dataset.description.classes == packed.description.classes
 
     def test_other_records_in_the_topic_are_refused(self, broker, packed):
         topic = broker.topic(3)

@@ -33,7 +33,7 @@ def bare(passes):
     consumer.close()
 
 
-def penstock(passes, shuffle, read):
+def penstock(passes, order):
     """The feed's threads over a topic, records being only counted."""
     from penstock.feed import Feed, Field
     from penstock.order import Plan
@@ -47,11 +47,27 @@ def penstock(passes, shuffle, read):
 
     log = KafkaLog(Address(servers, topic))
     for number in range(passes):
-        source = KafkaSource(log, block=read)  # without the last pass's blocks
-        plan = Plan(source.snapshot(), number, shuffle)
+        source = KafkaSource(log)  # without the last pass's blocks
+        snapshot = source.snapshot()
+        shuffle = shuffled(order, source.record_bytes)
+        plan = Plan(snapshot, number, shuffle)
         feed = Feed(plan, source, Count(), batch=32, augment=False, threads=4)
         yield int(sum(batch.weight.sum() for batch in feed.walk()))
     log.close()
+
+
+def shuffled(order, size):
+    """A shuffle from words: none, the one that a training would choose, or bytes of a block and blocks of a window."""
+    from penstock.order import Shuffle
+    from penstock.sources.kafka import together
+
+    if order == "natural":
+        return None
+    if order == "chosen":
+        block = together(size, 16 << 20, 1024)
+        return Shuffle(block, max(2, min(64, (64 << 20) // (block * size))))
+    length, window = (int(part) for part in order.split("/"))
+    return Shuffle(max(1, length // size), window)
 
 
 async def aio(passes):
@@ -112,11 +128,7 @@ def main():
     elif how == "kafka-python":
         rates = timed(pure(3))
     else:
-        from penstock.order import Shuffle
-
-        order, _, read = how.partition("@")
-        shuffle = None if order == "natural" else Shuffle(*(int(part) for part in order.split("/")))
-        rates = timed(penstock(3, shuffle, int(read)))
+        rates = timed(penstock(3, how))
     print(json.dumps({"rates": rates[1:], "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
 
 

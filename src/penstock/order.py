@@ -20,7 +20,6 @@ from penstock.errors import PlanError
 from penstock.values import Address, Cursor, Share, Snapshot
 
 _VERSION = 1
-_NATURAL = 256  # positions of a window in natural order
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +76,21 @@ class Plan:
         number, place = divmod(position, len(self))
         return self._address(self._record(number, place) if self.shuffle else place)
 
-    def reach(self, position: int) -> tuple[int, list[tuple[str, int, int]]]:
+    def reach(self, position: int, natural: int = 64) -> tuple[int, list[tuple[str, int, int]]]:
         """What will be wanted together with a position, for sources that read runs of records at once.
+
+        Args:
+            position: from 0 on without end.
+            natural: how many positions are a window in natural order.
 
         Returns:
             The first position behind the window that `position` lies in, and the runs of offsets (partition, start,
-            stop) that hold the window's records. In natural order a window is 256 positions.
+            stop) that hold the window's records.
         """
         number, place = divmod(position, len(self))
         if self.shuffle is None:
-            first = place // _NATURAL * _NATURAL
-            stop = min(first + _NATURAL, len(self))
+            first = place // natural * natural
+            stop = min(first + natural, len(self))
             return number * len(self) + stop, self._runs(first, stop - first)
         epoch = _epoch(len(self), self.seed, self.shuffle.block, number)
         window, inside = self._window(epoch, self.shuffle, place)

@@ -15,8 +15,6 @@ from penstock.report import write_report
 from penstock.runs import RunFolder
 from penstock.sources.kafka import is_topic
 
-_BLOCK: Final = 64  # offsets of a topic that are read together
-_WINDOW: Final = 8  # blocks that are mixed
 _ADAMW: Final = {
     "optimizer.schedule": "cosine",
     "optimizer.learning_rate": 3e-4,
@@ -102,7 +100,7 @@ def _recipe(data: str, changes: list[str]) -> Recipe:
         )
     if _is_recipe(data):
         return _from_file(Path(data), changes)
-    place = recipes.Data(path=data, block=_BLOCK, window=_WINDOW) if is_topic(data) else recipes.Data(path=data)
+    place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
     return recipes.apply(replace(Recipe(), data=place), changes)
 
 

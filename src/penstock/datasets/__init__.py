@@ -19,12 +19,13 @@ from penstock.datasets.description import Dataset
 from penstock.datasets.inspection import Inspection, inspect
 from penstock.datasets.items import Item, Labels, Layout, Problem
 from penstock.datasets.packing import PackOptions, pack
-from penstock.datasets.publishing import Published, publish
+from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
-from penstock.datasets.topics import TopicDataset
+from penstock.datasets.topics import About, TopicDataset
 from penstock.datasets.verification import verify
 
 __all__ = [
+    "About",
     "Dataset",
     "Inspection",
     "Item",
@@ -33,6 +34,7 @@ __all__ = [
     "PackOptions",
     "Problem",
     "Published",
+    "Publisher",
     "TopicDataset",
     "inspect",
     "pack",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from penstock.datasets.topics import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
 from penstock.errors import DatasetError
@@ -14,6 +14,7 @@ from penstock.sources.kafka.producer import OVERHEAD, Creation, Writer, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
 
     from penstock.datasets.description import Dataset
     from penstock.sources.kafka import Address, Log, Message, Topic
@@ -75,6 +76,48 @@ def publish(
     progress(total, total)
     log.close()
     return Published(topic.name, total, total - before)
+
+
+class Publisher:
+    """A context manager that sends records as they come: for cameras, and for tools that label without end.
+
+    Leaving it waits until all are acknowledged. A record's name decides its partition, so records of one name stay in
+    order. Nothing tells a new process which records an older one sent: give names that say it, and begin behind the
+    last one that was acknowledged.
+
+    Attributes:
+        writer: the connection; `writer.acknowledged` counts the records that all replicas have.
+    """
+
+    def __init__(self, address: Address, about: About, split: str = "train", creation: Creation | None = None) -> None:
+        self.address = replace(address, topic=topic_of(address.topic, split))
+        self.writer = Writer(self.address)
+        self._about = about.encoded()
+        self._creation = creation
+
+    def __enter__(self) -> Self:
+        if self._creation:
+            create(self.address, self._creation)
+        self.writer.__enter__()
+        return self
+
+    def send(self, name: str, payload: bytes) -> None:
+        """Hand over a record, as `records.schema` encodes it; waits while 64 MiB are on their way.
+
+        Raises:
+            SourceError: this or an earlier record was refused.
+        """
+        headers = [(ORIGIN, name.encode()), (DIGEST, digest(payload)), (ABOUT, self._about)]
+        self.writer.send(payload, name.encode(), headers)
+
+    def flush(self) -> None:
+        """Wait until all records are acknowledged."""
+        self.writer.flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.writer.__exit__(kind, error, trace)
 
 
 @dataclass(frozen=True)

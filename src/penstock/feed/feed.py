@@ -144,9 +144,9 @@ class Feed:
         shuffle = self.plan.shuffle
         if not isinstance(self.source, Prefetching) or (shuffle and shuffle.block < _TOGETHER):
             return reached
-        further = shuffle.block * shuffle.window // 2 if shuffle else self.batch
+        further = shuffle.block * shuffle.window // 2 if shuffle else self.batch + self.source.block
         while reached < min(start + self.batch + further, limit or math.inf):
-            reached, runs = self.plan.reach(reached)
+            reached, runs = self.plan.reach(reached, self.source.block)
             for run in runs:
                 pool.submit(self.source.prefetch, *run)
         return reached

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -15,7 +15,7 @@ from penstock.errors import DatasetError, RecipeError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Plan, Shuffle
-from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range
+from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Segmentation
 from penstock.values import Share, Snapshot
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.recipe.values import Data, Recipe
+
+_BLOCK_BYTES: Final = 16 << 20
+_WINDOW_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,23 @@ def open_dataset(data: Data) -> Dataset | TopicDataset:
         return Dataset.open(Path(data.path))
     address = Address.parse(data.path)
     return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until))
+
+
+def chosen_shuffle(recipe: Recipe) -> Recipe:
+    """The recipe with a shuffle: one that is left open is chosen by the size of the records.
+
+    A block of a topic is about 16 MiB, which is read as fast as the topic without shuffling; a window about 64 MiB, so
+    that the one that is used and the next one fit into memory together.
+    """
+    data = recipe.data
+    if data.block:
+        return recipe
+    if not is_topic(data.path):
+        return replace(recipe, data=replace(data, block=1, window=1))
+    source: Any = open_dataset(data).source(data.train)
+    block = together(source.record_bytes, _BLOCK_BYTES, 1024)
+    window = max(2, min(64, _WINDOW_BYTES // (block * source.record_bytes)))
+    return replace(recipe, data=replace(data, block=block, window=window))
 
 
 def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None) -> Parts:

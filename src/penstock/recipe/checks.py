@@ -45,7 +45,6 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "train.keep": train.keep,
         "train.log_every": train.log_every,
         "augment.crop": min(augment.crop),
-        "data.block": recipe.data.block,
         "data.window": recipe.data.window,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,
     }
@@ -55,6 +54,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
     """Numbers from 0 on, with the highest that each may be."""
     train, augment, optimizer = recipe.train, recipe.augment, recipe.optimizer
     return {
+        "data.block": (recipe.data.block, 1 << 30),
         "augment.flip": (augment.flip, 1),
         "augment.rotate": (augment.rotate, 180),
         "augment.scale_step": (augment.scale_step, 100),

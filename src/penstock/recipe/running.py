@@ -26,7 +26,7 @@ from penstock.hooks import (
 )
 from penstock.models import load_matching
 from penstock.recipe import answering, toml
-from penstock.recipe.building import Parts, notes, open_parts
+from penstock.recipe.building import Parts, chosen_shuffle, notes, open_parts
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
 from penstock.sources.kafka import is_topic
@@ -54,7 +54,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         PenstockError: something in the recipe cannot be had.
     """
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    recipe = _located(recipe)
+    recipe = chosen_shuffle(_located(recipe))
     parts = open_parts(recipe)
     with ranking.joined(device) as ranks:
         plan, model = parts.plan, _initial(parts, ranks)

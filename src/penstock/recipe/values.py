@@ -16,7 +16,8 @@ class Data:
     Attributes:
         path: a folder that penstock pack made, or a topic, kafka://HOST:PORT/TOPIC.
         train, validation: names of its splits; an empty validation evaluates nothing.
-        block, window: the shuffle; 1 and 1 is a true global one.
+        block, window: the shuffle; 1 and 1 is a true global one. A block of 0 is chosen when a run begins: 1 for
+            shards, and for a topic as many records as are read well at once.
         start, until: of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
     """
 

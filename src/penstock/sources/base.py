@@ -38,6 +38,11 @@ class Source(Protocol):
 class Prefetching(Protocol):
     """What a source has besides, if reading a run of records at once is cheaper than one by one."""
 
+    @property
+    def block(self) -> int:
+        """How many records in natural order make a run."""
+        ...
+
     def prefetch(self, partition: str, start: int, stop: int) -> None:
         """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
         ...

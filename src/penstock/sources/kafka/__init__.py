@@ -17,7 +17,7 @@ from penstock.sources.kafka.fake import FakeLog
 from penstock.sources.kafka.log import Extent, Log, Message, Topic
 from penstock.sources.kafka.ranges import Range, parse_range
 from penstock.sources.kafka.settings import Address, is_topic
-from penstock.sources.kafka.source import KafkaSource
+from penstock.sources.kafka.source import KafkaSource, together
 
 __all__ = [
     "Address",
@@ -31,4 +31,5 @@ __all__ = [
     "Topic",
     "is_topic",
     "parse_range",
+    "together",
 ]

@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import SourceError
@@ -58,7 +59,7 @@ class KafkaLog:
         self.patience = patience
         self._idle: list[_Reader] = []
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        _LOGS.add(self)
 
     @property
     def name(self) -> str:
@@ -96,18 +97,32 @@ class KafkaLog:
         for reader in idle:
             reader.close()
 
+    def after_fork(self) -> None:
+        """Begin anew in a child process: the connections are the parent's."""
+        self._lock = threading.Lock()
+        idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.abandon()
+
     def _borrow(self, partition: int, start: int) -> _Reader:
         """The idle consumer that stands at an offset, or else any, or a new one."""
         with self._lock:
-            if self._process != os.getpid():
-                for reader in self._idle:
-                    reader.abandon()
-                self._process, self._idle = os.getpid(), []
             standing = [reader for reader in self._idle if reader.place == (partition, start)]
             if chosen := standing or self._idle[:1]:
                 self._idle.remove(chosen[0])
                 return chosen[0]
         return _Reader(self.address)
+
+
+_LOGS: Final[weakref.WeakSet[KafkaLog]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for log in list(_LOGS):
+        log.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Reader:

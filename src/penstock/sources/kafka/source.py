@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import SourceError
@@ -23,6 +24,8 @@ _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
+_RUN: Final = 8 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
+_FEW: Final = 4  # records that tell the size of all
 
 
 class KafkaSource:
@@ -31,10 +34,12 @@ class KafkaSource:
     Memory is bounded: `memory` bytes of blocks, and for every thread that reads one block and the 8 MiB that its
     consumer reads ahead.
 
+    Args:
+        block: offsets that are read at once where nobody says which belong together; None takes about 8 MiB of them.
+
     Attributes:
         log: the topic.
         range: the part of it that a snapshot takes.
-        block: offsets that are read at once.
         look: seconds after which the topic is looked at again while reading.
     """
 
@@ -43,11 +48,12 @@ class KafkaSource:
         log: Log,
         range_: Range | None = None,
         *,
-        block: int = 64,
+        block: int | None = None,
         memory: int = 256 << 20,
         look: float = _LOOK,
     ) -> None:
-        self.log, self.range, self.block, self.look = log, range_ or Range(), block, look
+        self.log, self.range, self.look = log, range_ or Range(), look
+        self._block = block
         self.blocks = Blocks(self._fetch, memory)
         self._pinned: Snapshot | None = None
         self._partitions: dict[str, Partition] = {}
@@ -112,6 +118,24 @@ class KafkaSource:
         self._partition(partition)
         with contextlib.suppress(SourceError):
             self.blocks.get(Run(_number(partition), start, stop))
+
+    @property
+    def block(self) -> int:
+        """Offsets that are read at once where nobody says which belong together."""
+        if self._block is None:
+            self._block = together(self.record_bytes, _RUN, 1024)
+        return self._block
+
+    @cached_property
+    def record_bytes(self) -> int:
+        """The mean size of a few records at the beginning of the snapshot, in bytes."""
+        sizes = []
+        for partition in (self._pinned or self.snapshot()).partitions:
+            stop = min(partition.stop, partition.start + _FEW)
+            sizes += [len(m.value) for m in self.log.fetch(_number(partition.name), partition.start, stop) if m.value]
+            if sizes:
+                break
+        return max(1, sum(sizes) // max(1, len(sizes)))
 
     def _partition(self, name: str) -> Partition:
         if self._pinned is None:
@@ -179,6 +203,12 @@ class KafkaSource:
                     "keep them longer",
                     partition.name, max(0.0, left) / 60, mistakes.policy(topic.settings),
                 )  # fmt: skip
+
+
+def together(record_bytes: int, size: int, most: int) -> int:
+    """How many records of a size make about `size` bytes: a power of two from 4 to `most`."""
+    count = max(1, size // record_bytes)
+    return int(min(most, max(4, 1 << (count.bit_length() - 1))))
 
 
 def _number(partition: str) -> int:
