@@ -13,6 +13,7 @@ import time
 import uuid
 
 import pytest
+from processes import kill_tree
 from test_cli import call
 from training import recipe
 
@@ -298,7 +299,7 @@ class TestTraining:
 def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(published, packed, tmp_path, ranks):
     """Killed by SIGKILL in the middle, resumed at another world size: the global batches follow as if nothing had been."""
     options = {
-        "steps": 10,
+        "steps": 30,
         "block": 4,
         "window": 2,
         "log_origins": True,
@@ -318,10 +319,11 @@ def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(publis
     end = time.monotonic() + 120
     while not list(runs.glob("*/checkpoints/step-*4")) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    assert kill_tree(process) >= ranks + 1
     process.stdout.close()
     (run,) = runs.iterdir()
+    assert not (run / "report.html").exists()
+    assert (run / "events.jsonl").read_text().count("\n") == 1, "it ended before it was killed"
     again = [*launch, str(4 - ranks if ranks == 3 else 3), "-m", "penstock", "train", "--resume", str(run)]
     done = subprocess.run(again, env=quiet, capture_output=True, text=True, check=False, timeout=300)
 

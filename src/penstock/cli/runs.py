@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,11 +160,12 @@ def replay(
 ) -> None:  # fmt: skip
     """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
     parts = open_run(run)
-    last = parts.recipe.train.steps
+    last = min(parts.recipe.train.steps, (parts.plan.end or math.inf) // parts.recipe.train.batch)
     if not 1 <= step <= last:
         raise RunError(str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose one of those")
     size = parts.recipe.train.batch
     positions = range((step - 1) * size, step * size)
+    parts.hold(positions.start)
     sheet, records = samples_sheet(parts.task, parts.training_feed(), positions)
     path = output or run / "figures" / f"step-{step:08d}.png"
     files.replace_whole(path, encode(sheet))

@@ -13,6 +13,7 @@ from penstock.errors import RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
 from penstock.runs import RunFolder
+from penstock.session import ENDLESS
 from penstock.sources.kafka import is_topic
 
 _ADAMW: Final = {
@@ -20,6 +21,8 @@ _ADAMW: Final = {
     "optimizer.learning_rate": 3e-4,
     "optimizer.weight_decay": 0.01,
 }
+
+_FOLLOWING: Final = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
 
 Optimizer = Annotated[
     Literal["sgd", "adamw"], Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01.")
@@ -42,6 +45,8 @@ def train(
     seed: Annotated[int | None, Parameter(help="Of everything random.")] = None,
     start: Annotated[str, Parameter(name="--from", help="Of a topic: earliest, a time, or offsets: 0:100,1:250.")] = "",
     until: Annotated[str, Parameter(help="Of a topic: a time, or offsets; by default what is there now.")] = "",
+    follow: Annotated[bool, Parameter(negative=(), help="Of a topic: go on with what comes, until stopped.")] = False,
+    older: Annotated[float | None, Parameter(help="With --follow: share of a batch drawn from older records.")] = None,
     settings: Set = None,
     runs: Annotated[Path, Parameter(help="Where run folders are kept.")] = Path("runs"),
     name: Annotated[str, Parameter(help="Of the run folder, after its number.")] = "",
@@ -55,8 +60,10 @@ def train(
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
     named = {
-        "model.name": model, "model.weights": weights, "init": str(init or ""), "train.steps": steps,
-        "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
+        **(_FOLLOWING if follow and not _is_recipe(data) else {}), "follow.on": follow or None, "follow.older": older,
+        "model.name": model, "model.weights": weights, "init": str(init or ""),
+        **({} if steps is None else {"train.steps": steps}), "train.batch": batch,
+        "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
         **(_ADAMW if optimizer == "adamw" else {}), "train.device": device, "seed": seed,
         "data.start": start, "data.until": until,
     }  # fmt: skip
@@ -133,4 +140,6 @@ def _model_of(run: Path) -> str:
 
 
 def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.feed.prepare import Prepare
-    from penstock.order import Plan
+    from penstock.order import Chain, Plan
     from penstock.sources import Source
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
@@ -62,7 +62,7 @@ class Feed:
         pin: whether the buffers are page-locked, for fast copies to a CUDA device.
     """
 
-    plan: Plan
+    plan: Plan | Chain
     source: Source
     prepare: Prepare
     batch: int
@@ -83,7 +83,7 @@ class Feed:
             )
 
     def batches(self, start: Cursor = Cursor()) -> Iterator[Batch]:  # noqa: B008 - Cursor is frozen
-        """Training batches from a cursor on, without end, across epochs; nothing is padded or dropped.
+        """Training batches from a cursor on, to the plan's end if it has one; nothing is padded or dropped.
 
         Closing the iterator (or dropping it) ends its threads.
 
@@ -100,7 +100,9 @@ class Feed:
                 found=f"a remainder of {position % self.batch}",
                 remedy="Resume with the batch size that the checkpoint was made with",
             )
-        return self._run(count(position // self.batch), limit=None)
+        first = position // self.batch
+        numbers = count(first) if self.plan.end is None else range(first, self.plan.end // self.batch)
+        return self._run(iter(numbers), limit=None)
 
     def walk(self) -> Iterator[Batch]:
         """One pass over the snapshot in the plan's order; the last batch is padded with samples of weight 0.
@@ -145,7 +147,7 @@ class Feed:
         if not isinstance(self.source, Prefetching) or (shuffle and shuffle.block < _TOGETHER):
             return reached
         further = shuffle.block * shuffle.window // 2 if shuffle else self.batch + self.source.block
-        while reached < min(start + self.batch + further, limit or math.inf):
+        while reached < min(start + self.batch + further, limit or self.plan.end or math.inf):
             reached, runs = self.plan.reach(reached, self.source.block)
             for run in runs:
                 pool.submit(self.source.prefetch, *run)

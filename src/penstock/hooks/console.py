@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock import devices
 from penstock.progress import Progress
-from penstock.session import Hook
+from penstock.session import ENDLESS, Hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,9 @@ class Console(Hook):
         """Say where training runs and where it begins."""
         options, ranks = session.options, session.ranks
         where = f"{devices.describe(session.device)}, {options.precision}"
-        self._say(
-            f"{'resuming at' if session.step else 'from'} step {session.step:,} to {options.steps:,} on {where}, "
+        until = "on, until it is stopped," if options.steps >= ENDLESS else f"to {options.steps:,}"
+        self.say(
+            f"{'resuming at' if session.step else 'from'} step {session.step:,} {until} on {where}, "
             f"{ranks.of} rank{'s' * (ranks.of > 1)}, {session.feed.batch} pictures a step"
         )
         self._mark = (session.step, time.perf_counter(), 0.0)
@@ -53,17 +54,19 @@ class Console(Hook):
         seconds = max(now - began, 1e-9)
         speed = (session.step - step) * session.feed.batch / seconds
         wait = (self._waited - waited) / seconds
-        left = (session.options.steps - session.step) * seconds / max(1, session.step - step)
+        steps = session.options.steps
+        left = (steps - session.step) * seconds / max(1, session.step - step)
+        remaining = f"  {_duration(left)} left" if steps < ENDLESS else ""
         self._mark = (session.step, now, self._waited)
-        self._say(
+        self.say(
             f"step {session.step:>6,}  loss {session.loss:.4f}  rate {session.rate:.2e}  {speed:.1f} pictures/s  "
-            f"data wait {wait:.0%}  {_duration(left)} left"
+            f"data wait {wait:.0%}{remaining}"
         )
 
     def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
         """Say the scores."""
         shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.summary().items())
-        self._say(f"step {session.step:>6,}  evaluation  loss {loss:.4f}  {shown}{'  (best)' * session.is_best}")
+        self.say(f"step {session.step:>6,}  evaluation  loss {loss:.4f}  {shown}{'  (best)' * session.is_best}")
         self._mark = (session.step, time.perf_counter(), self._waited)
 
     def on_end(self, session: Session) -> None:
@@ -71,9 +74,10 @@ class Console(Hook):
         if self._bar:
             self._bar.__exit__(None, None, None)
         if session.outcome:
-            self._say(f"{session.outcome.status} at step {session.outcome.step:,}: {session.outcome.reason}")
+            self.say(f"{session.outcome.status} at step {session.outcome.step:,}: {session.outcome.reason}")
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Print a line, and keep it in log.txt."""
         print(line, flush=True)  # noqa: T201 - this is what the hook is for
         with self.log.open("a") as handle:
             handle.write(line + "\n")

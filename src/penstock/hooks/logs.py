@@ -63,7 +63,7 @@ class MetricsLog(_Log):
 
     def after_step(self, session: Session) -> None:
         """Write the step's loss and learning rate."""
-        epoch = session.cursor.position / len(session.feed.plan)
+        epoch = session.feed.plan.epoch(session.cursor.position)
         self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
 
     def after_eval(self, session: Session, scores: Scores, loss: float) -> None:

@@ -3,6 +3,8 @@
 values.py     Recipe and its parts
 toml.py       to and from TOML, --set, and the errors of both
 building.py   a recipe to a task, feeds, a model
+facts.py      data.json: what a run's data was, exactly
+following.py  the next snapshot of a topic that grows
 running.py    start and resume: a recipe to a run folder
 answering.py  what a run can be asked: its parts, its model, its scores
 """
@@ -11,11 +13,12 @@ from penstock.recipe.answering import Evaluation, Trained, evaluate_run, load_ch
 from penstock.recipe.building import Parts, notes, open_parts
 from penstock.recipe.running import resume, train
 from penstock.recipe.toml import apply, dump, load
-from penstock.recipe.values import Data, Model, Recipe, Train
+from penstock.recipe.values import Data, Follow, Model, Recipe, Train
 
 __all__ = [
     "Data",
     "Evaluation",
+    "Follow",
     "Model",
     "Parts",
     "Recipe",

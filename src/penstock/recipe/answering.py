@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from penstock import devices
 from penstock import ranks as ranking
@@ -11,13 +11,13 @@ from penstock.errors import DatasetError, RunError
 from penstock.evaluate import evaluate
 from penstock.recipe import toml
 from penstock.recipe.building import Parts, open_parts
+from penstock.recipe.facts import check_data, read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights
-from penstock.values import Partition, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     import torch
@@ -66,59 +66,10 @@ def open_run(path: Path) -> Parts:
         PenstockError: the folder is no run, or its dataset is not there or has changed.
     """
     folder = RunFolder.open(path)
-    parts = open_parts(without_weights(toml.load(path / "recipe.toml")), snapshots(folder))
-    check_data(parts, folder)
+    facts = read_facts(folder)
+    parts = open_parts(without_weights(toml.load(path / "recipe.toml")), facts.snapshots, facts.stages)
+    check_data(parts, facts, str(path))
     return parts
-
-
-def data_facts(parts: Parts, plan: str, splits: Sequence[str]) -> dict[str, Any]:
-    """What data.json keeps: what the data was, exactly, when the run began."""
-    snapshots = {split: parts.snapshot(split) for split in splits}
-    return {
-        "content": parts.dataset.description.content,
-        "plan": plan,
-        "snapshots": {
-            split: {"source": snapshot.source, "partitions": [astuple(part) for part in snapshot.partitions]}
-            for split, snapshot in snapshots.items()
-        },
-    }
-
-
-def snapshots(folder: RunFolder) -> dict[str, Snapshot]:
-    """The snapshots that a run was started with, by split.
-
-    Raises:
-        RunError: data.json is damaged.
-    """
-    stored = folder.read_json("data.json", "content", "snapshots")["snapshots"]
-    try:
-        return {
-            split: Snapshot(facts["source"], tuple(Partition(*part) for part in facts["partitions"]))
-            for split, facts in stored.items()
-        }
-    except (TypeError, KeyError, AttributeError) as error:
-        raise RunError(
-            str(folder.path / "data.json"),
-            expected="snapshots by split, with their partitions",
-            found="something else",
-            remedy="Restore the file from a copy of the run",
-        ) from error
-
-
-def check_data(parts: Parts, folder: RunFolder) -> None:
-    """Records, classes and the ignored label must be those that the run was started with.
-
-    Raises:
-        RunError: they are not.
-    """
-    stored, found = folder.read_json("data.json", "content")["content"], parts.dataset.description.content
-    if stored != found:
-        raise RunError(
-            str(folder.path),
-            expected=f"the data that the run was started with (content {stored[:12]})",
-            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
-            remedy="Restore the dataset, or start a new run from these weights with --init",
-        )
 
 
 def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:

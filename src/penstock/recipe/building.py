@@ -14,7 +14,7 @@ from penstock.datasets import Dataset, TopicDataset
 from penstock.errors import DatasetError, RecipeError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
-from penstock.order import Plan, Shuffle
+from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Segmentation
 from penstock.values import Share, Snapshot
@@ -37,6 +37,7 @@ class Parts:
     recipe: Recipe
     dataset: Dataset | TopicDataset
     pinned: Mapping[str, Snapshot] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
 
     @cached_property
     def task(self) -> Segmentation:
@@ -51,10 +52,22 @@ class Parts:
         return self.dataset.source(self.recipe.data.train)
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan | Chain:
         """The order of training."""
-        data = self.recipe.data
-        return Plan(self.snapshot(data.train), self.recipe.seed, Shuffle(data.block, data.window))
+        data, seed, batch = self.recipe.data, self.recipe.seed, self.recipe.train.batch
+        shuffle = Shuffle(data.block, data.window)
+        if self.recipe.follow.on:
+            return Chain(self.stages, batch, self.recipe.follow.mixed(batch), seed, shuffle)
+        return Plan(self.snapshot(data.train), seed, shuffle)
+
+    def hold(self, position: int) -> None:
+        """Have the source of a topic that is followed keep to the snapshot that a position lies in.
+
+        Raises:
+            SourceError: not all of it can be read any more.
+        """
+        if isinstance(self.plan, Chain):
+            self._training.pin(self.stages[self.plan.stage(position)].together)
 
     def snapshot(self, split: str) -> Snapshot:
         """All records of a split: those that the run was started with, once they are known to be there still.
@@ -158,17 +171,18 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
     return replace(recipe, data=replace(data, block=block, window=window))
 
 
-def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None) -> Parts:
+def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None, stages: tuple[Stage, ...] = ()) -> Parts:
     """Open the dataset of a recipe.
 
     Args:
         recipe: names it.
         pinned: snapshots of its splits that were taken before, by split; topics are read as they say.
+        stages: snapshots that were followed before; the recipe's start is behind them.
 
     Raises:
         DatasetError: it is not there, or is for another task.
     """
-    dataset = open_dataset(recipe.data)
+    dataset = open_dataset(replace(recipe.data, start="") if stages else recipe.data)
     if dataset.description.task != "segmentation":
         raise DatasetError(
             str(dataset.folder),
@@ -176,4 +190,4 @@ def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None) -> 
             found=f"one for {dataset.description.task}",
             remedy="Training classifiers is not in this release; the records are ready for it",
         )
-    return Parts(recipe, dataset, pinned or {})
+    return Parts(recipe, dataset, pinned or {}, stages)

@@ -46,6 +46,7 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "train.log_every": train.log_every,
         "augment.crop": min(augment.crop),
         "data.window": recipe.data.window,
+        "follow.records": recipe.follow.records,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,
     }
 
@@ -55,6 +56,9 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
     train, augment, optimizer = recipe.train, recipe.augment, recipe.optimizer
     return {
         "data.block": (recipe.data.block, 1 << 30),
+        "follow.seconds": (recipe.follow.seconds, 1_000_000),
+        "follow.older": (recipe.follow.older, 0.9),
+        "follow.patience": (recipe.follow.patience, 1_000_000),
         "augment.flip": (augment.flip, 1),
         "augment.rotate": (augment.rotate, 180),
         "augment.scale_step": (augment.scale_step, 100),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from dataclasses import replace
+import tomllib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,8 @@ from penstock.hooks import (
 from penstock.models import load_matching
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, chosen_shuffle, notes, open_parts
+from penstock.recipe.facts import Facts, check_data, gather, read_facts, shared
+from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
 from penstock.sources.kafka import is_topic
@@ -54,22 +58,61 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         PenstockError: something in the recipe cannot be had.
     """
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    recipe = chosen_shuffle(_located(recipe))
-    parts = open_parts(recipe)
+    _check_follow(recipe)
     with ranking.joined(device) as ranks:
-        plan, model = parts.plan, _initial(parts, ranks)
+        recipe = _agreed_recipe(_located(recipe), ranks)
+        parts = open_parts(recipe)
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
+        parts, facts = _agreed_data(parts, ranks)
+        plan, model = parts.plan, _initial(parts, ranks)
         title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.name}"
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
             folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
-            splits = [split for split in (recipe.data.train, recipe.data.validation) if split]
-            folder.write_json("data.json", answering.data_facts(parts, plan.digest, splits))
+            facts.write(folder, plan.digest)
             print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
-        return folder, _go(parts, folder, model, ranks, device, hooks)
+        return folder, _go(_Run(parts, facts, folder, ranks, device), model, hooks)
+
+
+def _agreed_recipe(recipe: Recipe, ranks: Ranks) -> Recipe:
+    """The recipe with a shuffle: a topic that grows may not look the same to all ranks, so the writer chooses."""
+    if recipe.follow.on:
+        await_first(recipe.data, ranks)
+    chosen = toml.dump(chosen_shuffle(recipe)) if ranks.writes else ""
+    return toml.convert(tomllib.loads(ranks.share_text(chosen)), "the recipe")
+
+
+def _agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
+    """The parts with the writer's snapshots: a topic that grows may not look the same to all ranks."""
+    recipe = parts.recipe
+    splits = [split for split in (recipe.data.train, recipe.data.validation) if split]
+    fixed = splits[1:] if recipe.follow.on else splits
+    text = json.dumps(gather(parts, fixed).as_json()) if ranks.writes else ""
+    facts = shared(ranks.share_text(text))
+    return replace(parts, pinned=facts.snapshots), facts
+
+
+def _check_follow(recipe: Recipe) -> None:
+    """What is followed must grow, and have no end."""
+    if not recipe.follow.on:
+        return
+    if not is_topic(recipe.data.path):
+        raise RecipeError(
+            "follow.on",
+            expected="a topic, kafka://HOST:PORT/TOPIC",
+            found=recipe.data.path,
+            remedy="Leave out --follow: shards do not grow",
+        )
+    if recipe.data.until:
+        raise RecipeError(
+            "data.until",
+            expected="no end, as the topic is followed",
+            found=recipe.data.until,
+            remedy="Leave out --until or --follow",
+        )
 
 
 def resume(
@@ -91,9 +134,11 @@ def resume(
     recipe = _located(toml.apply(before, settings))
     _same_training(before, recipe, str(path))
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    parts = open_parts(recipe, answering.snapshots(folder))
+    facts = read_facts(folder)
+    parts = open_parts(recipe, facts.snapshots, facts.stages)
     with ranking.joined(device) as ranks:
-        answering.check_data(parts, folder)
+        check_data(parts, facts, str(path))
+        parts = replace(parts, stages=())  # the checkpoint knows which were begun
         if ranks.writes:
             _compare(folder, _promise(recipe, device, ranks))
             _tell(folder, before, recipe)
@@ -101,7 +146,7 @@ def resume(
             return folder, _nothing_to_do(folder, recipe, ranks)
         model = replace(parts, recipe=answering.without_weights(recipe)).model() if _has_checkpoint(folder) else None
         model = model or _initial(parts, ranks)
-        return folder, _go(parts, folder, model, ranks, device, hooks, checkpoint)
+        return folder, _go(_Run(parts, facts, folder, ranks, device), model, hooks, checkpoint)
 
 
 def _located(recipe: Recipe) -> Recipe:
@@ -121,6 +166,8 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "data.train": (before.data.train, now.data.train),
         "data.block": (before.data.block, now.data.block),
         "data.window": (before.data.window, now.data.window),
+        "follow.on": (before.follow.on, now.follow.on),
+        "follow.older": (before.follow.older, now.follow.older),
         "model.name": (before.model.name, now.model.name),
         "augment": (before.augment, now.augment),
         "optimizer.name": (before.optimizer.name, now.optimizer.name),
@@ -182,20 +229,53 @@ def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
     return model
 
 
-def _go(
-    parts: Parts,
-    folder: RunFolder,
-    model: nn.Module,
-    ranks: Ranks,
-    device: torch.device,
-    hooks: Sequence[Hook],
-    checkpoint: str = "last",
-) -> Outcome:
-    train, recipe = parts.recipe.train, parts.recipe
-    if train.deterministic:
+@dataclass(frozen=True)
+class _Run:
+    """What a session needs to know of its surroundings."""
+
+    parts: Parts
+    facts: Facts
+    folder: RunFolder
+    ranks: Ranks
+    device: torch.device
+
+    @property
+    def pin(self) -> bool:
+        """Whether batches are copied to the device from page-locked memory."""
+        return self.device.type == "cuda"
+
+
+def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
+    recipe, folder, ranks = run.parts.recipe, run.folder, run.ranks
+    if recipe.train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
-    torch.use_deterministic_algorithms(train.deterministic)
-    options = Options(
+    torch.use_deterministic_algorithms(recipe.train.deterministic)
+    store = CheckpointStore(folder.checkpoints, recipe.train.keep)
+    console = Console(folder.path / "log.txt", recipe.train.log_every)
+    session = Session(
+        run.parts.task,
+        model,
+        run.parts.training_feed(ranks.share, pin=run.pin),
+        options=_options(recipe),
+        optimizer=recipe.optimizer,
+        store=store,
+        ranks=ranks,
+        device=run.device,
+        evaluate=_evaluation(run.parts, ranks, run.device, pin=run.pin),
+        follow=Follower(run.parts, run.facts, folder, ranks, console.say, pin=run.pin) if recipe.follow.on else None,
+        hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
+    )
+    with folder.locked() if ranks.writes else contextlib.nullcontext():
+        session.restore(store.load(checkpoint))
+        if ranks.writes:
+            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+        with _told_of_lone_pictures():
+            return session.train()
+
+
+def _options(recipe: Recipe) -> Options:
+    train = recipe.train
+    return Options(
         train.steps,
         train.save_every,
         train.evaluate_every,
@@ -205,26 +285,6 @@ def _go(
         compile=train.compile,
         seed=recipe.seed,
     )
-    pin = device.type == "cuda"
-    store = CheckpointStore(folder.checkpoints, train.keep)
-    session = Session(
-        parts.task,
-        model,
-        parts.training_feed(ranks.share, pin=pin),
-        options=options,
-        optimizer=recipe.optimizer,
-        store=store,
-        ranks=ranks,
-        device=device,
-        evaluate=_evaluation(parts, ranks, device, pin=pin),
-        hooks=[*_hooks(folder, recipe, ranks), *hooks],
-    )
-    with folder.locked() if ranks.writes else contextlib.nullcontext():
-        session.restore(store.load(checkpoint))
-        if ranks.writes:
-            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-        with _told_of_lone_pictures():
-            return session.train()
 
 
 @contextlib.contextmanager
@@ -254,7 +314,7 @@ def _evaluation(
     return lambda model, stop: evaluate(task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop)
 
 
-def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
+def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     if not ranks.writes:
         return origins
@@ -269,7 +329,7 @@ def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> list[Hook]:
         *clock,
         *mirror,
         *origins,
-        Console(folder.path / "log.txt", interval),
+        console,
     ]
 
 

@@ -82,6 +82,29 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Follow:
+    """Training on a topic as it grows, snapshot after snapshot, each passed over once and then evaluated.
+
+    Attributes:
+        on: whether to follow.
+        records: how many new records make a snapshot.
+        seconds: after this long fewer make one too, if they fill a batch.
+        older: share of every batch, from 0 to below 1, that is drawn again from records of earlier snapshots.
+        patience: seconds without a new snapshot after which training ends; 0 waits for ever.
+    """
+
+    on: bool = False
+    records: int = 1000
+    seconds: float = 60.0
+    older: float = 0.0
+    patience: float = 0.0
+
+    def mixed(self, batch: int) -> int:
+        """How many samples of a batch are older records."""
+        return min(batch - 1, max(1, round(self.older * batch))) if self.older else 0
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A training. Two runs of equal recipes on equal data, machines and ranks are equal.
 
@@ -93,6 +116,7 @@ class Recipe:
     seed: int = 0
     init: str = ""
     data: Data = field(default_factory=Data)
+    follow: Follow = field(default_factory=Follow)
     model: Model = field(default_factory=Model)
     augment: Augment = field(default_factory=Augment)
     optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)

@@ -22,6 +22,7 @@ from penstock.session import signals, state
 from penstock.session.average import Average
 from penstock.session.checkpoint import Checkpoint
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
+from penstock.session.options import Options, Outcome
 from penstock.values import Cursor
 
 if TYPE_CHECKING:
@@ -33,45 +34,11 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.checkpoint import CheckpointStore
     from penstock.session.hook import Hook
+    from penstock.session.options import Follow
     from penstock.tasks import Task
     from penstock.tasks.base import Scores, Tensors
 
     Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float] | None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a session trains.
-
-    Attributes:
-        steps: where training ends, in optimizer steps from the very beginning.
-        save_every: steps between checkpoints; there is always one at the end.
-        evaluate_every: steps between evaluations; there is always one at the end.
-        accumulate: micro-batches that one rank's share is cut into; does not change the mathematics.
-        precision: "float32", or "bfloat16" for autocast.
-        average: decay of the moving average of the weights; 0 keeps none.
-        compile: whether the model goes through torch.compile.
-        seed: of the randomness inside the model.
-    """
-
-    steps: int
-    save_every: int = 500
-    evaluate_every: int = 500
-    accumulate: int = 1
-    precision: str = "float32"
-    average: float = 0.0
-    compile: bool = False
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How training ended: "finished", "stopped" (a hook asked), "interrupted" (a signal) or "failed"."""
-
-    status: str
-    reason: str
-    step: int
-    signal: int = 0
 
 
 @dataclass(slots=True)
@@ -92,6 +59,7 @@ class Session:
         batch: the batch of the step at hand.
         loss: of the last step, over the global batch.
         rate: the learning rate of the last step.
+        follow: where more comes from when the feed's plan ends.
         best: (step, score) of the best evaluation so far.
         is_best: whether the last evaluation is it.
         timing: seconds of the last step: "step" in all, of them "wait" for data.
@@ -110,6 +78,7 @@ class Session:
         ranks: Ranks,
         device: torch.device,
         evaluate: Evaluate | None = None,
+        follow: Follow | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
         self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
@@ -126,7 +95,7 @@ class Session:
         self.is_best = False
         self.timing = {"step": 0.0, "wait": 0.0}
         self.outcome: Outcome | None = None
-        self._evaluate_with = evaluate
+        self._evaluate_with, self.follow = evaluate, follow
         self._asked = _Asked()
         self._pending_evaluation = False
         self._flag = signals.Flag()
@@ -160,6 +129,9 @@ class Session:
             self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
             self.best = tuple(saved["best"]) if saved["best"] else None
             self._pending_evaluation = saved["pending_evaluation"]
+            if self.follow:
+                self.follow.load_state_dict(saved["follow"])
+                self.feed = self.follow.feed(self.cursor.position)
             self.feed.plan.start(self.cursor)
         for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
             if not checkpoint or key in saved["hooks"]:  # a hook that is new to the run starts as it is
@@ -188,17 +160,40 @@ class Session:
         if self._pending_evaluation and not self._evaluate():
             return self._ended(stop=True)
         stop = False
-        with contextlib.closing(self.feed.batches(self.cursor)) as batches:  # type: ignore[type-var]
-            while self.step < self.options.steps and not stop:
-                self._step(batches)
-                stop, save, evaluate = self._agree()
-                last = self.step == self.options.steps
-                evaluate = evaluate or last or self.step % self.options.evaluate_every == 0
-                if save or evaluate or stop or self.step % self.options.save_every == 0:
-                    self._save(pending_evaluation=evaluate)
-                if evaluate and not stop:
-                    stop = not self._evaluate()
+        while self.step < self.options.steps and not stop:
+            if self._at_end():
+                stop = not self._go_on()
+                continue
+            with contextlib.closing(self.feed.batches(self.cursor)) as batches:  # type: ignore[type-var]
+                stop = self._through(batches)
         return self._ended(stop=stop)
+
+    def _through(self, batches: Iterator[Batch]) -> bool:
+        """Steps until training or the feed's plan ends; whether to stop."""
+        stop = False
+        while self.step < self.options.steps and not self._at_end() and not stop:
+            self._step(batches)
+            stop, save, evaluate = self._agree()
+            last = self.step == self.options.steps or self._at_end()
+            evaluate = evaluate or last or self.step % self.options.evaluate_every == 0
+            if save or evaluate or stop or self.step % self.options.save_every == 0:
+                self._save(pending_evaluation=evaluate)
+            if evaluate and not stop:
+                stop = not self._evaluate()
+        return stop
+
+    def _at_end(self) -> bool:
+        """Whether all of a plan that has an end was trained on."""
+        return self.cursor.position == self.feed.plan.end
+
+    def _go_on(self) -> bool:
+        """Take up what has come since; False if nothing more comes, or a signal ended the wait."""
+        feed = self.follow.next(lambda: self.ranks.any(bool(self._flag), self.device)) if self.follow else None
+        if feed is None:
+            self._asked.stop = self._asked.stop or (self.follow.reason if self.follow else "the plan has ended")
+            return False
+        self.feed = feed
+        return True
 
     def _ended(self, *, stop: bool) -> Outcome:
         if self._flag.signal:
@@ -290,6 +285,7 @@ class Session:
                 "cursor": {"position": self.cursor.position, "plan": self.cursor.plan},
                 "best": list(self.best) if self.best else None,
                 "pending_evaluation": pending_evaluation,
+                **({"follow": self.follow.state_dict()} if self.follow else {}),
                 "hooks": {
                     key: hook.state_dict() for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)
                 },

@@ -73,6 +73,8 @@ def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: fl
     stops = admin.list_offsets(dict.fromkeys(places, spec.latest()), **stable)
     low = {place.partition: future.result().offset for place, future in lows.items()}
     stop = {place.partition: future.result() for place, future in stops.items()}
+    if min(*low.values(), *(found.offset for found in stop.values())) < 0:  # what is answered while nobody leads
+        raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
     return tuple(
         Extent(n, low[n], stop[n].offset, -1 if stop[n].leader_epoch is None else stop[n].leader_epoch)
         for n in sorted(numbers)
@@ -97,6 +99,8 @@ def offsets_at(address: Address, milliseconds: int, topic: Topic, seconds: float
         found = {place.partition: future.result().offset for place, future in asked.items()}
     except kafka.KafkaException as error:
         raise _explained(kafka, error, address) from None
+    if min(found.values()) < kafka.OFFSET_END:
+        raise mistakes.unreachable(address.servers, "Broker: Leader not available")
     ends = {extent.partition: extent.stop for extent in topic.extents}
     return {number: ends[number] if offset < 0 else min(offset, ends[number]) for number, offset in found.items()}
 

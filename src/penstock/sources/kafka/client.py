@@ -240,7 +240,7 @@ class _Fetch:
         try:
             topic = self.log.topic()
         except SourceError as error:
-            if "a broker that answers" in error.expected:
+            if mistakes.is_away(error):
                 return  # away: wait on
             raise
         extents = {extent.partition: extent for extent in topic.extents}

@@ -9,6 +9,7 @@ from penstock.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_ANSWER: Final = "a broker that answers"
 _HOUR: Final = 3_600_000
 _NEW_RUN: Final = "start a new run from these weights with --init"
 
@@ -104,11 +105,16 @@ def stalled(topic: str, partition: int, position: int, seconds: float, reason: s
     )
 
 
+def is_away(error: SourceError) -> bool:
+    """Whether an error says that no broker answers: what is gone by itself when one does."""
+    return error.expected == _ANSWER
+
+
 def unreachable(servers: str, reason: str) -> SourceError:
     """No broker answers."""
     return SourceError(
         f"kafka://{servers}",
-        expected="a broker that answers",
+        expected=_ANSWER,
         found=reason,
         remedy="Check the address, that the broker runs, and the settings in PENSTOCK_KAFKA_PROPERTIES",
     )

@@ -16,7 +16,7 @@ from penstock.sources.kafka.ranges import Range
 from penstock.values import Partition, Record, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.sources.kafka.log import Extent, Log, Message, Topic
 
@@ -69,18 +69,44 @@ class KafkaSource:
         Raises:
             SourceError: it cannot be reached, is compacted, holds nothing, or a start of the range is deleted.
         """
-        topic = self.log.topic()
-        if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
-            raise mistakes.compacted(topic.name, found)
+        topic = self._kept()
         partitions = []
         for extent in topic.extents:
             start, stop = self.range.of(extent)
-            if start < extent.low:
-                raise mistakes.expired(topic.name, extent.partition, start, extent.low, topic.settings)
-            partitions.append(Partition(_name(topic, extent), start, stop, _fingerprint(topic, extent)))
+            partitions.append(_taken(topic, extent, start, stop))
         if not sum(len(partition) for partition in partitions):
             raise mistakes.nothing(topic.name)
-        return self._pin(Snapshot(f"kafka://{topic.name}", tuple(partitions)), topic)
+        return self._pin(_snapshot(topic, partitions), topic)
+
+    def growth(self, seen: Sequence[Partition]) -> tuple[Snapshot, Snapshot]:
+        """What came since some offsets were seen, and what is still held of those; perhaps nothing. Pins nothing.
+
+        Of a topic that retention cuts, the tenth that goes next is not counted as held.
+
+        Args:
+            seen: per partition, from the first offset to behind the last; a partition that is not among them is new.
+
+        Raises:
+            SourceError: it cannot be reached, is another topic, or lost offsets that were not seen yet.
+        """
+        topic = self._kept()
+        _compare(seen, topic, whole=False)
+        known = {partition.name: partition for partition in seen}
+        new, held = [], []
+        for extent in topic.extents:
+            before = known.get(_name(topic, extent))
+            start = before.stop if before else self.range.of(extent)[0]
+            new.append(_taken(topic, extent, start, max(start, extent.stop)))
+            if before:
+                first = max(before.start, _safe(topic, extent))
+                held.append(_taken(topic, extent, min(first, before.stop), before.stop))
+        return _snapshot(topic, new), _snapshot(topic, held)
+
+    def _kept(self) -> Topic:
+        topic = self.log.topic()
+        if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
+            raise mistakes.compacted(topic.name, found)
+        return topic
 
     def pin(self, snapshot: Snapshot) -> Snapshot:
         """Take a snapshot of before instead of a new one, once it is known that all of it can still be read.
@@ -89,7 +115,7 @@ class KafkaSource:
             SourceError: another cluster or topic is behind the name, or records are gone.
         """
         topic = self.log.topic()
-        self._compare(snapshot, topic)
+        _compare(snapshot.partitions, topic)
         return self._pin(snapshot, topic)
 
     def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
@@ -173,21 +199,8 @@ class KafkaSource:
                 return
             self._looked = time.monotonic()
         topic = self.log.topic()
-        self._compare(self._pinned, topic)
+        _compare(self._pinned.partitions, topic)
         self._warn(topic)
-
-    @staticmethod
-    def _compare(snapshot: Snapshot, topic: Topic) -> None:
-        extents = {_name(topic, extent): extent for extent in topic.extents}
-        for partition in snapshot.partitions:
-            _same(topic, partition)
-            extent = extents.get(partition.name)
-            if extent is None:
-                raise mistakes.no_partition(topic.name, partition.name)
-            if extent.low > partition.start and len(partition):
-                raise mistakes.expired(topic.name, extent.partition, partition.start, extent.low, topic.settings)
-            if extent.stop < partition.stop:
-                raise mistakes.truncated(topic.name, extent.partition, partition.stop, extent.stop)
 
     def _warn(self, topic: Topic) -> None:
         """Say which records retention is about to delete."""
@@ -222,6 +235,38 @@ def _name(topic: Topic, extent: Extent) -> str:
 def _fingerprint(topic: Topic, extent: Extent) -> str:
     """Which log this is: the cluster, the topic's own id, and the leader epoch of its end."""
     return f"{topic.cluster} {topic.id} {extent.epoch}"
+
+
+def _snapshot(topic: Topic, partitions: list[Partition]) -> Snapshot:
+    return Snapshot(f"kafka://{topic.name}", tuple(partitions))
+
+
+def _taken(topic: Topic, extent: Extent, start: int, stop: int) -> Partition:
+    """Offsets of a partition, once it is known that retention has left the first of them."""
+    if start < extent.low and start < stop:
+        raise mistakes.expired(topic.name, extent.partition, start, extent.low, topic.settings)
+    return Partition(_name(topic, extent), start, stop, _fingerprint(topic, extent))
+
+
+def _safe(topic: Topic, extent: Extent) -> int:
+    """The first offset that retention will leave for a while yet."""
+    limits = (topic.settings.get("retention.ms", "-1"), topic.settings.get("retention.bytes", "-1"))
+    cuts = any(int(limit) >= 0 for limit in limits)
+    return extent.low + (round(_NEAR * (extent.stop - extent.low)) if cuts else 0)
+
+
+def _compare(partitions: Sequence[Partition], topic: Topic, *, whole: bool = True) -> None:
+    """Partitions must be of this topic, reach no further, and, if `whole`, still begin where they did."""
+    extents = {_name(topic, extent): extent for extent in topic.extents}
+    for partition in partitions:
+        _same(topic, partition)
+        extent = extents.get(partition.name)
+        if extent is None:
+            raise mistakes.no_partition(topic.name, partition.name)
+        if whole and extent.low > partition.start and len(partition):
+            raise mistakes.expired(topic.name, extent.partition, partition.start, extent.low, topic.settings)
+        if extent.stop < partition.stop:
+            raise mistakes.truncated(topic.name, extent.partition, partition.stop, extent.stop)
 
 
 def _same(topic: Topic, partition: Partition) -> None:

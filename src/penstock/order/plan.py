@@ -64,6 +64,14 @@ class Plan:
     def __len__(self) -> int:
         return len(self.snapshot)
 
+    @property
+    def end(self) -> None:
+        """Where the order ends: nowhere, epoch follows epoch."""
+
+    def epoch(self, position: int) -> float:
+        """How many epochs a position has behind it."""
+        return position / len(self)
+
     @cached_property
     def digest(self) -> str:
         """Names the order: equal digests give equal records at equal positions."""

@@ -1,0 +1,116 @@
+"""data.json: what a run's data was, exactly; what a resume, a replay and other ranks hold on to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import RunError
+from penstock.order import Stage
+from penstock.values import Partition, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.recipe.building import Parts
+    from penstock.runs import RunFolder
+
+_FILE = "data.json"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run's data was.
+
+    Attributes:
+        content: names the dataset's classes and, of shards, its records.
+        snapshots: by split.
+        stages: of a training that follows a topic: its snapshots, one after the other.
+    """
+
+    content: str
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        named = {split: _plain(snapshot) for split, snapshot in self.snapshots.items()}
+        return {"content": self.content, "snapshots": named, "stages": plain_stages(self.stages)}
+
+    def write(self, folder: RunFolder, plan: str) -> None:
+        """Keep them in a run, beside the digest of its plan."""
+        folder.write_json(_FILE, {"plan": plan, **self.as_json()})
+
+
+def read_facts(folder: RunFolder) -> Facts:
+    """What a run keeps.
+
+    Raises:
+        RunError: it is missing or damaged.
+    """
+    return facts_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
+
+
+def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
+    """Facts from JSON.
+
+    Raises:
+        RunError: it holds something else.
+    """
+    try:
+        snapshots = {split: _snapshot(plain) for split, plain in stored["snapshots"].items()}
+        return Facts(str(stored["content"]), snapshots, stages_of(stored.get("stages", ())))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise RunError(
+            where,
+            expected="snapshots by split, with their partitions",
+            found="something else",
+            remedy="Restore the file from a copy of the run",
+        ) from error
+
+
+def gather(parts: Parts, splits: Sequence[str]) -> Facts:
+    """What the data of some splits is now."""
+    return Facts(parts.dataset.description.content, {split: parts.snapshot(split) for split in splits})
+
+
+def shared(text: str) -> Facts:
+    """Facts that another rank gathered."""
+    return facts_of(json.loads(text), "another rank")
+
+
+def plain_stages(stages: Sequence[Stage]) -> list[dict[str, Any]]:
+    """Stages as JSON can hold them."""
+    return [{"new": _plain(stage.new), **({"older": _plain(stage.older)} if stage.older else {})} for stage in stages]
+
+
+def stages_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Stage, ...]:
+    """Stages from JSON."""
+    return tuple(
+        Stage(_snapshot(stage["new"]), _snapshot(stage["older"]) if "older" in stage else None) for stage in plain
+    )
+
+
+def _plain(snapshot: Snapshot) -> dict[str, Any]:
+    return {"source": snapshot.source, "partitions": [list(astuple(part)) for part in snapshot.partitions]}
+
+
+def _snapshot(plain: Mapping[str, Any]) -> Snapshot:
+    return Snapshot(plain["source"], tuple(Partition(*part) for part in plain["partitions"]))
+
+
+def check_data(parts: Parts, facts: Facts, where: str) -> None:
+    """Records, classes and the ignored label must be those that the run was started with.
+
+    Raises:
+        RunError: they are not.
+    """
+    found = parts.dataset.description.content
+    if facts.content != found:
+        raise RunError(
+            where,
+            expected=f"the data that the run was started with (content {facts.content[:12]})",
+            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
+            remedy="Restore the dataset, or start a new run from these weights with --init",
+        )

@@ -1,0 +1,178 @@
+"""Training on a topic as it grows: when the next snapshot is taken, and that all ranks take the same one."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import RunError, SourceError
+from penstock.order import Chain, Stage, seen, trimmed
+from penstock.progress import counted
+from penstock.recipe.building import open_dataset
+from penstock.recipe.facts import Facts, plain_stages, stages_of
+from penstock.sources.kafka import is_away
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.feed import Feed
+    from penstock.ranks import Ranks
+    from penstock.recipe.building import Parts
+    from penstock.recipe.values import Data
+    from penstock.runs import RunFolder
+
+    Say = Callable[[str], None]
+
+_AGAIN: Final = 0.5  # seconds between two looks at the topic
+_SAY: Final = 60.0  # seconds between two lines about waiting
+_AWAY: Final = 300.0  # seconds without an answer of the broker that end the training
+
+
+class Follower:
+    """Gives a session snapshot after snapshot.
+
+    Every snapshot is in data.json, on disk, before the first record of it is trained on; so a training that is killed
+    takes the same ones again, and ends as if it had not been killed.
+
+    Attributes:
+        parts: of the run, with the stages that were begun.
+        reason: why there is no next one.
+    """
+
+    def __init__(self, parts: Parts, facts: Facts, folder: RunFolder, ranks: Ranks, say: Say, *, pin: bool) -> None:
+        self.parts, self.reason = parts, ""
+        self._facts, self._folder, self._ranks, self._say, self._pin = facts, folder, ranks, say, pin
+        self._source: Any = parts.dataset.source(parts.recipe.data.train)
+        self._began = self._answered = self._said = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The snapshots that were begun, for a checkpoint."""
+        return {"stages": plain_stages(self.parts.stages)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to where a checkpoint was made.
+
+        Raises:
+            RunError: its snapshots are not those of the run.
+        """
+        stages = stages_of(state["stages"])
+        if stages != self._facts.stages[: len(stages)]:
+            raise RunError(
+                str(self._folder.path / "data.json"),
+                expected=f"the {counted(len(stages), 'snapshot')} that the checkpoint names, in that order",
+                found=f"{len(self._facts.stages):,} others",
+                remedy="Restore the file from a copy of the run",
+            )
+        self.parts = replace(self.parts, stages=stages)
+
+    def feed(self, position: int) -> Feed:
+        """The feed of all that was begun, once it is known that what is left from a position on can be read.
+
+        Raises:
+            SourceError: it cannot.
+        """
+        if position < len(self.parts.plan):
+            self.parts.hold(position)
+        return self.parts.training_feed(self._ranks.share, pin=self._pin)
+
+    def next(self, stop: Callable[[], bool]) -> Feed | None:
+        """The feed with the next snapshot added, as soon as there is enough for one; None to end the training.
+
+        Args:
+            stop: whether to give up waiting; asked on all ranks at once.
+
+        Raises:
+            SourceError: records were lost before they were read, or the broker was away for too long.
+        """
+        position, number = len(self.parts.plan), len(self.parts.stages)
+        if number < len(self._facts.stages):
+            stage = self._facts.stages[number]
+        else:
+            self._began = time.monotonic()
+            text = _agreed(self._ranks, self._look, stop)
+            if text in ("", "end"):
+                self.reason = "nothing new came for too long (follow.patience)" if text else ""
+                return None
+            stage = stages_of([json.loads(text)])[0]
+        self._begin(stage)
+        return self.feed(position)
+
+    def _begin(self, stage: Stage) -> None:
+        self.parts = replace(self.parts, stages=(*self.parts.stages, stage))
+        known = len(self._facts.stages) >= len(self.parts.stages)
+        if not known:
+            self._facts = replace(self._facts, stages=self.parts.stages)
+        if self._ranks.writes and not known:
+            self._facts.write(self._folder, self.parts.plan.digest)
+            self._folder.event("snapshot", number=len(self.parts.stages), records=len(stage.new))
+        if self._ranks.writes:
+            mixed = f", {len(stage.older):,} older ones to draw from" if stage.older else ""
+            self._say(f"snapshot {len(self.parts.stages):,}: {counted(len(stage.new), 'new record')}{mixed}")
+
+    def _look(self) -> str:
+        """The next stage as JSON, "end", or "" to look again."""
+        follow, now = self.parts.recipe.follow, time.monotonic()
+        waited = now - self._began
+        try:
+            found = self._grown(follow.seconds <= waited)
+        except SourceError as error:
+            if not is_away(error) or now - self._answered > _AWAY:
+                raise
+            self._tell(f"waiting for the broker: {error.found}")
+            return ""
+        self._answered = time.monotonic()
+        if found:
+            return json.dumps(plain_stages([found])[0])
+        return "end" if 0 < follow.patience <= waited else ""
+
+    def _grown(self, late: bool) -> Stage | None:  # noqa: FBT001 - private
+        """The next stage, if enough has come: a snapshot's records, or a batch of them when it is late."""
+        plan, follow = self.parts.plan, self.parts.recipe.follow
+        assert isinstance(plan, Chain)  # noqa: S101 - of a recipe that follows
+        new, held = self._source.growth(seen(plan.stages))
+        older = _whole(held) if plan.mixed and len(held) else None
+        size = plan.fresh(Stage(new, older))
+        wanted = size if late else max(size, follow.records)
+        if len(new) < wanted:
+            self._tell(f"waiting for {counted(wanted, 'new record')}: {len(new):,} so far")
+            return None
+        return Stage(trimmed(new, size), older)
+
+    def _tell(self, line: str) -> None:
+        if time.monotonic() - self._said > _SAY:
+            self._said = time.monotonic()
+            self._say(line)
+
+
+def await_first(data: Data, ranks: Ranks) -> None:
+    """Wait for the first record of a topic: it says what is to be learnt."""
+    source: Any = None
+    said = False
+
+    def look() -> str:
+        nonlocal source, said
+        source = source or open_dataset(data).source(data.train)
+        if len(source.growth(())[0]):
+            return "there"
+        if not said:
+            print(f"waiting for the first record of {data.path}", flush=True)  # noqa: T201 - people must know
+        said = True
+        return ""
+
+    _agreed(ranks, look, lambda: False)
+
+
+def _agreed(ranks: Ranks, look: Callable[[], str], stop: Callable[[], bool]) -> str:
+    """What the writer finds, on every rank, once it finds something; "" if all are to stop."""
+    while not stop():
+        if text := ranks.share_text(look() if ranks.writes else ""):
+            return text
+        time.sleep(_AGAIN)
+    return ""
+
+
+def _whole(snapshot: Any) -> Any:
+    """A snapshot without partitions that hold nothing."""
+    return trimmed(snapshot, 1)

@@ -1,0 +1,70 @@
+"""What a session is told, what it asks for more, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.feed import Feed
+
+ENDLESS: Final = 1_000_000_000  # steps that stand for "until it is stopped"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a session trains.
+
+    Attributes:
+        steps: where training ends, in optimizer steps from the very beginning; from ENDLESS on, when it is stopped.
+        save_every: steps between checkpoints; there is always one at the end.
+        evaluate_every: steps between evaluations; there is always one at the end.
+        accumulate: micro-batches that one rank's share is cut into; does not change the mathematics.
+        precision: "float32", or "bfloat16" for autocast.
+        average: decay of the moving average of the weights; 0 keeps none.
+        compile: whether the model goes through torch.compile.
+        seed: of the randomness inside the model.
+    """
+
+    steps: int
+    save_every: int = 500
+    evaluate_every: int = 500
+    accumulate: int = 1
+    precision: str = "float32"
+    average: float = 0.0
+    compile: bool = False
+    seed: int = 0
+
+
+class Follow(Protocol):
+    """Where more comes from once a plan has ended."""
+
+    reason: str
+
+    def next(self, stop: Callable[[], bool]) -> Feed | None:
+        """A feed whose plan goes on; waits for it until `stop`. None if nothing more comes, for the `reason`."""
+        ...
+
+    def feed(self, position: int) -> Feed:
+        """The feed of all that was taken up, to be read from a position on."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was taken up, as JSON can hold it."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How training ended: "finished", "stopped" (a hook asked), "interrupted" (a signal) or "failed"."""
+
+    status: str
+    reason: str
+    step: int
+    signal: int = 0

@@ -1,0 +1,446 @@
+"""Training on a topic as it grows, on a real broker: every record once, whatever is killed, the same snapshots again."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from processes import kill_tree
+from test_cli import call
+from training import recipe, state
+
+from penstock.datasets import About
+from penstock.errors import PenstockError, RunError
+from penstock.recipe import Follow, open_run, resume, train
+from penstock.session import Hook
+
+pytestmark = pytest.mark.slow
+BATCH = 4
+
+
+@pytest.fixture(scope="module")
+def pictures(packed):
+    """A record's payload for every number, and the header that tells what they are."""
+    shards = packed.split("train").shards
+    found = [r.payload for shard in shards for r in packed.source("train").read(shard.name, 0, shard.records)]
+    about = About("segmentation", packed.description.classes, height=64, width=96)
+    return found, [("penstock-dataset", about.encoded())]
+
+
+class Camera:
+    """Puts records into a topic."""
+
+    def __init__(self, topic, pictures):
+        self.topic, (self.payloads, self.headers) = topic, pictures
+        self.sent = 0
+
+    def take(self, count, partition=0):
+        for _ in range(count):
+            payload = self.payloads[self.sent % len(self.payloads)]
+            self.topic.append(payload, partition=partition, headers=self.headers)
+            self.sent += 1
+
+
+@pytest.fixture
+def camera(broker, pictures):
+    def make(partitions=1, **settings):
+        return Camera(broker.topic(partitions, **{"retention_ms": -1, **settings}), pictures)
+
+    return make
+
+
+def following(camera, *, records=8, seconds=0.5, older=0.0, patience=3.0, **options):
+    chosen = recipe(camera.topic.log.address, **{"steps": 1000, "evaluate_every": 1000, **options})
+    return dataclasses.replace(
+        chosen,
+        data=dataclasses.replace(chosen.data, block=2, window=2, validation=""),
+        follow=Follow(True, records, seconds, older, patience),
+    )
+
+
+def origins(run):
+    return [json.loads(line)["origins"] for line in (run / "origins.jsonl").read_text().splitlines()]
+
+
+def taken(run):
+    """The stages of a run, as data.json keeps them."""
+    return json.loads((run / "data.json").read_text())["stages"]
+
+
+def offsets(snapshot):
+    return {f"{name}#{offset}" for name, start, stop, _ in snapshot["partitions"] for offset in range(start, stop)}
+
+
+def assert_exact(run, *, older=0, batch=BATCH):
+    """Stage after stage, every new record once; the older ones, as many as there should be, from what it may draw on."""
+    steps = origins(run)
+    place = 0
+    for stage in taken(run):
+        new, allowed = offsets(stage["new"]), offsets(stage["older"]) if "older" in stage else set()
+        fresh = batch - (older if allowed else 0)
+        count = len(new) // fresh
+        seen = collections.Counter(origin for step in steps[place : place + count] for origin in step)
+        assert {origin: seen.pop(origin) for origin in new} == dict.fromkeys(new, 1)
+        assert set(seen) <= allowed
+        assert seen.total() == count * (older if allowed else 0)
+        place += count
+    assert place == len(steps)
+
+
+class Takes(Hook):
+    """Has the camera take pictures after some steps."""
+
+    def __init__(self, camera, plan):
+        self.camera, self.plan = camera, plan
+
+    def after_step(self, session):
+        for count, partition in self.plan.pop(session.step, ()):
+            self.camera.take(count, partition)
+
+
+class Asks(Hook):
+    """Asks for an end after a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def after_step(self, session):
+        if session.step == self.step:
+            session.request_stop("asked")
+
+
+def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
+    source = camera(2)
+    source.take(9)
+    hooks = [Takes(source, {1: [(6, 1)], 3: [(5, 0), (4, 1)], 5: [(2, 0)]})]
+    run, outcome = train(following(source), tmp_path, hooks=hooks)
+
+    assert (outcome.status, outcome.reason) == ("stopped", "nothing new came for too long (follow.patience)")
+    assert_exact(run.path)
+    trained = [origin for step in origins(run.path) for origin in step]
+    assert len(trained) == len(set(trained)) == source.sent // BATCH * BATCH
+    snapshots = [line for line in run.lines("events.jsonl") if line["event"] == "snapshot"]
+    assert [line["number"] for line in snapshots] == list(range(1, len(taken(run.path)) + 1))
+    assert len(snapshots) > 1
+    kept = json.loads((run.path / "checkpoints/last/state.json").read_text())["follow"]["stages"]
+    assert kept == taken(run.path)
+    assert "snapshot 1: 8 new records" in (run.path / "log.txt").read_text()
+
+
+def test_older_records_are_mixed_in(camera, tmp_path):
+    source = camera(1)
+    source.take(8)
+    hooks = [Takes(source, {2: [(9, 0)], 5: [(9, 0)]})]
+    run, _ = train(following(source, records=9, older=0.25), tmp_path, hooks=hooks)
+
+    stages = taken(run.path)
+    assert len(stages) == 3
+    assert [len(offsets(stage["older"])) if "older" in stage else 0 for stage in stages] == [0, 8, 17]
+    assert_exact(run.path, older=1)
+
+
+def test_a_fixed_set_is_evaluated_between_snapshots(camera, pictures, tmp_path):
+    source = camera(1)
+    source.topic.world.create(f"{source.topic.log.name}.val", 1, {})
+    held = dataclasses.replace(source.topic.log.address, topic=f"{source.topic.log.name}.val")
+    from penstock.sources.kafka.producer import Writer
+
+    with Writer(held) as writer:
+        for payload in pictures[0][:3]:
+            writer.send(payload, b"key", pictures[1], partition=0)
+    source.take(8)
+    chosen = following(source, seconds=0.1)
+    chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, validation="val"))
+    run, _ = train(chosen, tmp_path, hooks=[Takes(source, {1: [(8, 0)], 3: [(8, 0)]})])
+
+    steps = [line["step"] for line in run.lines("events.jsonl") if line["event"] == "evaluated"]
+    assert steps == [2, 4, 6]
+    assert [line["epoch"] for line in run.lines("metrics.jsonl") if "epoch" in line] == [0.5, 1, 1.5, 2, 2.5, 3]
+
+
+def begun_again(run, folder):
+    """A copy of a run as if it had been killed before its first checkpoint, with all its snapshots."""
+    copy = shutil.copytree(run, folder)
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "checkpoints").mkdir()
+    for name in ("metrics.jsonl", "origins.jsonl"):
+        (copy / name).unlink()
+    return copy
+
+
+def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
+    source = camera(2)
+    source.take(8)
+    hooks = [Takes(source, {2: [(6, 1), (2, 0)], 4: [(5, 0), (4, 1)]})]
+    first, outcome = train(following(source, older=0.25, patience=2.0), tmp_path / "first", hooks=hooks)
+    whole = begun_again(first.path, tmp_path / "whole")
+    resume(whole)
+    assert outcome.step > 4
+    for step in range(1, outcome.step):
+        stopped = begun_again(first.path, tmp_path / f"stopped-{step}")
+        resume(stopped, hooks=[Asks(step)])
+        resume(stopped)
+
+        assert state(stopped) == state(whole), step
+        assert taken(stopped) == taken(first.path)
+
+
+def launch(ranks=1):
+    quiet = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+    return [sys.executable, *quiet, "-m", "penstock", "train"]
+
+
+def begin(command, folder):
+    with (folder / "out.txt").open("ab") as out:
+        return subprocess.Popen(
+            command, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True, stdout=out, stderr=out
+        )
+
+
+def write_recipe(camera, folder, **options):
+    from penstock import recipe as recipes
+
+    folder.mkdir(exist_ok=True)
+    path = folder / "recipe.toml"
+    path.write_text(recipes.dump(following(camera, **options)))
+    return path
+
+
+def wait_for(condition, process, folder, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, (folder / "out.txt").read_text()
+        assert time.monotonic() < end, (folder / "out.txt").read_text()
+        time.sleep(0.01)
+
+
+def test_killed_again_and_again_while_records_come(camera, tmp_path):
+    """SIGKILL at random moments, records coming all the while; then the same snapshots without a kill: the same bytes."""
+    source, done = camera(2), threading.Event()
+    source.take(4)
+    runs = tmp_path / "runs"
+    path = write_recipe(source, tmp_path, patience=6.0, seconds=0.3, older=0.25, save_every=2)
+
+    def produce():
+        number = 0
+        while not done.is_set():
+            source.take(1 + number % 3, number % 2)
+            number += 1
+            time.sleep(0.4)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    try:
+        process, before = begin([*launch(), str(path), "--runs", str(runs)], tmp_path), set()
+        for kill in range(5):
+            wait_for(lambda b=before: set(runs.glob("*/checkpoints/step-*")) - b, process, tmp_path)
+            time.sleep(0.5 + 0.37 * kill)
+            before = set(runs.glob("*/checkpoints/step-*"))
+            kill_tree(process)
+            (run,) = runs.iterdir()
+            process = begin([*launch(), "--resume", str(run)], tmp_path)
+        time.sleep(5)
+    finally:
+        done.set()
+        producer.join()
+    assert process.wait(120) == 0, (tmp_path / "out.txt").read_text()
+    assert len(taken(run)) > 5
+    assert_exact(run, older=1)
+    again = begun_again(run, tmp_path / "again")
+    done = subprocess.run([*launch(), "--resume", again], env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert done.returncode == 0
+    assert state(again) == state(run)
+
+
+def test_ranks_take_the_same_snapshots_and_a_killed_run_goes_on_with_another_number(camera, tmp_path):
+    source = camera(2)
+    source.take(8)
+    runs = tmp_path / "runs"
+    path = write_recipe(source, tmp_path, patience=8.0, seconds=0.3, save_every=1, batch=6)
+    process = begin([*launch(3), str(path), "--runs", str(runs)], tmp_path)
+    for total in (2, 4):
+        source.take(7, 1)
+        source.take(6, 0)
+        wait_for(lambda n=total: list(runs.glob(f"*/checkpoints/step-*{n}")), process, tmp_path)
+    assert kill_tree(process) >= 4
+    (run,) = runs.iterdir()
+    source.take(7, 1)
+    process = begin([*launch(2), "--resume", str(run)], tmp_path)
+    assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
+
+    assert_exact(run, batch=6)
+    trained = [origin for step in origins(run) for origin in step]
+    assert len(trained) == len(set(trained)) == source.sent // 6 * 6
+
+
+def test_ranks_agree_on_the_snapshot_of_a_topic_that_grows_while_they_start(camera, tmp_path):
+    source, done = camera(1), threading.Event()
+    source.take(40)
+
+    def produce():
+        while not done.is_set():
+            source.take(1)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    path = write_recipe(source, tmp_path, steps=6)
+    path.write_text(path.read_text().replace("on = true", "on = false"))
+    try:
+        process = begin([*launch(2), str(path), "--runs", str(tmp_path / "runs")], tmp_path)
+        assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
+    finally:
+        done.set()
+        producer.join()
+    (run,) = (tmp_path / "runs").iterdir()
+    plan = open_run(run).plan
+
+    assert origins(run) == [[plan.at(p).origin for p in range(k, k + BATCH)] for k in range(0, 6 * BATCH, BATCH)]
+
+
+def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path):
+    source = camera(1)
+    source.take(8)
+    runs = tmp_path / "runs"
+    path = write_recipe(source, tmp_path, patience=0.0)
+    process = begin([*launch(), str(path), "--runs", str(runs)], tmp_path)
+    wait_for(lambda: list(runs.glob("*/checkpoints/last")), process, tmp_path)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    assert process.wait(20) == 130, (tmp_path / "out.txt").read_text()
+    assert time.monotonic() - began < 10
+    (run,) = runs.iterdir()
+    source.take(8)
+    resume(run, ["follow.patience=2"])
+
+    assert_exact(run)
+    assert len(origins(run)) == 4
+
+
+def test_a_topic_without_a_record_is_waited_for(camera, tmp_path, capsys):
+    source = camera(1)
+    threading.Timer(2.0, source.take, (8,)).start()
+    run, _ = train(following(source), tmp_path)
+
+    assert f"waiting for the first record of {source.topic.log.address}" in capsys.readouterr().out
+    assert len(origins(run.path)) == 2
+
+
+def test_partitions_that_are_added_belong_to_the_next_snapshot(camera, tmp_path):
+    source = camera(1)
+    source.take(8)
+
+    class Grows(Hook):
+        def after_step(self, session):
+            if session.step == 1:
+                source.topic.grow(3)
+                source.take(4, 2)
+                source.take(4, 0)
+
+    run, _ = train(following(source), tmp_path, hooks=[Grows()])
+    assert_exact(run.path)
+    assert {origin.partition("#")[0][-2:] for step in origins(run.path)[2:] for origin in step} == {"/0", "/2"}
+
+
+def test_records_that_retention_deletes_before_they_are_trained_are_an_error(camera, tmp_path):
+    source = camera(1, retention_ms=86_400_000)
+    source.take(8)
+
+    class Loses(Hook):
+        def after_step(self, session):
+            if session.step == 2:
+                source.take(8)
+                source.topic.expire(11)
+
+    with pytest.raises(PenstockError) as caught:
+        train(following(source), tmp_path, hooks=[Loses()])
+    assert str(caught.value) == (
+        f"{source.topic.log.name}/0: expected offsets from 8 on, found that 8 to 10 are deleted (the topic keeps records "
+        "for 24 hours). Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic "
+        "to shards with penstock pull; now start a new run from these weights with --init."
+    )
+
+
+def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path):
+    source = camera(1, retention_ms=86_400_000)
+    source.take(40)
+
+    class Cleans(Hook):
+        def after_step(self, session):
+            if session.step == 10:
+                source.topic.expire(20)
+                source.take(20)
+
+    run, _ = train(following(source, older=0.25), tmp_path, hooks=[Cleans()])
+    stages = taken(run.path)
+
+    assert min(int(origin.partition("#")[2]) for origin in offsets(stages[1]["older"])) == 24  # 20, and a tenth of 40
+    assert_exact(run.path, older=1)
+
+
+def test_replay_shows_the_pictures_of_any_step_of_any_snapshot(camera, tmp_path, capsys):
+    source = camera(1)
+    source.take(8)
+    run, _ = train(following(source), tmp_path, hooks=[Takes(source, {2: [(8, 0)]})])
+    capsys.readouterr()
+    for step in (1, 4):
+        code, out, err = call("replay", run.path, "--step", step, capsys=capsys)
+        assert code == 0, err
+        named = [line.rpartition("(")[2].rstrip(")") for line in out.splitlines()[:BATCH]]
+        assert named == origins(run.path)[step - 1]
+    code, _, err = call("replay", run.path, "--step", 5, capsys=capsys)
+    assert (code, err) == (2, f"error: {run.path}: expected a step from 1 to 4, found 5. Choose one of those.\n")
+
+
+def test_snapshots_that_are_not_those_of_the_checkpoint_are_refused(camera, tmp_path):
+    source = camera(1)
+    source.take(8)
+    run, _ = train(following(source), tmp_path)
+    facts = json.loads((run.path / "data.json").read_text())
+    facts["stages"][0]["new"]["partitions"][0][2] = 4
+    (run.path / "data.json").write_text(json.dumps(facts))
+    with pytest.raises(RunError) as caught:
+        resume(run.path)
+    assert str(caught.value) == (
+        f"{run.path}/data.json: expected the 1 snapshot that the checkpoint names, in that order, found 1 others. "
+        "Restore the file from a copy of the run."
+    )
+
+
+def test_the_command_line_follows(camera, tmp_path, capsys):
+    source = camera(1)
+    source.take(8)
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32, "--follow"]
+    words += ["--older", 0.25, "--set", "data.validation=", "--set", "follow.patience=1", "--set", "follow.seconds=0.1"]
+    code, out, err = call("train", str(source.topic.log.address), *words, "--runs", tmp_path, capsys=capsys)
+
+    assert code == 0, err
+    (run,) = tmp_path.iterdir()
+    assert "from step 0 on, until it is stopped, on cpu" in out
+    assert out.splitlines()[-2:] == [
+        "stopped at step 2: nothing new came for too long (follow.patience)",
+        f"saved; go on with: penstock train --resume {run}",
+    ]
+
+
+def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):
+    code, _, err = call("train", packed.folder, "--follow", "--runs", tmp_path, capsys=capsys)
+    assert (code, err) == (
+        2,
+        f"error: follow.on: expected a topic, kafka://HOST:PORT/TOPIC, found {packed.folder}. Leave out --follow: shards "
+        "do not grow.\n",
+    )
+    code, _, err = call("train", "kafka://h/t", "--follow", "--until", "0:5", "--runs", tmp_path, capsys=capsys)
+    assert (code, err) == (
+        2,
+        "error: data.until: expected no end, as the topic is followed, found 0:5. Leave out --until or --follow.\n",
+    )
