@@ -46,7 +46,11 @@ log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
 """
 SECURE = """\
-sasl.enabled.mechanisms=SCRAM-SHA-256
+sasl.enabled.mechanisms=SCRAM-SHA-256,OAUTHBEARER
+listener.name.secure.oauthbearer.sasl.jaas.config=\
+  org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+listener.name.secure.oauthbearer.sasl.server.callback.handler.class=\
+  org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler
 listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 ssl.keystore.location={home}/keys.p12
 ssl.keystore.type=PKCS12

@@ -231,8 +231,16 @@ def test_tls_and_sasl_by_properties_and_no_secret_anywhere(tmp_path, packed):
             penstock("train", url, *words, "--runs", str(runs)),
         ]
         wrong = penstock("verify", url, PENSTOCK_KAFKA_SASL_PASSWORD="wrong")
+        token = penstock(
+            "verify",
+            url,
+            PENSTOCK_KAFKA_SASL_MECHANISM="OAUTHBEARER",
+            PENSTOCK_KAFKA_SASL_OAUTHBEARER_CONFIG="principal=trainer",
+            PENSTOCK_KAFKA_ENABLE_SASL_OAUTHBEARER_UNSECURE_JWT="true",
+        )
 
     assert [(one.returncode, one.stderr[-500:]) for one in done if one.returncode] == []
+    assert (token.returncode, token.stdout) == (0, "28 records are sound, 0 faults\n"), token.stderr
     assert wrong.returncode == 2
     assert wrong.stderr.startswith(f"error: kafka://{cluster.secure}: expected a broker that answers, found ")
     shown = "".join(one.stdout + one.stderr for one in (*done, wrong)).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 
@@ -195,3 +196,31 @@ class TestBroker:
     def test_no_broker(self):
         with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
             KafkaLog(Address("127.0.0.1:9", "x")).topic(seconds=1)
+
+    def test_offsets_that_nobody_leads_are_asked_for_again(self, broker, monkeypatch):
+        """While a leader is being elected, the answer may be no error, but the offset -1001."""
+        from penstock.sources.kafka import admin
+
+        topic = broker.topic()
+        topic.append(b"a", b"b")
+        real, asked = admin.connect, []
+
+        class Leaderless:
+            def __init__(self, servers):
+                self.admin = real(servers)
+
+            def __getattr__(self, name):
+                return getattr(self.admin, name)
+
+            def list_offsets(self, *arguments, **options):
+                asked.append(1)
+                answer = self.admin.list_offsets(*arguments, **options)
+                if len(asked) > 2:
+                    return answer
+                return {place: mock.Mock(result=lambda: mock.Mock(offset=-1001, leader_epoch=None)) for place in answer}
+
+        monkeypatch.setattr(admin, "connect", Leaderless)
+        (extent,) = topic.log.topic().extents
+
+        assert (extent.low, extent.stop) == (0, 2)
+        assert len(asked) == 4

@@ -305,3 +305,85 @@ class TestAddress:
             lambda: settings.properties({"PENSTOCK_KAFKA_PROPERTIES": str(file)}),
             f"{file}, line 1: expected key=value, found no equals sign. Mend that line.",
         )
+
+    def test_what_exactness_rests_on_is_fixed_and_said(self, monkeypatch, caplog):
+        monkeypatch.setenv("PENSTOCK_KAFKA_AUTO_OFFSET_RESET", "latest")
+        monkeypatch.setenv("PENSTOCK_KAFKA_ISOLATION_LEVEL", "read_committed")
+        monkeypatch.setenv("PENSTOCK_KAFKA_ACKS", "1")
+        monkeypatch.setenv("PENSTOCK_KAFKA_FETCH_WAIT_MAX_MS", "7")
+        settings._say_fixed.cache_clear()
+        settings.reading("h:1")  # said once
+        reading = settings.reading("h:1")
+        writing = settings.writing("h:1")
+
+        assert (reading["auto.offset.reset"], reading["isolation.level"], writing["acks"]) == (
+            "error",
+            "read_committed",
+            "all",
+        )
+        assert reading["fetch.wait.max.ms"] == "7"
+        assert [record.message for record in caplog.records] == [
+            "auto.offset.reset=latest is not used: exactness needs error",
+            "acks=1 is not used: exactness needs all",
+        ]
+
+
+class TestGrowth:
+    def test_nothing_is_new_of_what_was_seen(self):
+        log = FakeLog("t", 2)
+        for number in range(5):
+            log.append(b"x", number % 2)
+        source = KafkaSource(log)
+        first, held = source.growth(())
+        assert [(p.name, p.start, p.stop) for p in first.partitions] == [("t/0", 0, 3), ("t/1", 0, 2)]
+        assert len(held) == 0
+        log.append(b"y", 1)
+        log.grow(3)
+        log.append(b"z", 2)
+        new, held = source.growth(first.partitions)
+
+        assert [(p.name, p.start, p.stop) for p in new.partitions] == [("t/0", 3, 3), ("t/1", 2, 3), ("t/2", 0, 1)]
+        assert [(p.name, p.start, p.stop) for p in held.partitions] == [("t/0", 0, 3), ("t/1", 0, 2)]
+
+    def test_it_ends_at_the_last_stable_offset(self):
+        log = FakeLog("t")
+        log.append(b"x")
+        log.open_transaction()
+        log.append(b"y")
+        source = KafkaSource(log)
+        assert len(source.growth(())[0]) == 1
+        log.commit()
+        assert len(source.growth(())[0]) == 3
+
+    def test_a_tenth_of_what_retention_cuts_is_not_held(self):
+        log = FakeLog("t")
+        for _ in range(100):
+            log.append(b"x")
+        source = KafkaSource(log)
+        first, _ = source.growth(())
+        log.settings["retention.bytes"] = "1000"
+        assert source.growth(first.partitions)[1].partitions[0].start == 10
+        log.expire(0, 50)
+        assert source.growth(first.partitions)[1].partitions[0].start == 55
+
+    def test_what_is_lost_another_topic_and_a_cut_end_are_errors(self):
+        log = FakeLog("t")
+        for _ in range(10):
+            log.append(b"x")
+        source = KafkaSource(log)
+        first, _ = source.growth(())
+        for _ in range(10):
+            log.append(b"x")
+        log.expire(0, 15)
+        with pytest.raises(SourceError, match=r"t/0: expected offsets from 10 on, found that 10 to 14 are deleted"):
+            source.growth(first.partitions)
+        log.recreate()
+        with pytest.raises(SourceError, match="t: expected the topic with id first, found "):
+            source.growth(first.partitions)
+        other = FakeLog("t")
+        other.append(b"x")
+        with pytest.raises(SourceError, match="t/0: expected offsets up to 9, found an end at 1"):
+            KafkaSource(other).growth(first.partitions)
+        other.settings["cleanup.policy"] = "compact"
+        with pytest.raises(SourceError, match=r"cleanup\.policy=compact"):
+            KafkaSource(other).growth(())

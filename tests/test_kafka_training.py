@@ -137,6 +137,17 @@ class TestPublish:
         assert sorted(found) == sorted(r.payload for r in records)
         assert dataset.description.classes == packed.description.classes
 
+    def test_a_camera_that_was_killed_learns_what_arrived(self, broker, packed):
+        address = Address(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
+        about = About("segmentation", packed.description.classes)
+        with Publisher(address, about, creation=Creation(3)) as publisher:
+            assert publisher.recent() == set()
+            for frame in range(30):
+                publisher.send(str(frame), b"payload")
+        with Publisher(address, about) as publisher:
+            assert publisher.recent() == {str(frame) for frame in range(30)}
+            assert len(publisher.recent(2)) == 6
+
     def test_other_records_in_the_topic_are_refused(self, broker, packed):
         topic = broker.topic(3)
         topic.append(b"something")

@@ -82,8 +82,7 @@ class Publisher:
     """A context manager that sends records as they come: for cameras, and for tools that label without end.
 
     Leaving it waits until all are acknowledged. A record's name decides its partition, so records of one name stay in
-    order. Nothing tells a new process which records an older one sent: give names that say it, and begin behind the
-    last one that was acknowledged.
+    order. A process that goes on where another one was killed leaves out what is among the `recent` names.
 
     Attributes:
         writer: the connection; `writer.acknowledged` counts the records that all replicas have.
@@ -113,6 +112,25 @@ class Publisher:
     def flush(self) -> None:
         """Wait until all records are acknowledged."""
         self.writer.flush()
+
+    def recent(self, count: int = 1000) -> set[str]:
+        """The names of the newest records, `count` offsets back in every partition.
+
+        What a killed process had on its way has arrived by then, or never will. Records of each partition arrive in the
+        order in which they were sent.
+
+        Raises:
+            SourceError: the topic cannot be reached.
+        """
+        log = KafkaLog(self.address)
+        topic = _settled(log)
+        messages = [
+            message
+            for extent in topic.extents
+            for message in log.fetch(extent.partition, max(extent.low, extent.stop - count), extent.stop)
+        ]
+        log.close()
+        return {_header(message, ORIGIN).decode() for message in messages}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

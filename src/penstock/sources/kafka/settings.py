@@ -7,8 +7,10 @@ properties file that `PENSTOCK_KAFKA_PROPERTIES` names, and from variables such 
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
@@ -22,6 +24,15 @@ SCHEME: Final = "kafka://"
 _FILE: Final = "PENSTOCK_KAFKA_PROPERTIES"
 _PREFIX: Final = "PENSTOCK_KAFKA_"
 _PORT: Final = ":9092"
+_LOGGER: Final = logging.getLogger("penstock.kafka")
+# What exactness rests on: files that are shared with other programs often say otherwise.
+_READING: Final[dict[str, str | bool]] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+}
+_WRITING: Final[dict[str, str | bool]] = {"enable.idempotence": True, "acks": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +112,6 @@ def reading(servers: str) -> dict[str, str | int | bool]:
     return {
         "bootstrap.servers": servers,
         "group.id": "penstock",  # asked for by the client; never joined, committed to or read
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
         "check.crcs": True,
         "max.partition.fetch.bytes": 2 << 20,
         "fetch.wait.max.ms": 100,
@@ -112,7 +119,8 @@ def reading(servers: str) -> dict[str, str | int | bool]:
         "queued.max.messages.kbytes": 8 << 10,
         "reconnect.backoff.max.ms": 1000,
         "log_level": 0,
-        **properties(),
+        **_without(_READING),
+        **_READING,
     }
 
 
@@ -120,13 +128,26 @@ def writing(servers: str) -> dict[str, str | int | bool]:
     """Settings of an idempotent producer."""
     return {
         "bootstrap.servers": servers,
-        "enable.idempotence": True,
-        "acks": "all",
         "message.max.bytes": 64 << 20,  # the broker's own limit decides
         "batch.size": 4 << 20,
         "queue.buffering.max.kbytes": 64 << 10,
         "linger.ms": 5,
         "compression.type": "none",  # JPEG and PNG do not shrink
         "log_level": 0,
-        **properties(),
+        **_without(_WRITING),
+        **_WRITING,
     }
+
+
+def _without(fixed: Mapping[str, str | bool]) -> dict[str, str]:
+    """The user's settings without those that are fixed; says so where one differs."""
+    found = properties()
+    for key in fixed.keys() & found.keys():
+        _say_fixed(key, found.pop(key), str(fixed[key]).lower())
+    return found
+
+
+@cache
+def _say_fixed(key: str, value: str, ours: str) -> None:
+    if value.lower() != ours:
+        _LOGGER.warning("%s=%s is not used: exactness needs %s", key, value, ours)

@@ -1,0 +1,170 @@
+"""Twenty minutes of a camera that never stops; camera, brokers and trainer killed all the while.
+
+Only by `make soak`; writes bench/results/kafka_follow.json.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import broker as brokers
+import pytest
+from processes import kill_tree
+from test_kafka_follow import begun_again, offsets, origins, taken
+from training import recipe, state
+
+from penstock import recipe as recipes
+from penstock.datasets.publishing import publish
+from penstock.datasets.topics import ORIGIN
+from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+from penstock.sources.kafka.producer import Creation
+
+MINUTES = float(os.environ.get("PENSTOCK_SOAK_MINUTES", "20"))
+BATCH, OLDER = 8, 2
+QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+class Program:
+    """A process that is started again whenever it was killed, and sampled while it runs."""
+
+    def __init__(self, command, log):
+        self.command, self.log = command, log
+        self.samples = []
+        self.start()
+
+    def start(self):
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self.command(), env=QUIET, stdout=out, stderr=out, start_new_session=True)
+        self.samples.append([])
+
+    def sample(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+        self.samples[-1].append(int(line.split()[1]) >> 10)
+
+    def alive(self):
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+
+    def kill_and_restart(self):
+        kill_tree(self.process)
+        self.start()
+
+
+def trainer(place, folder):
+    chosen = recipe(place, steps=1_000_000_000, batch=BATCH, save_every=25, evaluate_every=1_000_000, log_every=50)
+    chosen = dataclasses.replace(
+        chosen,
+        data=dataclasses.replace(chosen.data, block=8, window=4),
+        follow=recipes.Follow(True, records=256, seconds=10.0, older=OLDER / BATCH, patience=40.0),
+        optimizer=dataclasses.replace(chosen.optimizer, schedule="constant", learning_rate=0.01),
+    )
+    (folder / "recipe.toml").write_text(recipes.dump(chosen))
+    begin = [sys.executable, "-m", "penstock", "train"]
+
+    def command():
+        found = sorted(folder.glob("runs/*/data.json"))
+        how = ["--resume", found[0].parent] if found else [folder / "recipe.toml", "--runs", folder / "runs"]
+        return [*begin, *map(str, how)]
+
+    return Program(command, folder / "trainer.txt")
+
+
+@pytest.mark.soak
+def test_a_camera_that_never_stops(packed, tmp_path):
+    chance, kills, began = random.Random(5), collections.Counter(), time.monotonic()
+    with brokers.Cluster(tmp_path / "kafka", nodes=3) as cluster:
+        address = Address(cluster.servers, "camera")
+        publish(packed, address, "val", Creation(1, replicas=3))
+        words = [sys.executable, Path(__file__).with_name("camera_program.py"), *dataclasses.astuple(address)]
+        camera = Program(lambda: [*map(str, words), str(packed.folder)], tmp_path / "camera.txt")
+        learner = trainer(address, tmp_path)
+        next_kill = time.monotonic() + 60
+        while time.monotonic() - began < 60 * MINUTES:
+            time.sleep(1)
+            camera.alive()
+            learner.alive()
+            learner.sample()
+            if time.monotonic() > next_kill:
+                next_kill = time.monotonic() + chance.uniform(30, 75)
+                what = ("camera", "broker", "trainer")[kills.total() % 3]
+                kills[what] += 1
+                if what == "broker":
+                    node = chance.choice(cluster.nodes)
+                    node.kill()
+                    time.sleep(chance.uniform(0.0, 8.0))
+                    node.restart()
+                else:
+                    (camera if what == "camera" else learner).kill_and_restart()
+        camera.process.send_signal(signal.SIGTERM)
+        assert camera.process.wait(120) == 0, (tmp_path / "camera.txt").read_text()[-3000:]
+        assert learner.process.wait(600) == 0, (tmp_path / "trainer.txt").read_text()[-3000:]
+        (run,) = (tmp_path / "runs").iterdir()
+        frames = check_topic(address)
+        left = check_training(run, frames)
+        again = begun_again(run, tmp_path / "again")
+        done = subprocess.run([sys.executable, "-m", "penstock", "train", "--resume", again], env=QUIET, check=False)
+        assert done.returncode == 0
+        assert state(again) == state(run)
+    write(kills, frames, left, run, learner.samples)
+
+
+def check_topic(address):
+    """Every frame is in the topic once, whoever was killed; how many there are."""
+    source = KafkaSource(KafkaLog(address))
+    names = collections.Counter(
+        int(dict(message.headers)[ORIGIN])
+        for partition in source.snapshot().partitions
+        for message in source.messages(partition.name, partition.start, partition.stop)
+    )
+    assert names == collections.Counter(range(len(names)))
+    return len(names)
+
+
+def check_training(run, frames):
+    """Every offset was trained once as new; how many wait for the next batch."""
+    stages, steps = taken(run), origins(run)
+    new = [origin for stage in stages for origin in offsets(stage["new"])]
+    assert len(set(new)) == len(new)
+    place = 0
+    for stage in stages:
+        own, fresh = offsets(stage["new"]), BATCH - (OLDER if "older" in stage else 0)
+        count = len(own) // fresh
+        seen = collections.Counter(origin for step in steps[place : place + count] for origin in step)
+        assert {origin: seen.pop(origin) for origin in own} == dict.fromkeys(own, 1)
+        assert set(seen) <= (offsets(stage["older"]) if "older" in stage else set())
+        place += count
+    assert place == len(steps)
+    assert 0 <= frames - len(new) < BATCH
+    return frames - len(new)
+
+
+def write(kills, frames, left, run, samples):
+    longest = max(samples, key=len)
+    settled = longest[len(longest) // 4 :]
+    half = len(settled) // 2
+    early, late = sum(settled[:half]) / half, sum(settled[half:]) / (len(settled) - half)
+    content = {
+        "name": "kafka_follow",
+        "command": "make soak",
+        "minutes": MINUTES,
+        "kills": dict(kills),
+        "nodes": 3,
+        "records": frames,
+        "left": left,
+        "snapshots": len(taken(run)),
+        "steps": len(origins(run)),
+        "memory": {"seconds": len(longest), "early": round(early), "late": round(late), "peak": max(longest)},
+        "peaks": [max(each) for each in samples if each],
+    }
+    results = Path(__file__).parents[1] / "bench" / "results"
+    (results / "kafka_follow.json").write_text(json.dumps(content, indent=1) + "\n")
+    assert late < 1.1 * early, content
