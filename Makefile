@@ -25,6 +25,8 @@ soak: .venv/ready
 bench: .venv/ready
 	$(BIN)/python bench/feed.py
 	$(BIN)/python bench/order.py
+	$(BIN)/python bench/kafka.py
+	$(BIN)/python bench/kafka_settings.py
 	$(BIN)/python bench/results.py
 
 docs: .venv/ready

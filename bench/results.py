@@ -17,7 +17,7 @@ def main() -> None:
         "# Results",
         "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand.",
     ]
-    sections = (camvid, feed, soak, kafka, kafka_camvid, kafka_soak, records, order)
+    sections = (camvid, feed, soak, kafka, kafka_settings, kafka_camvid, kafka_soak, kafka_follow, records, order)
     for name, section in ((section.__name__, section) for section in sections):
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -99,6 +99,40 @@ def kafka(found: dict) -> list[str]:
         table(["position", "median", "min to max"], rows),
     ]
     return parts
+
+
+def kafka_settings(found: dict) -> list[str]:
+    parts = [
+        "## Topics: what each setting does",
+        f"Ours against one setting at a time as librdkafka has it by default (or as named); {found['method']}. {about(found)}",
+    ]
+    for what, cases in {**found["reading"], **found["writing"]}.items():
+        rows = [
+            [
+                case + (f" = {found['values'][case]}" if case != "ours" else ""),
+                f"{v['value']['median']:,.0f}",
+                span(v["of_ours"]),
+            ]
+            for case, v in cases.items()
+        ]
+        unit = what if "MiB" in what else f"{what}, records/s"
+        parts.append(table([unit, "", "of ours (min to max)"], rows))
+    return parts
+
+
+def kafka_follow(found: dict) -> list[str]:
+    kills = ", ".join(f"the {what} {count} times" for what, count in found["kills"].items())
+    memory = found["memory"]
+    return [
+        "## A source that never stops",
+        f"`{found['command']}`: {found['minutes']:g} minutes of a camera at 2 to 28 records a second, {found['nodes']} brokers, "
+        f"`--follow --older 0.25`; killed by SIGKILL: {kills}. All {found['records']:,} frames are in the topic once; all but the "
+        f"last {found['left']}, which do not fill a batch, were trained once as new, in {found['snapshots']:,} snapshots and "
+        f"{found['steps']:,} steps, each snapshot evaluated. The same snapshots trained again without a kill: weights, optimizer, "
+        "average, metrics and origins the same, byte for byte.",
+        f"Memory of the trainer that lived longest ({memory['seconds']} s): {memory['early']:,} MiB on average in the first half, "
+        f"{memory['late']:,} in the second, {memory['peak']:,} at most.",
+    ]
 
 
 def kafka_camvid(found: dict) -> list[str]:

@@ -1,0 +1,106 @@
+"""What each setting of docs/kafka.md does: Penstock's own against librdkafka's default, one at a time, records of 100 KB.
+
+python bench/kafka_settings.py        needs Java 17 and Maven
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import common
+import kafka
+
+from penstock.sources.kafka import Address
+from penstock.sources.kafka.producer import Creation, Writer, create
+
+REPEATS = 3
+LENGTH, RECORDS = 100_000, 3000
+READING = {
+    "check.crcs": "false",
+    "max.partition.fetch.bytes": "1048576",
+    "fetch.wait.max.ms": "500",
+    "fetch.queue.backoff.ms": "1000",
+    "queued.max.messages.kbytes": "65536",
+}
+WRITING = {"batch.size": "1000000", "linger.ms": "0", "compression.type": "zstd"}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, kafka.broker.Cluster(Path(folder) / "kafka") as cluster:
+        kafka.fill(cluster.servers, "records", LENGTH, RECORDS, 4)
+        reading = in_turn(READING, lambda setting: read(cluster.servers, setting))
+        numbers = iter(range(1000))
+        writing = in_turn(WRITING, lambda setting: write(cluster.servers, f"w{next(numbers)}", setting))
+    content = {
+        "versions": common.versions("penstock", "confluent-kafka"),
+        "method": f"{REPEATS} repeats in turn; reading: each the better of two passes after one not counted",
+        "values": {**READING, **WRITING},
+        "reading": reading,
+        "writing": writing,
+    }
+    common.write("kafka_settings", "python bench/kafka_settings.py", content)
+
+
+def in_turn(settings: dict[str, str], measure: Any) -> dict[str, Any]:
+    """Records per second with our settings, and with one of them changed at a time."""
+    cases: list[str] = ["", *settings]
+    found: dict[str, dict[str, list[float]]] = {}
+    for repeat in range(REPEATS):
+        for case in cases:
+            changed = {case: settings[case]} if case else {}
+            for what, rate in measure(changed).items():
+                found.setdefault(what, {}).setdefault(case or "ours", []).append(rate)
+                print(f"{repeat + 1}/{REPEATS} {what} {case or 'ours'}: {rate:.0f}", file=sys.stderr)
+    return {
+        what: {
+            case: {
+                "value": common.summary(rates),
+                "of_ours": common.summary([a / b for a, b in zip(rates, cases["ours"], strict=True)]),
+            }
+            for case, rates in cases.items()
+        }
+        for what, cases in found.items()
+    }
+
+
+def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
+    found = {}
+    for how in ("natural", "chosen"):
+        command = [sys.executable, str(kafka.HERE / "peers" / "kafka_read.py"), servers, "records", how, str(RECORDS)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=600, env={**os.environ, **variables(changed)}
+        )
+        line = json.loads(done.stdout.splitlines()[-1])
+        found[how] = max(line["rates"])
+        found[f"{how}, MiB at most"] = float(line["memory"])
+    return found
+
+
+def write(servers: str, topic: str, changed: dict[str, str]) -> dict[str, float]:
+    os.environ.update(variables(changed))
+    values = [os.urandom(LENGTH) for _ in range(16)]
+    address = Address(servers, topic)
+    create(address, Creation(4))
+    began = time.perf_counter()
+    with Writer(address) as writer:
+        for number in range(RECORDS):
+            writer.send(values[number % 16], b"key", partition=number % 4)
+    seconds = time.perf_counter() - began
+    for name in variables(changed):
+        del os.environ[name]
+    return {"publishing": RECORDS / seconds}
+
+
+def variables(changed: dict[str, str]) -> dict[str, str]:
+    return {f"PENSTOCK_KAFKA_{key.upper().replace('.', '_')}": value for key, value in changed.items()}
+
+
+if __name__ == "__main__":
+    main()
