@@ -76,6 +76,11 @@ def taken(run):
     return json.loads((run / "data.json").read_text())["stages"]
 
 
+def everything_seen(stages):
+    """The last partition of each name, with where it ends."""
+    return {part[0]: part for stage in stages for part in stage["new"]["partitions"]}.values()
+
+
 def offsets(snapshot):
     return {f"{name}#{offset}" for name, start, stop, _ in snapshot["partitions"] for offset in range(start, stop)}
 
@@ -122,7 +127,9 @@ def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     source = camera(2)
     source.take(9)
     hooks = [Takes(source, {1: [(6, 1)], 3: [(5, 0), (4, 1)], 5: [(2, 0)]})]
-    run, outcome = train(following(source), tmp_path, hooks=hooks)
+    chosen = following(source)
+    chosen = dataclasses.replace(chosen, follow=dataclasses.replace(chosen.follow, group="lag"))
+    run, outcome = train(chosen, tmp_path, hooks=hooks)
 
     assert (outcome.status, outcome.reason) == ("stopped", "nothing new came for too long (follow.patience)")
     assert_exact(run.path)
@@ -133,6 +140,8 @@ def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     assert len(snapshots) > 1
     kept = json.loads((run.path / "checkpoints/last/state.json").read_text())["follow"]["stages"]
     assert kept == taken(run.path)
+    told = source.topic.committed("lag")
+    assert told == {int(name[-1]): stop for name, _, stop, _ in everything_seen(stages=kept)}
     assert "snapshot 1: 8 new records" in (run.path / "log.txt").read_text()
 
 

@@ -6,7 +6,7 @@ import contextlib
 import time
 import uuid
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.sources.kafka import Address, FakeLog, KafkaLog
@@ -36,6 +36,9 @@ class FakeTopic:
         self.log.open_transaction(partition)
         yield
         (self.log.commit if commit else self.log.abort)(partition)
+
+    def committed(self, group):
+        return {number: offset for (name, number), offset in self.log.told.items() if name == group}
 
     def expire(self, low, partition=0):
         self.log.expire(partition, low)
@@ -122,6 +125,11 @@ class RealTopic:
                 return
             before = stop
             time.sleep(0.1)
+
+    def committed(self, group):
+        answer = self.world.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = answer[group].result(30).topic_partitions
+        return {place.partition: place.offset for place in found if place.topic == self.log.name}
 
     def expire(self, low, partition=0):
         place = TopicPartition(self.log.name, partition, low)

@@ -87,6 +87,7 @@ class Follower:
             SourceError: records were lost before they were read, or the broker was away for too long.
         """
         position, number = len(self.parts.plan), len(self.parts.stages)
+        self._tell_group()
         if number < len(self._facts.stages):
             stage = self._facts.stages[number]
         else:
@@ -98,6 +99,16 @@ class Follower:
             stage = stages_of([json.loads(text)])[0]
         self._begin(stage)
         return self.feed(position)
+
+    def _tell_group(self) -> None:
+        """Have dashboards show how far the training is; never an error, as nothing rests on it."""
+        group = self.parts.recipe.follow.group
+        trained = {int(part.name.rpartition("/")[2]): part.stop for part in seen(self.parts.stages)}
+        if group and trained and self._ranks.writes:
+            try:
+                self._source.log.tell_group(group, trained)
+            except SourceError as error:
+                self._say(f"the group {group} was not told: {error.found}")
 
     def _begin(self, stage: Stage) -> None:
         self.parts = replace(self.parts, stages=(*self.parts.stages, stage))

@@ -91,6 +91,7 @@ class Follow:
         seconds: after this long fewer make one too, if they fill a batch.
         older: share of every batch, from 0 to below 1, that is drawn again from records of earlier snapshots.
         patience: seconds without a new snapshot after which training ends; 0 waits for ever.
+        group: a consumer group that is told what was trained on, for dashboards that show its lag; nothing reads it.
     """
 
     on: bool = False
@@ -98,6 +99,7 @@ class Follow:
     seconds: float = 60.0
     older: float = 0.0
     patience: float = 0.0
+    group: str = ""
 
     def mixed(self, batch: int) -> int:
         """How many samples of a batch are older records."""

@@ -16,6 +16,8 @@ from penstock.sources.kafka import mistakes, settings
 from penstock.sources.kafka.log import Message, Topic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.sources.kafka.settings import Address
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
@@ -89,6 +91,18 @@ class KafkaLog:
         with self._lock:
             self._idle.append(reader)
         return messages
+
+    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
+        """Tell a consumer group's offsets, by partition; the group is not joined."""
+        kafka = client()
+        consumer = kafka.Consumer({**settings.reading(self.address.servers), "group.id": group})
+        places = [kafka.TopicPartition(self.name, number, offset) for number, offset in offsets.items()]
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except kafka.KafkaException as error:
+            raise mistakes.unreachable(self.address.servers, error.args[0].str()) from None
+        finally:
+            consumer.close()
 
     def close(self) -> None:
         """Let go of all connections; reading again makes new ones."""

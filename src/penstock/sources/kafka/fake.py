@@ -10,7 +10,7 @@ from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.log import Extent, Message, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.errors import SourceError
 
@@ -36,6 +36,7 @@ class FakeLog:
         self.settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         self.away: SourceError | None = None
         self.fetched: list[tuple[int, int, int]] = []
+        self.told: dict[tuple[str, int], int] = {}
         self._cluster, self._id = cluster, topic_id
         self._partitions = [_Partition() for _ in range(partitions)]
         self._lock = threading.Lock()
@@ -68,6 +69,12 @@ class FakeLog:
             number: min((o for o, kept in p.messages.items() if kept.time >= milliseconds), default=p.end)
             for number, p in enumerate(self._partitions)
         }
+
+    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
+        """Keep a group's offsets in `told`."""
+        if self.away:
+            raise self.away
+        self.told.update({(group, number): offset for number, offset in offsets.items()})
 
     def append(
         self,

@@ -96,3 +96,11 @@ class Log(Protocol):
     def offsets_at(self, milliseconds: int) -> dict[int, int]:
         """For every partition the first offset whose timestamp (since 1970, UTC) is not earlier, or its end."""
         ...
+
+    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
+        """Tell a consumer group's offsets, by partition, for dashboards that show its lag; nothing ever reads them.
+
+        Raises:
+            SourceError: the broker did not take them.
+        """
+        ...
