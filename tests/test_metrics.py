@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LabelError
-from penstock.losses import cross_entropy_sum
+from penstock.losses import CrossEntropy
 from penstock.metrics import Confusion
 from penstock.report import class_table
 
@@ -87,4 +87,4 @@ def test_cross_entropy_is_a_sum_over_labelled_pixels():
         if target[n, y, x] != 255
     )
 
-    assert cross_entropy_sum(logits, target.to(torch.uint8), 255).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert CrossEntropy().sum(logits, target.to(torch.uint8), 255).item() == pytest.approx(expected.item(), rel=1e-5)

@@ -21,6 +21,7 @@ from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
+from penstock.tasks import Objective
 
 
 class Stop(Hook):
@@ -112,11 +113,22 @@ def test_a_run_can_be_trained_longer(packed, tmp_path):
     assert load(folder.path / "recipe.toml").train.steps == 5
 
 
-def test_accumulation_is_the_same_mathematics(packed, tmp_path):
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Objective(),
+        Objective(class_weights="median", smoothing=0.1),
+        Objective(hardest=0.25),
+        Objective(threshold=0.3, dice=0.5),
+        Objective(cross_entropy=0.0, focal=1.0, lovasz=1.0, tversky=0.5),
+    ],
+    ids=["plain", "weighted", "hardest", "threshold and dice", "focal, lovasz and tversky"],
+)
+def test_accumulation_is_the_same_mathematics(packed, tmp_path, objective):
     """Without batch statistics, micro-batches give the gradients of the whole batch, up to rounding."""
     losses = {}
     for pieces in (1, 2, 3):
-        parts = open_parts(recipe(packed.folder, accumulate=pieces))
+        parts = open_parts(dataclasses.replace(recipe(packed.folder, accumulate=pieces), loss=objective))
         session = make_session(parts, tmp_path / str(pieces), Options(steps=1, accumulate=pieces), freeze=True)
         session.train()
         losses[pieces] = (session.loss, [p.grad.clone() for p in session.model.parameters() if p.grad is not None])
@@ -124,6 +136,26 @@ def test_accumulation_is_the_same_mathematics(packed, tmp_path):
         assert losses[pieces][0] == pytest.approx(losses[1][0], rel=1e-5)
         for a, b in zip(losses[pieces][1], losses[1][1], strict=True):
             assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
+    chosen = dataclasses.replace(recipe(packed.folder), loss=Objective(hardest=0.2, hardest_after=8, dice=0.5))
+    whole, _ = train(chosen, tmp_path / "whole")
+
+    class Stops(Hook):
+        def after_step(self, session):
+            if session.step == 5:
+                session.request_stop("enough")
+
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stops()])
+    resume(stopped.path)
+    kept = {"state.json", "manifest.json"}  # the hook above is in them
+
+    assert {k: v for k, v in state(stopped.path).items() if k not in kept} == {
+        k: v for k, v in state(whole.path).items() if k not in kept
+    }
+    plain, _ = train(recipe(packed.folder), tmp_path / "plain")
+    assert state(plain.path)["model.safetensors"] != state(whole.path)["model.safetensors"]
 
 
 def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=None):

@@ -49,12 +49,12 @@ def evaluate(
     Raises:
         DataError: a record is not what it should be.
     """
-    scorer, total = task.scorer(), torch.zeros(2, dtype=torch.float64)
+    scorer, total = task.scorer(), torch.zeros((), dtype=torch.float64)
     model.eval()
     records = len(feed.plan)
     with contextlib.closing(feed.walk()) as batches:  # type: ignore[type-var]
         for batch in batches:
-            total += _score(task, model, batch, scorer, device, precision)
+            total = total + _score(task, model, batch, scorer, device, precision)
             if progress:
                 progress(min(batch.cursor.position, records), records)
             if stop():
@@ -63,15 +63,15 @@ def evaluate(
     if ranks.of > 1:
         counts = scorer.counts.to(device)
         scorer.counts.copy_(ranks.sum(counts))
-    loss, count = total.tolist()
-    return scorer.scores(), loss / max(count, 1.0)
+    losses, counts = total.cpu()
+    return scorer.scores(), float((losses / torch.where(counts > 0, counts, 1)).sum())
 
 
 @torch.inference_mode()
 def _score(
     task: Task, model: nn.Module, batch: Batch, scorer: Scorer, device: torch.device, precision: str
 ) -> torch.Tensor:
-    """Count one batch; the sum of its losses and their number, float64 on the CPU."""
+    """Count one batch; the sums of its losses and their counts, float64 on the CPU, of shape (2, losses)."""
     tensors = task.mask_padding({name: t.to(device) for name, t in batch.tensors.items()}, batch.weight)
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors).contiguous(memory_format=torch.channels_last))

@@ -13,7 +13,7 @@ from penstock.errors import RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
 from penstock.runs import RunFolder
-from penstock.session import ENDLESS
+from penstock.session.options import ENDLESS
 from penstock.sources.kafka import is_topic
 
 _ADAMW: Final = {

@@ -108,11 +108,14 @@ class TopicDataset:
         Raises:
             DatasetError: there is no such topic.
         """
+        described = self._described  # looked at once: to look is to take a new snapshot
         if name in self.description.splits:
             return self.description.splits[name]
         try:
-            about = self._about(name)
-            return _split(about, len(self.source(name).snapshot()), len(about.classes))
+            if name not in described:
+                about = self._about(name)
+                described[name] = _split(about, len(self.source(name).snapshot()), len(about.classes))
+            return described[name]
         except SourceError as error:
             raise DatasetError(
                 self.folder,
@@ -139,6 +142,10 @@ class TopicDataset:
 
     @cached_property
     def _sources(self) -> dict[str, KafkaSource]:
+        return {}
+
+    @cached_property
+    def _described(self) -> dict[str, Split]:
         return {}
 
     def _about(self, split: str) -> About:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from penstock import devices
 from penstock.progress import Progress
-from penstock.session import ENDLESS, Hook
+from penstock.session import Hook
+from penstock.session.options import ENDLESS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,5 +1,17 @@
-"""Losses as sums: the session divides by the count over the global batch, so losses add up and never average."""
+"""Losses as sums with counts of their own: the session divides each by its count over the global batch.
 
-from penstock.losses.cross_entropy import cross_entropy_sum
+What a picture adds to a sum depends on that picture alone, and what it adds to a count on its labels alone; so ranks,
+micro-batches and one process do the same mathematics, whatever is mined or compared by region.
 
-__all__ = ["cross_entropy_sum"]
+base.py       Term, the contract, and Mixture, a weighted sum of terms
+pixels.py     cross-entropy (weighted, smoothed, of the hardest pixels) and focal loss
+regions.py    Dice, Jaccard, Tversky, Lovasz
+weighting.py  class weights from pixel counts
+"""
+
+from penstock.losses.base import Mixture, Term
+from penstock.losses.pixels import CrossEntropy, Focal
+from penstock.losses.regions import Lovasz, Tversky
+from penstock.losses.weighting import class_weights
+
+__all__ = ["CrossEntropy", "Focal", "Lovasz", "Mixture", "Term", "Tversky", "class_weights"]

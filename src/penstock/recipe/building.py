@@ -16,7 +16,7 @@ from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
-from penstock.tasks import Segmentation
+from penstock.tasks import Segmentation, weights_of
 from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
@@ -42,9 +42,16 @@ class Parts:
     @cached_property
     def task(self) -> Segmentation:
         """What is learnt, for the dataset's classes."""
-        described, model = self.dataset.description, self.recipe.model
+        described, recipe = self.dataset.description, self.recipe
+        pixels = self.dataset.split(recipe.data.train).per_class
         return Segmentation(
-            model.name, described.classes, described.ignore_label, self.recipe.augment, weights=model.weights
+            recipe.model.name,
+            described.classes,
+            described.ignore_label,
+            recipe.augment,
+            weights=recipe.model.weights,
+            objective=recipe.loss,
+            class_weights=weights_of(recipe.loss, described.classes, pixels),
         )
 
     @cached_property
@@ -94,7 +101,7 @@ class Parts:
         """The task with a canvas that the split's largest picture fits, and a feed that walks the split."""
         found = self.dataset.split(split)
         canvas = -(-found.height // STRIDE) * STRIDE, -(-found.width // STRIDE) * STRIDE
-        task = Segmentation(self.task.name, self.task.classes, self.task.ignore, canvas=canvas)
+        task = replace(self.task, canvas=canvas)
         source: Any = self.dataset.source(split)
         feed = Feed(
             Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),

@@ -46,19 +46,38 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "train.log_every": train.log_every,
         "augment.crop": min(augment.crop),
         "data.window": recipe.data.window,
+        "loss.hardest": recipe.loss.hardest,
+        "the sum of all losses": _all_losses(recipe),
         "follow.records": recipe.follow.records,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,
     }
 
 
+def _all_losses(recipe: Recipe) -> float:
+    loss = recipe.loss
+    return loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz
+
+
 def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
     """Numbers from 0 on, with the highest that each may be."""
-    train, augment, optimizer = recipe.train, recipe.augment, recipe.optimizer
+    train, augment, optimizer, loss = recipe.train, recipe.augment, recipe.optimizer, recipe.loss
     return {
         "data.block": (recipe.data.block, 1 << 30),
         "follow.seconds": (recipe.follow.seconds, 1_000_000),
         "follow.older": (recipe.follow.older, 0.9),
         "follow.patience": (recipe.follow.patience, 1_000_000),
+        "loss.cross_entropy": (loss.cross_entropy, 1000),
+        "loss.focal": (loss.focal, 1000),
+        "loss.dice": (loss.dice, 1000),
+        "loss.jaccard": (loss.jaccard, 1000),
+        "loss.tversky": (loss.tversky, 1000),
+        "loss.lovasz": (loss.lovasz, 1000),
+        "loss.smoothing": (loss.smoothing, 0.99),
+        "loss.hardest": (loss.hardest, 1),
+        "loss.threshold": (loss.threshold, 1),
+        "loss.gamma": (loss.gamma, 100),
+        "loss.false_positive": (loss.false_positive, 100),
+        "loss.false_negative": (loss.false_negative, 100),
         "augment.flip": (augment.flip, 1),
         "augment.rotate": (augment.rotate, 180),
         "augment.scale_step": (augment.scale_step, 100),

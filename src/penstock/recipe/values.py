@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.session import OptimizerSpec
-from penstock.tasks import Augment
+from penstock.tasks import Augment, Objective
 
 
 @dataclass(frozen=True)
@@ -121,5 +121,6 @@ class Recipe:
     follow: Follow = field(default_factory=Follow)
     model: Model = field(default_factory=Model)
     augment: Augment = field(default_factory=Augment)
+    loss: Objective = field(default_factory=Objective)
     optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
     train: Train = field(default_factory=Train)

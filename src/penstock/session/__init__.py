@@ -13,11 +13,10 @@ signals.py       Ctrl-C and SIGTERM as a flag
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.hook import Every, Hook, Steps
 from penstock.session.optimizer import OptimizerSpec
-from penstock.session.options import ENDLESS, Follow, Options, Outcome
+from penstock.session.options import Follow, Options, Outcome
 from penstock.session.session import Session
 
 __all__ = [
-    "ENDLESS",
     "Checkpoint",
     "CheckpointStore",
     "Every",

@@ -219,11 +219,13 @@ class Session:
         tensors: Tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
         if not bool(batch.weight.all()):
             tensors = self.task.mask_padding(tensors, batch.weight)
-        count = self.ranks.sum(self.task.count(tensors)).clamp(min=1)
+        task = self.task.after(self.step)
+        count = self.ranks.sum(task.count(tensors))
+        count = torch.where(count > 0, count, 1)
         self.optimizer.zero_grad(set_to_none=True)
-        total = self.ranks.sum(self._backward(tensors, len(batch), self.ranks.of / count))
+        total = self.ranks.sum(self._backward(task, tensors, len(batch), self.ranks.of / count))
         self._call("after_backward", due=self.step + 1)
-        self.loss = self._finite(total / count, batch)
+        self.loss = self._finite((total / count).sum(), batch)
         self.rate = self.spec.rate(self.step, self.options.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
@@ -231,19 +233,19 @@ class Session:
         if self.average:
             self.average.update(self.model, self.step)
 
-    def _backward(self, tensors: Tensors, rows: int, scale: torch.Tensor) -> torch.Tensor:
-        """Gradients of all micro-batches, added up; the sum of this rank's losses."""
+    def _backward(self, task: Task, tensors: Tensors, rows: int, scale: torch.Tensor) -> torch.Tensor:
+        """Gradients of all micro-batches, added up; the sums of this rank's losses."""
         pieces = min(self.options.accumulate, rows)
         cuts = [rows * piece // pieces for piece in range(pieces + 1)]
-        total = torch.zeros((), device=self.device)
+        total = torch.zeros(scale.shape, device=self.device)
         for piece in range(pieces):
             part = {name: tensor[cuts[piece] : cuts[piece + 1]] for name, tensor in tensors.items()}
             alone = self.ranks.of > 1 and piece < pieces - 1  # gradients travel once, with the last piece
             with self.network.no_sync() if alone else contextlib.nullcontext():
                 with devices.autocast(self.device, self.options.precision):
-                    outputs = self.network(self.task.inputs(part))
-                loss = self.task.loss(outputs, part)
-                (loss * scale).backward()  # type: ignore[no-untyped-call]
+                    outputs = self.network(task.inputs(part))
+                loss = task.loss(outputs, part)
+                (loss * scale).sum().backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
 

@@ -2,11 +2,13 @@
 
 base.py       Task, the contract
 augment.py    the random view and colours of a training sample
+objective.py  what training makes small
 segment.py    semantic segmentation
 """
 
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.segment import PrepareSegmentation, Segmentation
 
-__all__ = ["Augment", "PrepareSegmentation", "Segmentation", "Task"]
+__all__ = ["Augment", "Objective", "PrepareSegmentation", "Segmentation", "Task", "weights_of"]

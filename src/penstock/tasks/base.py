@@ -49,7 +49,8 @@ class Scorer(Protocol):
 class Task(ABC):
     """Everything that depends on what is learnt.
 
-    Losses are sums and counts are integers; the session divides by the count over the global batch.
+    There may be several losses. Each is a sum, and has a count that follows from the labels alone; the session divides
+    by the count over the global batch.
     """
 
     main_score: str
@@ -73,11 +74,16 @@ class Task(ABC):
 
     @abstractmethod
     def count(self, tensors: Tensors) -> torch.Tensor:
-        """How many labels of the batch count: an integer scalar on the device."""
+        """What each loss is divided by, of shape (losses,), on the device."""
 
     @abstractmethod
     def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
-        """The sum of the losses over the labels that count: a float32 scalar."""
+        """The sum of each loss over what counts: float32 of shape (losses,)."""
+
+    def after(self, step: int) -> Task:
+        """The task as it is after some finished steps, where the losses depend on them."""
+        del step
+        return self
 
     @abstractmethod
     def scorer(self) -> Scorer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,12 @@ from penstock.feed import Field
 from penstock.images import drawing, fetch_image, geometry, probe
 from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
-from penstock.losses import cross_entropy_sum
 from penstock.metrics import Confusion, SegmentationScores
 from penstock.models import Normalization, build_segmenter, normalization, parse_name
 from penstock.records.schema import SegmentationRecord, decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.objective import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.feed import Prepare
     from penstock.images.geometry import Affine, Size, View
     from penstock.images.header import ImageInfo
+    from penstock.losses import Mixture
     from penstock.seeds import Generator
     from penstock.tasks.base import Tensors
     from penstock.values import Record
@@ -124,7 +125,7 @@ class SegmentationScorer:
 
 @dataclass(frozen=True)
 class Segmentation(Task):
-    """Semantic segmentation with cross-entropy.
+    """Semantic segmentation.
 
     Attributes:
         name: the model, `ARCHITECTURE:BACKBONE`.
@@ -133,6 +134,9 @@ class Segmentation(Task):
         augment: what training does to a picture.
         canvas: the size of the largest picture to evaluate, (height, width).
         weights: the backbone's: "pretrained", "none" or a file.
+        objective: the losses.
+        class_weights: of cross-entropy, one per class or none.
+        step: finished steps, where the objective depends on them; None stands for the end of training.
     """
 
     name: str
@@ -141,6 +145,9 @@ class Segmentation(Task):
     augment: Augment = field(default_factory=Augment)
     canvas: Size = (512, 512)
     weights: str = "none"
+    objective: Objective = field(default_factory=Objective)
+    class_weights: tuple[float, ...] = ()
+    step: int | None = None
 
     main_score = "mean_iou"
 
@@ -172,13 +179,22 @@ class Segmentation(Task):
         real = weight.to(tensors["mask"].device).view(-1, 1, 1) > 0
         return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
 
+    def after(self, step: int) -> Segmentation:
+        """The task as it is after some steps: hard pixel mining may begin slowly."""
+        return replace(self, step=step) if self.objective.hardest_after else self
+
+    @cached_property
+    def losses(self) -> Mixture:
+        """The losses as they are now."""
+        return self.objective.mixture(self.class_weights, self.step)
+
     def count(self, tensors: Tensors) -> torch.Tensor:
-        """The number of pixels with a label."""
-        return (tensors["mask"] != self.ignore).sum()
+        """What each loss is divided by: pixels or pictures with a label."""
+        return self.losses.count(tensors["mask"], self.ignore)
 
     def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
-        """The sum of cross-entropies over the pixels with a label."""
-        return cross_entropy_sum(outputs, tensors["mask"], self.ignore)
+        """The sum of each loss."""
+        return self.losses.sum(outputs, tensors["mask"], self.ignore)
 
     def scorer(self) -> SegmentationScorer:
         """A fresh confusion matrix."""
