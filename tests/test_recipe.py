@@ -78,6 +78,14 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
         "augment.rotate=nan",
         "augment.jitter.brightness=-5",
         "optimizer.momentum=5",
+        "optimizer.milestones=[5, 3]",
+        "optimizer.decay_steps=0",
+        "optimizer.clip=-1",
+        "loss.hardest=0",
+        "loss.dice=-1",
+        "loss.smoothing=1",
+        "follow.older=1",
+        "follow.records=0",
         "optimizer.weight_decay=nan",
         "optimizer.warmup=20000",
         "optimizer.learning_rate=inf",
@@ -87,3 +95,12 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
 )
 def test_numbers_that_make_no_sense_are_refused(setting):
     assert message(apply, Recipe(), [setting]).startswith(f"the settings: {setting.split('=')[0]}: expected ")
+
+
+def test_settings_that_leave_nothing_to_go_by_are_refused():
+    assert message(apply, Recipe(), ["loss.cross_entropy=0"]) == (
+        "the settings: loss: expected at least one loss that weighs something, found none. Set loss.cross_entropy=1."
+    )
+    assert message(apply, Recipe(), ["optimizer.schedule=multistep"]) == (
+        "the settings: optimizer.milestones: expected steps in ascending order, found []. Write some."
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim import lr_scheduler as schedules
 from training import recipe, state
 
 from penstock import recipe as recipes
@@ -439,7 +440,93 @@ class TestOptimizer:
         assert [cosine.rate(s, 10) for s in (0, 5, 10)] == pytest.approx([2.0, 1.0, 0.0])
         assert OptimizerSpec(schedule="constant", learning_rate=0.3).rate(7, 10) == 0.3
 
-    @pytest.mark.parametrize("name", ["sgd", "adamw"])
+    @pytest.mark.parametrize(
+        ("spec", "theirs"),
+        [
+            (OptimizerSpec(schedule="step", decay=0.5, decay_steps=3), lambda o: schedules.StepLR(o, 3, 0.5)),
+            (
+                OptimizerSpec(schedule="multistep", decay=0.1, milestones=(2, 7)),
+                lambda o: schedules.MultiStepLR(o, [2, 7], 0.1),
+            ),
+            (
+                OptimizerSpec(schedule="exponential", decay=0.9, decay_steps=1),
+                lambda o: schedules.ExponentialLR(o, 0.9),
+            ),
+            (OptimizerSpec(schedule="poly"), lambda o: schedules.PolynomialLR(o, 12, 0.9)),
+            (
+                OptimizerSpec(schedule="cosine", floor=0.2),
+                lambda o: schedules.CosineAnnealingLR(o, 12, eta_min=0.2 * 0.01),
+            ),
+        ],
+        ids=lambda value: getattr(value, "schedule", ""),
+    )
+    def test_schedules_are_those_of_pytorch(self, spec, theirs):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=spec.learning_rate)
+        other, rates = theirs(optimizer), []
+        for _ in range(13):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            other.step()
+
+        assert [spec.rate(step, 12) for step in range(13)] == pytest.approx(rates, abs=1e-12)
+
+    def test_slow_starts(self):
+        slow = OptimizerSpec(learning_rate=1.0, schedule="constant", warmup=3, warmup_share=0.25)
+        assert [slow.rate(step, 10) for step in range(5)] == [0.25, 0.25, 0.25, 1.0, 1.0]
+        low = OptimizerSpec(learning_rate=2.0, schedule="step", decay=0.1, decay_steps=1, floor=0.05)
+        assert [low.rate(step, 10) for step in range(4)] == pytest.approx([2.0, 0.2, 0.1, 0.1])
+
+    def test_heads_and_biases_may_learn_faster(self, packed):
+        model = open_parts(recipe(packed.folder)).model()
+        optimizer = make_optimizer(OptimizerSpec(bias_rate=2.0, head_rate=10.0), model)
+        shares = {id(p): group["share"] for group in optimizer.param_groups for p in group["params"]}
+        named = {name: shares[id(p)] for name, p in model.named_parameters()}
+
+        assert {share for name, share in named.items() if name.startswith("encoder.")} == {1.0, 2.0}
+        assert named["segmentation_head.0.weight"] == 10.0
+        assert named["segmentation_head.0.bias"] == 20.0
+        assert all(share in (2.0, 20.0) for name, share in named.items() if name.endswith(".bias"))
+
+    def test_gradients_are_cut_to_a_norm(self, packed, tmp_path):
+        norms = []
+
+        class Looks(Hook):
+            def before_step(self, session):
+                session.optimizer.register_step_pre_hook(
+                    lambda *_: norms.append(
+                        torch.nn.utils.get_total_norm(
+                            [p.grad for p in session.model.parameters() if p.grad is not None]
+                        )
+                    )
+                )
+
+        train(apply(recipe(packed.folder, steps=1), ["optimizer.clip=0.001"]), tmp_path, hooks=[Looks()])
+        assert norms[0].item() == pytest.approx(0.001, rel=1e-3)
+
+    @pytest.mark.parametrize("name", ["adamw", "rmsprop"])
+    def test_a_resumed_run_is_the_same_with_every_optimizer(self, packed, tmp_path, name):
+        settings = [
+            f"optimizer.name={name}",
+            "optimizer.learning_rate=0.001",
+            "optimizer.clip=0.5",
+            "optimizer.head_rate=3",
+        ]
+        chosen = apply(recipe(packed.folder), settings)
+
+        class Stops(Hook):
+            def after_step(self, session):
+                if session.step == 5:
+                    session.request_stop("enough")
+
+        whole, _ = train(chosen, tmp_path / "whole")
+        stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stops()])
+        resume(stopped.path)
+
+        for kind in ("model", "optimizer", "ema"):
+            key = f"{kind}.safetensors"
+            assert state(stopped.path)[key] == state(whole.path)[key]
+
+    @pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop"])
     def test_biases_and_norms_do_not_decay(self, name):
         model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 2))
         optimizer = make_optimizer(OptimizerSpec(name, weight_decay=0.1), model)

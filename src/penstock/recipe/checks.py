@@ -27,6 +27,13 @@ def check(recipe: Recipe, where: str) -> Recipe:
         if not 0 < low <= high <= highest:
             expected = f"two numbers above 0 and up to {highest}, the smaller one first"
             raise _refused(f"{where}: {key}", expected, f"{low}, {high}", "Choose such a pair")
+    if not _all_losses(recipe):
+        raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
+    milestones = recipe.optimizer.milestones
+    if list(milestones) != sorted(set(milestones)) or (recipe.optimizer.schedule == "multistep" and not milestones):
+        raise _refused(
+            f"{where}: optimizer.milestones", "steps in ascending order", str(list(milestones)), "Write some"
+        )
     return recipe
 
 
@@ -47,9 +54,9 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "augment.crop": min(augment.crop),
         "data.window": recipe.data.window,
         "loss.hardest": recipe.loss.hardest,
-        "the sum of all losses": _all_losses(recipe),
         "follow.records": recipe.follow.records,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,
+        "optimizer.decay_steps": recipe.optimizer.decay_steps,
     }
 
 
@@ -89,6 +96,12 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "optimizer.weight_decay": (optimizer.weight_decay, 100),
         "optimizer.power": (optimizer.power, 100),
         "optimizer.warmup": (optimizer.warmup, train.steps - 1),
+        "optimizer.warmup_share": (optimizer.warmup_share, 1),
+        "optimizer.floor": (optimizer.floor, 1),
+        "optimizer.decay": (optimizer.decay, 1),
+        "optimizer.clip": (optimizer.clip, 1e9),
+        "optimizer.bias_rate": (optimizer.bias_rate, 1000),
+        "optimizer.head_rate": (optimizer.head_rate, 1000),
         "train.average": (train.average, 0.999999),
         "train.save_minutes": (train.save_minutes, 1_000_000),
         "train.feed_threads": (train.feed_threads, 1024),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -17,47 +18,86 @@ class OptimizerSpec:
     """How weights are updated.
 
     Attributes:
-        name: "sgd" (with momentum) or "adamw".
+        name: "sgd" (with momentum), "adamw" or "rmsprop" (with momentum).
         learning_rate: the peak, before the schedule.
-        momentum: SGD's.
+        momentum: SGD's and RMSprop's.
         weight_decay: not applied to biases and to the parameters of normalisation layers.
-        schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1.
+        schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step" a factor of `decay`
+            every `decay_steps`, "multistep" one at every milestone, "exponential" the same as "step", but smooth.
         power: of "poly"; DeepLab's 0.9.
-        warmup: steps over which the rate grows linearly from nearly 0.
+        decay: the factor of "step", "multistep" and "exponential".
+        decay_steps: of "step" and "exponential".
+        milestones: of "multistep", ascending.
+        floor: the schedule ends at this share of the peak, and never goes below it.
+        warmup: steps before the schedule begins.
+        warmup_share: 0 grows linearly from nearly 0 to the peak; else the rate stays at this share of it (DeepLab's
+            slow start).
+        clip: the norm that the gradient of a step is cut to; 0 leaves it.
+        bias_rate: what multiplies the learning rate of biases (DeepLab: 2).
+        head_rate: what multiplies the learning rate of all that is not the backbone (DeepLab: 10 for new classes).
     """
 
-    name: Literal["sgd", "adamw"] = "sgd"
+    name: Literal["sgd", "adamw", "rmsprop"] = "sgd"
     learning_rate: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 1e-4
-    schedule: Literal["poly", "cosine", "constant"] = "poly"
+    schedule: Literal["poly", "cosine", "constant", "step", "multistep", "exponential"] = "poly"
     power: float = 0.9
+    decay: float = 0.1
+    decay_steps: int = 10_000
+    milestones: tuple[int, ...] = ()
+    floor: float = 0.0
     warmup: int = 0
+    warmup_share: float = 0.0
+    clip: float = 0.0
+    bias_rate: float = 1.0
+    head_rate: float = 1.0
 
     def rate(self, step: int, total: int) -> float:
         """The learning rate of the update that follows `step` finished steps out of `total`."""
         if step < self.warmup:
-            return self.learning_rate * (step + 1) / (self.warmup + 1)
-        progress = min(1.0, (step - self.warmup) / max(1, total - self.warmup))
-        factor: float = {
-            "poly": (1 - progress) ** self.power,
-            "cosine": (1 + math.cos(math.pi * progress)) / 2,
-            "constant": 1.0,
-        }[self.schedule]
-        return self.learning_rate * factor
+            return self.learning_rate * (self.warmup_share or (step + 1) / (self.warmup + 1))
+        return self.learning_rate * max(self.floor, self._factor(step - self.warmup, max(1, total - self.warmup)))
+
+    def _factor(self, step: int, total: int) -> float:
+        progress = min(1.0, step / total)
+        match self.schedule:
+            case "poly":
+                return float(self.floor + (1 - self.floor) * (1 - progress) ** self.power)
+            case "cosine":
+                return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * progress)) / 2
+            case "constant":
+                return 1.0
+            case "step":
+                return float(self.decay ** (step // self.decay_steps))
+            case "multistep":
+                return float(self.decay ** bisect.bisect_right(self.milestones, step))
+            case "exponential":
+                return float(self.decay ** (step / self.decay_steps))
 
 
 def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer over a model's trainable parameters, in two groups: with weight decay and without.
+    """The optimizer over a model's trainable parameters, in groups that share weight decay and learning rate.
 
-    Vectors and scalars are biases and normalisation parameters; they are never decayed.
+    Vectors and scalars are biases and normalisation parameters; they are never decayed. Each group's `share` multiplies
+    the learning rate.
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trainable if p.ndim > 1], "weight_decay": spec.weight_decay},
-        {"params": [p for p in trainable if p.ndim <= 1], "weight_decay": 0.0},
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            decay = spec.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((decay, _share(spec, name)), []).append(parameter)
+    listed: list[dict[str, Any]] = [
+        {"params": parameters, "weight_decay": decay, "share": share} for (decay, share), parameters in groups.items()
     ]
-    groups = [group for group in groups if group["params"]]
     if spec.name == "adamw":
-        return torch.optim.AdamW(groups, lr=spec.learning_rate)
-    return torch.optim.SGD(groups, lr=spec.learning_rate, momentum=spec.momentum)
+        return torch.optim.AdamW(listed, lr=spec.learning_rate)
+    if spec.name == "rmsprop":
+        return torch.optim.RMSprop(listed, lr=spec.learning_rate, alpha=0.9, momentum=spec.momentum)
+    return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)
+
+
+def _share(spec: OptimizerSpec, name: str) -> float:
+    """What multiplies the learning rate of a parameter: what is not the encoder is the head."""
+    head = 1.0 if name.startswith("encoder.") else spec.head_rate
+    return head * (spec.bias_rate if name.endswith(".bias") else 1.0)

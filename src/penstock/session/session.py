@@ -225,10 +225,12 @@ class Session:
         self.optimizer.zero_grad(set_to_none=True)
         total = self.ranks.sum(self._backward(task, tensors, len(batch), self.ranks.of / count))
         self._call("after_backward", due=self.step + 1)
-        self.loss = self._finite((total / count).sum(), batch)
+        self.loss, norm = self._finite((total / count).sum(), batch)
+        if self.spec.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.clip, norm)
         self.rate = self.spec.rate(self.step, self.options.steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate
+            group["lr"] = self.rate * group["share"]
         self.optimizer.step()
         if self.average:
             self.average.update(self.model, self.step)
@@ -249,13 +251,13 @@ class Session:
             total += loss.detach()
         return total
 
-    def _finite(self, loss: torch.Tensor, batch: Batch) -> float:
-        """The loss as a number. Gradients are the same on all ranks by now, so all ranks agree."""
+    def _finite(self, loss: torch.Tensor, batch: Batch) -> tuple[float, torch.Tensor]:
+        """The loss as a number, and the norm of the gradients, which are the same on all ranks by now: all agree."""
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         value, size = torch.stack([loss, norm.to(loss.device)]).tolist()
         if math.isfinite(value) and math.isfinite(size):
-            return float(value)
+            return float(value), norm
         shown = ", ".join(batch.origins[:16]) + (", ..." if len(batch.origins) > 16 else "")  # noqa: PLR2004 - a line
         raise NonFiniteError(
             f"step {self.step + 1}",
