@@ -18,9 +18,12 @@ from processes import kill_tree
 from test_cli import call
 from training import recipe, state
 
+from penstock import recipe as recipes
 from penstock.datasets import About
 from penstock.errors import PenstockError, RunError
 from penstock.recipe import Follow, open_run, resume, train
+from penstock.recipe.facts import read_facts, stages_of
+from penstock.runs import RunFolder
 from penstock.session import Hook
 
 pytestmark = pytest.mark.slow
@@ -73,16 +76,16 @@ def origins(run):
 
 def taken(run):
     """The stages of a run, as data.json keeps them."""
-    return json.loads((run / "data.json").read_text())["stages"]
+    return read_facts(RunFolder(run)).stages
 
 
 def everything_seen(stages):
     """The last partition of each name, with where it ends."""
-    return {part[0]: part for stage in stages for part in stage["new"]["partitions"]}.values()
+    return {part.name: part for stage in stages for part in stage.new.partitions}.values()
 
 
 def offsets(snapshot):
-    return {f"{name}#{offset}" for name, start, stop, _ in snapshot["partitions"] for offset in range(start, stop)}
+    return {f"{part.name}#{offset}" for part in snapshot.partitions for offset in range(part.start, part.stop)}
 
 
 def assert_exact(run, *, older=0, batch=BATCH):
@@ -90,7 +93,7 @@ def assert_exact(run, *, older=0, batch=BATCH):
     steps = origins(run)
     place = 0
     for stage in taken(run):
-        new, allowed = offsets(stage["new"]), offsets(stage["older"]) if "older" in stage else set()
+        new, allowed = offsets(stage.new), offsets(stage.older) if stage.older else set()
         fresh = batch - (older if allowed else 0)
         count = len(new) // fresh
         seen = collections.Counter(origin for step in steps[place : place + count] for origin in step)
@@ -138,10 +141,10 @@ def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     snapshots = [line for line in run.lines("events.jsonl") if line["event"] == "snapshot"]
     assert [line["number"] for line in snapshots] == list(range(1, len(taken(run.path)) + 1))
     assert len(snapshots) > 1
-    kept = json.loads((run.path / "checkpoints/last/state.json").read_text())["follow"]["stages"]
+    kept = stages_of(json.loads((run.path / "checkpoints/last/state.json").read_text())["follow"]["stages"])
     assert kept == taken(run.path)
     told = source.topic.committed("lag")
-    assert told == {int(name[-1]): stop for name, _, stop, _ in everything_seen(stages=kept)}
+    assert told == {int(part.name[-1]): part.stop for part in everything_seen(kept)}
     assert "snapshot 1: 8 new records" in (run.path / "log.txt").read_text()
 
 
@@ -153,7 +156,7 @@ def test_older_records_are_mixed_in(camera, tmp_path):
 
     stages = taken(run.path)
     assert len(stages) == 3
-    assert [len(offsets(stage["older"])) if "older" in stage else 0 for stage in stages] == [0, 8, 17]
+    assert [len(stage.older or ()) for stage in stages] == [0, 8, 17]
     assert_exact(run.path, older=1)
 
 
@@ -216,8 +219,6 @@ def begin(command, folder):
 
 
 def write_recipe(camera, folder, **options):
-    from penstock import recipe as recipes
-
     folder.mkdir(exist_ok=True)
     path = folder / "recipe.toml"
     path.write_text(recipes.dump(following(camera, **options)))
@@ -335,6 +336,37 @@ def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path)
     assert len(origins(run)) == 4
 
 
+def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
+    """The first record said what is learnt; it is not needed a second time."""
+    source = camera(1)
+    source.take(8)
+    run, _ = train(following(source, patience=1.0), tmp_path)
+    source.topic.expire(8)
+    resume(run.path)
+    source.take(8)
+    resume(run.path)
+
+    assert_exact(run.path)
+    assert len(origins(run.path)) == 4
+    code, _, err = call("replay", run.path, "--step", 3, capsys=capsys)
+    assert code == 0, err
+    code, _, err = call("replay", run.path, "--step", 1, capsys=capsys)
+    assert code == 2
+    assert "expected offsets from 0 on, found that 0 to 7 are deleted" in err
+
+
+def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys):
+    source = camera(1)
+    source.take(2)
+    run, _ = train(following(source, patience=0.5), tmp_path)
+    code, _, err = call("replay", run.path, "--step", 1, capsys=capsys)
+
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        f"error: {run.path}: expected a step from 1 to 0, found 1. Choose one of those.",
+    )
+
+
 def test_a_topic_without_a_record_is_waited_for(camera, tmp_path, capsys):
     source = camera(1)
     threading.Timer(2.0, source.take, (8,)).start()
@@ -392,7 +424,7 @@ def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path)
     run, _ = train(following(source, older=0.25), tmp_path, hooks=[Cleans()])
     stages = taken(run.path)
 
-    assert min(int(origin.partition("#")[2]) for origin in offsets(stages[1]["older"])) == 24  # 20, and a tenth of 40
+    assert min(int(origin.partition("#")[2]) for origin in offsets(stages[1].older)) == 24  # 20, and a tenth of 40
     assert_exact(run.path, older=1)
 
 
@@ -415,7 +447,7 @@ def test_snapshots_that_are_not_those_of_the_checkpoint_are_refused(camera, tmp_
     source.take(8)
     run, _ = train(following(source), tmp_path)
     facts = json.loads((run.path / "data.json").read_text())
-    facts["stages"][0]["new"]["partitions"][0][2] = 4
+    facts["stages"]["list"][0]["new"][0][2] = 4
     (run.path / "data.json").write_text(json.dumps(facts))
     with pytest.raises(RunError) as caught:
         resume(run.path)
@@ -434,11 +466,20 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
 
     assert code == 0, err
     (run,) = tmp_path.iterdir()
+    assert recipes.load(run / "recipe.toml").optimizer.schedule == "constant"
     assert "from step 0 on, until it is stopped, on cpu" in out
     assert out.splitlines()[-2:] == [
         "stopped at step 2: nothing new came for too long (follow.patience)",
         f"saved; go on with: penstock train --resume {run}",
     ]
+    before = (run / "recipe.toml").read_text()
+    assert call("train", "--resume", run, "--follow", capsys=capsys)[0] == 0
+    assert (run / "recipe.toml").read_text() == before
+    words += ["--optimizer", "adamw", "--steps", 5]
+    assert call("train", str(source.topic.log.address), *words, "--runs", tmp_path / "b", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "b").iterdir()
+    chosen = recipes.load(run / "recipe.toml")
+    assert (chosen.optimizer.schedule, chosen.optimizer.name, chosen.train.steps) == ("constant", "adamw", 5)
 
 
 def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):

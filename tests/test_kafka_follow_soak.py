@@ -132,15 +132,15 @@ def check_topic(address):
 def check_training(run, frames):
     """Every offset was trained once as new; how many wait for the next batch."""
     stages, steps = taken(run), origins(run)
-    new = [origin for stage in stages for origin in offsets(stage["new"])]
+    new = [origin for stage in stages for origin in offsets(stage.new)]
     assert len(set(new)) == len(new)
     place = 0
     for stage in stages:
-        own, fresh = offsets(stage["new"]), BATCH - (OLDER if "older" in stage else 0)
+        own, fresh = offsets(stage.new), BATCH - (OLDER if stage.older else 0)
         count = len(own) // fresh
         seen = collections.Counter(origin for step in steps[place : place + count] for origin in step)
         assert {origin: seen.pop(origin) for origin in own} == dict.fromkeys(own, 1)
-        assert set(seen) <= (offsets(stage["older"]) if "older" in stage else set())
+        assert set(seen) <= (offsets(stage.older) if stage.older else set())
         place += count
     assert place == len(steps)
     assert 0 <= frames - len(new) < BATCH

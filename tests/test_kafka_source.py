@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SourceError
+from penstock.errors import ExpiredError, SourceError
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.sources.kafka import Address, FakeLog, KafkaSource, Range, is_topic, settings
-from penstock.values import Cursor, Share
+from penstock.sources.kafka import Address, FakeLog, KafkaSource, Range, is_topic, mistakes, settings
+from penstock.values import Cursor, Partition, Share, Snapshot
 
 
 class Bytes:
@@ -380,10 +380,79 @@ class TestGrowth:
         log.recreate()
         with pytest.raises(SourceError, match="t: expected the topic with id first, found "):
             source.growth(first.partitions)
+        log = FakeLog("t")
+        for _ in range(10):
+            log.append(b"x")
+        first, _ = KafkaSource(log).growth(())
+        log.truncate(0, 8)
+        for _ in range(5):  # grown beyond what was seen: only the leader's epoch tells
+            log.append(b"y")
+        with pytest.raises(
+            SourceError, match="t/0#9: expected a record written in leader epoch 0 or before, found one of"
+        ):
+            KafkaSource(log).growth(first.partitions)
         other = FakeLog("t")
         other.append(b"x")
-        with pytest.raises(SourceError, match="t/0: expected offsets up to 9, found an end at 1"):
+        first, _ = KafkaSource(log).growth(())
+        with pytest.raises(SourceError, match="t/0: expected offsets up to 12, found an end at 1"):
             KafkaSource(other).growth(first.partitions)
         other.settings["cleanup.policy"] = "compact"
         with pytest.raises(SourceError, match=r"cleanup\.policy=compact"):
             KafkaSource(other).growth(())
+
+    def test_a_start_that_is_not_reached_yet_is_waited_for(self):
+        log = FakeLog("t", 2)
+        for _ in range(6):
+            log.append(b"x", 0)
+        source = KafkaSource(log, Range({0: 4, 1: 2}))
+        first, _ = source.growth(())
+        assert [(p.name, p.start, p.stop) for p in first.partitions] == [("t/0", 4, 6)]
+        for _ in range(3):
+            log.append(b"x", 1)
+
+        assert [(p.name, p.start, p.stop) for p in source.growth(first.partitions)[0].partitions] == [
+            ("t/0", 6, 6),
+            ("t/1", 2, 3),
+        ]
+
+    def test_what_retention_takes_of_older_records_is_left_out_and_said(self, caplog):
+        log = FakeLog("t")
+        for number in range(20):
+            log.append(bytes([number]))
+        source = KafkaSource(log, block=5, look=0)
+        (name,) = (partition.name for partition in source.snapshot().partitions)
+        mark = source.snapshot().partitions[0].fingerprint
+        needed = Snapshot("t", (Partition(name, 12, 20, mark),))
+        source.pin(Snapshot("t", (Partition(name, 2, 20, mark),)), needed)
+        log.expire(0, 8)
+
+        assert [record.payload[0] for record in source.read(name, 2, 20)] == list(range(8, 20))
+        assert [record.message for record in caplog.records] == [
+            "t/0: retention deleted records before offset 8 that were to be drawn again; they are left out"
+        ]
+        source.pin(Snapshot("t", (Partition(name, 2, 20, mark),)), needed)  # what a resume does
+        log.expire(0, 14)
+        fresh = KafkaSource(log, block=5)
+        with pytest.raises(ExpiredError, match="t/0: expected offsets from 12 on, found that 12 to 13 are deleted"):
+            fresh.pin(Snapshot("t", (Partition(name, 2, 20, mark),)), needed)
+        with pytest.raises(ExpiredError):
+            list(KafkaSource(log, Range({0: 12}), block=5).read(name, 12, 20))
+
+    def test_a_broker_that_is_away_is_waited_for_when_a_stage_begins(self, monkeypatch):
+        log = FakeLog("t")
+        log.append(b"x")
+        source = KafkaSource(log, look=0)
+        snapshot = source.snapshot()
+        log.away = mistakes.unreachable("h", "away")
+        with pytest.raises(SourceError, match="expected a broker that answers"):
+            source.pin(snapshot)
+        source._look_again()  # reading itself waits
+        asked = []
+
+        def sleep(seconds):
+            asked.append(seconds)
+            log.away = None if len(asked) == 3 else log.away
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        assert source.pin(snapshot, patience=60) == snapshot
+        assert len(asked) == 3

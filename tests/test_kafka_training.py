@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 
@@ -147,6 +148,19 @@ class TestPublish:
         with Publisher(address, about) as publisher:
             assert publisher.recent() == {str(frame) for frame in range(30)}
             assert len(publisher.recent(2)) == 6
+            done = threading.Event()
+
+            def write():
+                while not done.wait(0.01):
+                    publisher.send("more", b"payload")
+
+            thread = threading.Thread(target=write)
+            thread.start()
+            try:
+                assert "more" in Publisher(address, about).recent(5)
+            finally:
+                done.set()
+                thread.join()
 
     def test_other_records_in_the_topic_are_refused(self, broker, packed):
         topic = broker.topic(3)

@@ -7,6 +7,7 @@ PenstockError
 │   ├── ImageError       an image cannot be decoded, or is too large to be
 │   └── LabelError       a mask or a class does not fit its image or its dataset
 ├── SourceError          a place that should hold records does not, or has changed
+│   └── ExpiredError     its own retention deleted records that are needed
 ├── PlanError            a cursor, share or batch does not fit the plan
 ├── DatasetError         a folder of raw data cannot be packed as it is
 ├── RecipeError          a configuration does not make sense
@@ -67,6 +68,10 @@ class LabelError(DataError):
 
 class SourceError(PenstockError):
     """A place that should hold records does not, or has changed."""
+
+
+class ExpiredError(SourceError):
+    """Records that are needed were deleted by the source's own retention."""
 
 
 class PlanError(PenstockError):

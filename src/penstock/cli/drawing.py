@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.recipe import Recipe, apply, load, notes, open_parts
+from penstock.recipe import Follow, Recipe, apply, load, notes, open_parts
 from penstock.report.sheets import encode, samples_sheet
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Pat
     """The first samples that training on a split would be fed, as a PNG."""
     chosen = apply(load(recipe) if recipe else Recipe(), settings)
     data = replace(chosen.data, path=dataset, train=split)
-    parts = open_parts(replace(chosen, data=data, seed=seed or chosen.seed))
+    parts = open_parts(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))
     print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))
     pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))
     return encode(pixels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +13,11 @@ from penstock.datasets.listing import is_picture
 from penstock.datasets.segmentation import is_masks_folder
 from penstock.errors import DatasetError, ImageError, RunError
 from penstock.images import codecs, drawing
+from penstock.models import Views
 from penstock.predict import Window, read_upright
 from penstock.predict import predict as predict_mask
 from penstock.progress import Progress, counted
-from penstock.recipe import evaluate_run, load_model, open_run
+from penstock.recipe import answers_name, evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
 from penstock.report.sheets import encode, telling_positions
 from penstock.runs import RunFolder
@@ -38,6 +38,16 @@ Overlap = Annotated[
     Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
 ]
 _Count = validators.Number(gte=0)
+Scales = Annotated[
+    tuple[float, ...],
+    Parameter(
+        consume_multiple=True,
+        negative=(),
+        validator=lambda _, scales: validators.Number(gt=0, lte=8)(float, min(scales, default=1)),
+        help="Look at each picture at these sizes too, and average the probabilities.",
+    ),
+]
+Flip = Annotated[bool, Parameter(negative=(), help="Look at each picture in the mirror too.")]
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
 
 
@@ -45,9 +55,10 @@ def evaluate(
     run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
     checkpoint: Checkpoint = "", device: Device = "auto",
     pictures: Annotated[int, Parameter(validator=_Count, help="Answers to draw into the run's figures.")] = 6,
+    scales: Scales = (1.0,), flip: Flip = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
-    trained = load_model(run, checkpoint, device)
+    trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress)
     print(f"{found.split}, with the weights of step {found.step:,}: loss {found.loss:.4f}")
@@ -61,7 +72,7 @@ def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:
     task, feed = trained.parts.evaluation(split)
     positions = telling_positions(task, feed, count)
     sheet = answers_sheet(task, trained.model, feed, positions, trained.device, trained.parts.recipe.train.precision)
-    path = run / "figures" / f"answers-{split}-{trained.step:08d}.png"
+    path = run / "figures" / f"answers-{answers_name(trained, split)}.png"
     files.replace_whole(path, encode(sheet))
     return path
 
@@ -70,13 +81,13 @@ def predict(
     run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
     window: Annotated[int, Parameter(validator=_Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
-    overlap: Overlap = 0.25,
+    overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
 ) -> int:  # fmt: skip
     """Predict masks for pictures of any size.
 
     Writes NAME.png (class ids) and NAME-overlay.png for each; names those that cannot be read, and exits with 1 then.
     """
-    trained = load_model(run, checkpoint, device)
+    trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     task, recipe = trained.parts.task, trained.parts.recipe
     pictures = _pictures(paths)
     _refuse_collisions(pictures, output)
@@ -160,7 +171,9 @@ def replay(
 ) -> None:  # fmt: skip
     """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
     parts = open_run(run)
-    last = min(parts.recipe.train.steps, (parts.plan.end or math.inf) // parts.recipe.train.batch)
+    last, end = parts.recipe.train.steps, parts.plan.end
+    if end is not None:
+        last = min(last, end // parts.recipe.train.batch)
     if not 1 <= step <= last:
         raise RunError(str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose one of those")
     size = parts.recipe.train.batch

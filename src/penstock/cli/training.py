@@ -60,11 +60,12 @@ def train(
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
     named = {
-        **(_FOLLOWING if follow and not _is_recipe(data) else {}), "follow.on": follow or None, "follow.older": older,
+        "follow.on": follow or None, "follow.older": older,
         "model.name": model, "model.weights": weights, "init": str(init or ""),
-        **({} if steps is None else {"train.steps": steps}), "train.batch": batch,
-        "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
-        **(_ADAMW if optimizer == "adamw" else {}), "train.device": device, "seed": seed,
+        "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
+        **(_ADAMW if optimizer == "adamw" else {}),
+        **(_FOLLOWING if follow and resume is None and not _is_recipe(data) else {}),
+        **({} if steps is None else {"train.steps": steps}), "train.device": device, "seed": seed,
         "data.start": start, "data.until": until,
     }  # fmt: skip
     if rate is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
 _SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
+_LOOKS: Final = 20  # somebody else may write all the time
 _STEP: Final = 64
 
 
@@ -123,7 +124,8 @@ class Publisher:
             SourceError: the topic cannot be reached.
         """
         log = KafkaLog(self.address)
-        topic = _settled(log)
+        time.sleep(2 * _SETTLED)
+        topic = log.topic()
         messages = [
             message
             for extent in topic.extents
@@ -187,14 +189,13 @@ def _about(dataset: Dataset, split: str) -> About:
 def _settled(log: Log) -> Topic:
     """The topic, once what a killed publisher had on its way has arrived."""
     before = log.topic()
-    while True:
-        if not any(extent.stop for extent in before.extents):
-            return before
+    for _ in range(_LOOKS):
         time.sleep(_SETTLED)
         now = log.topic()
         if now.extents == before.extents:
-            return now
+            break
         before = now
+    return before
 
 
 def _resume_at(log: Log, topic: Topic, plan: _Plan, partition: int) -> int:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
 from penstock.datasets.description import Description, Split
 from penstock.errors import DatasetError, SourceError
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range
+from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,13 @@ def digest(payload: bytes) -> bytes:
     return hashlib.blake2b(payload, digest_size=16).hexdigest().encode()
 
 
+class Known(NamedTuple):
+    """What was found of a training split: what it holds, and the number of its offsets."""
+
+    about: About
+    records: int
+
+
 @dataclass(frozen=True)
 class TopicDataset:
     """A dataset whose splits are topics.
@@ -70,11 +77,13 @@ class TopicDataset:
     Attributes:
         address: of the topic that holds the training split.
         range: the part of it to train on.
+        known: what its first record said before; it may have been deleted since.
         open_log: how a topic is reached.
     """
 
     address: Address
     range: Range = Range()  # noqa: RUF009 - frozen
+    known: Known | None = None
     open_log: Callable[[Address], Log] = KafkaLog
 
     @property
@@ -95,11 +104,11 @@ class TopicDataset:
             DatasetError: it does not say it.
             SourceError: it cannot be read.
         """
-        about = self._about("train")
+        about, records = self.known or (self._about("train"), len(self.source("train").snapshot()))
         state = hashlib.blake2b(
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
         )
-        splits = {"train": _split(about, len(self.source("train").snapshot()), len(about.classes))}
+        splits = {"train": _split(about, records, len(about.classes))}
         return Description(about.task, about.classes, about.ignore_label, splits, "a Kafka topic", state.hexdigest())
 
     def split(self, name: str) -> Split:
@@ -150,7 +159,10 @@ class TopicDataset:
 
     def _about(self, split: str) -> About:
         source = self.source(split)
-        for message in first_messages(source):
+        messages = first_messages(source)
+        if not messages:
+            raise nothing(source.log.name)
+        for message in messages:
             for name, value in message.headers:
                 if name == ABOUT:
                     return _parsed(value, source.log.name)

@@ -20,6 +20,8 @@ from penstock.order.plan import Plan, Shuffle
 from penstock.values import Partition, Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.values import Address, Cursor
 
 _VERSION = 1
@@ -30,7 +32,7 @@ class Stage:
     """One snapshot of a source that grows.
 
     Attributes:
-        new: the records that came since the stage before.
+        new: the records that came since the stage before. A partition that holds none says where the next stage begins.
         older: those that some of each batch are drawn from again; None draws none.
     """
 
@@ -195,7 +197,7 @@ def _runs(plan: Plan, position: int, stop: int, natural: int) -> list[tuple[str,
 
 
 def trimmed(snapshot: Snapshot, multiple: int) -> Snapshot:
-    """A snapshot without its last few records, so that their number is a multiple; partitions without any are left out.
+    """A snapshot without its last few records, so that their number is a multiple.
 
     What is cut off the largest partition first is the beginning of the next snapshot, so none waits for long.
     """
@@ -206,12 +208,17 @@ def trimmed(snapshot: Snapshot, multiple: int) -> Snapshot:
         surplus -= taken
         stops[partition.name] = partition.stop - taken
     cut = (replace(partition, stop=stops[partition.name]) for partition in snapshot.partitions)
-    return Snapshot(snapshot.source, tuple(partition for partition in cut if len(partition)))
+    return Snapshot(snapshot.source, tuple(cut))
 
 
-def seen(stages: tuple[Stage, ...]) -> tuple[Partition, ...]:
-    """What some stages have passed over, partition by partition, with the newest fingerprints."""
-    found: dict[str, Partition] = {}
+def seen(stages: Iterable[Stage], before: Iterable[Partition] = ()) -> tuple[Partition, ...]:
+    """What some stages have passed over, partition by partition, with the newest fingerprints.
+
+    Args:
+        stages: one after the other.
+        before: what was passed over before them.
+    """
+    found = {partition.name: partition for partition in before}
     for stage in stages:
         for partition in stage.new.partitions:
             first = found.get(partition.name, partition).start

@@ -9,7 +9,15 @@ running.py    start and resume: a recipe to a run folder
 answering.py  what a run can be asked: its parts, its model, its scores
 """
 
-from penstock.recipe.answering import Evaluation, Trained, evaluate_run, load_checkpoint, load_model, open_run
+from penstock.recipe.answering import (
+    Evaluation,
+    Trained,
+    answers_name,
+    evaluate_run,
+    load_checkpoint,
+    load_model,
+    open_run,
+)
 from penstock.recipe.building import Parts, notes, open_parts
 from penstock.recipe.running import resume, train
 from penstock.recipe.toml import apply, dump, load
@@ -24,6 +32,7 @@ __all__ = [
     "Recipe",
     "Train",
     "Trained",
+    "answers_name",
     "apply",
     "dump",
     "evaluate_run",

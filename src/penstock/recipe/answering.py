@@ -9,6 +9,7 @@ from penstock import devices
 from penstock import ranks as ranking
 from penstock.errors import DatasetError, RunError
 from penstock.evaluate import evaluate
+from penstock.models import Averaged, Views
 from penstock.recipe import toml
 from penstock.recipe.building import Parts, open_parts
 from penstock.recipe.facts import check_data, read_facts
@@ -36,12 +37,18 @@ class Trained:
         model: in evaluation mode, on `device`, with the moving average of the weights where there is one.
         device: where it is.
         step: after which its checkpoint was saved.
+        views: how it looks at a picture.
     """
 
     parts: Parts
     model: nn.Module
     device: torch.device
     step: int
+    views: Views = Views()  # noqa: RUF009 - frozen
+
+    def looking(self, views: Views) -> Trained:
+        """The same, but averaging several looks at each picture."""
+        return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ def open_run(path: Path) -> Parts:
     """
     folder = RunFolder.open(path)
     facts = read_facts(folder)
-    parts = open_parts(without_weights(toml.load(path / "recipe.toml")), facts.snapshots, facts.stages)
+    parts = open_parts(without_weights(toml.load(path / "recipe.toml")), facts)
     check_data(parts, facts, str(path))
     return parts
 
@@ -116,6 +123,11 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Traine
     return Trained(parts, devices.place(model, where).eval(), where, loaded.step)
 
 
+def answers_name(trained: Trained, split: str) -> str:
+    """What the files of an evaluation are called."""
+    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name)))
+
+
 def evaluate_run(
     path: Path, trained: Trained, split: str = "", progress: Callable[[int, int], None] | None = None
 ) -> Evaluation:
@@ -146,6 +158,7 @@ def evaluate_run(
     )
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
-    content = {"step": trained.step, "split": split, "loss": loss, **scores.as_json()}
-    RunFolder(path).write_json(f"evaluations/{split}-{trained.step:08d}.json", content)
+    views = {} if trained.views.single else {"views": {"scales": trained.views.scales, "flip": trained.views.flip}}
+    content = {"step": trained.step, "split": split, **views, "loss": loss, **scores.as_json()}
+    RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

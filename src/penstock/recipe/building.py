@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from penstock.datasets.topics import Known
+    from penstock.recipe.facts import Facts
     from penstock.recipe.values import Data, Recipe
 
+_AWAY: Final = 300.0  # seconds without a broker that end a training
 _BLOCK_BYTES: Final = 16 << 20
 _WINDOW_BYTES: Final = 64 << 20
 
@@ -74,7 +77,8 @@ class Parts:
             SourceError: not all of it can be read any more.
         """
         if isinstance(self.plan, Chain):
-            self._training.pin(self.stages[self.plan.stage(position)].together)
+            stage = self.stages[self.plan.stage(position)]
+            self._training.pin(stage.together, stage.new, _AWAY)
 
     def snapshot(self, split: str) -> Snapshot:
         """All records of a split: those that the run was started with, once they are known to be there still.
@@ -148,8 +152,12 @@ def notes(parts: Parts) -> list[str]:
     return [f"note: the crop of {crop} is larger than every picture ({largest} at most): {remedy}"]
 
 
-def open_dataset(data: Data) -> Dataset | TopicDataset:
+def open_dataset(data: Data, known: Known | None = None) -> Dataset | TopicDataset:
     """A folder of shards, or a topic.
+
+    Args:
+        data: where it is.
+        known: what the topic's first record said before.
 
     Raises:
         DatasetError: there is none.
@@ -158,7 +166,7 @@ def open_dataset(data: Data) -> Dataset | TopicDataset:
     if not is_topic(data.path):
         return Dataset.open(Path(data.path))
     address = Address.parse(data.path)
-    return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until))
+    return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until), known)
 
 
 def chosen_shuffle(recipe: Recipe) -> Recipe:
@@ -178,18 +186,17 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
     return replace(recipe, data=replace(data, block=block, window=window))
 
 
-def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None, stages: tuple[Stage, ...] = ()) -> Parts:
+def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
     """Open the dataset of a recipe.
 
     Args:
         recipe: names it.
-        pinned: snapshots of its splits that were taken before, by split; topics are read as they say.
-        stages: snapshots that were followed before; the recipe's start is behind them.
+        facts: what the data was when a run began with it; topics are read as they say.
 
     Raises:
         DatasetError: it is not there, or is for another task.
     """
-    dataset = open_dataset(replace(recipe.data, start="") if stages else recipe.data)
+    dataset = open_dataset(recipe.data, facts.known if facts else None)
     if dataset.description.task != "segmentation":
         raise DatasetError(
             str(dataset.folder),
@@ -197,4 +204,4 @@ def open_parts(recipe: Recipe, pinned: Mapping[str, Snapshot] | None = None, sta
             found=f"one for {dataset.description.task}",
             remedy="Training classifiers is not in this release; the records are ready for it",
         )
-    return Parts(recipe, dataset, pinned or {}, stages)
+    return Parts(recipe, dataset, facts.snapshots if facts else {}, facts.stages if facts else ())

@@ -71,7 +71,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
     return {
         "data.block": (recipe.data.block, 1 << 30),
         "follow.seconds": (recipe.follow.seconds, 1_000_000),
-        "follow.older": (recipe.follow.older, 0.9),
+        "follow.older": (recipe.follow.older, 0.75),
         "follow.patience": (recipe.follow.patience, 1_000_000),
         "loss.cross_entropy": (loss.cross_entropy, 1000),
         "loss.focal": (loss.focal, 1000),

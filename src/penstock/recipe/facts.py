@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.datasets import About, TopicDataset
+from penstock.datasets.topics import Known
 from penstock.errors import RunError
 from penstock.order import Stage
 from penstock.values import Partition, Snapshot
@@ -26,17 +28,21 @@ class Facts:
     Attributes:
         content: names the dataset's classes and, of shards, its records.
         snapshots: by split.
+        known: what the first record of a topic said.
         stages: of a training that follows a topic: its snapshots, one after the other.
     """
 
     content: str
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    known: Known | None = None
     stages: tuple[Stage, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         named = {split: _plain(snapshot) for split, snapshot in self.snapshots.items()}
-        return {"content": self.content, "snapshots": named, "stages": plain_stages(self.stages)}
+        known = {"known": {**asdict(self.known.about), "records": self.known.records}} if self.known else {}
+        stages = {"stages": plain_stages(self.stages)} if self.stages else {}
+        return {"content": self.content, "snapshots": named, **known, **stages}
 
     def write(self, folder: RunFolder, plan: str) -> None:
         """Keep them in a run, beside the digest of its plan."""
@@ -60,8 +66,12 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
     """
     try:
         snapshots = {split: _snapshot(plain) for split, plain in stored["snapshots"].items()}
-        return Facts(str(stored["content"]), snapshots, stages_of(stored.get("stages", ())))
-    except (TypeError, KeyError, AttributeError) as error:
+        stages = stages_of(stored["stages"]) if "stages" in stored else ()
+        known = dict(stored.get("known", {}))
+        records = known.pop("records", 0)
+        about = Known(About(**{**known, "classes": tuple(known["classes"])}), records) if known else None
+        return Facts(str(stored["content"]), snapshots, about, stages)
+    except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
         raise RunError(
             where,
             expected="snapshots by split, with their partitions",
@@ -72,7 +82,13 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
 
 def gather(parts: Parts, splits: Sequence[str]) -> Facts:
     """What the data of some splits is now."""
-    return Facts(parts.dataset.description.content, {split: parts.snapshot(split) for split in splits})
+    described, dataset = parts.dataset.description, parts.dataset
+    known = None
+    if isinstance(dataset, TopicDataset):
+        first = described.splits["train"]
+        about = About(described.task, described.classes, described.ignore_label, first.height, first.width)
+        known = Known(about, first.records)
+    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known)
 
 
 def shared(text: str) -> Facts:
@@ -80,15 +96,33 @@ def shared(text: str) -> Facts:
     return facts_of(json.loads(text), "another rank")
 
 
-def plain_stages(stages: Sequence[Stage]) -> list[dict[str, Any]]:
-    """Stages as JSON can hold them."""
-    return [{"new": _plain(stage.new), **({"older": _plain(stage.older)} if stage.older else {})} for stage in stages]
+def plain_stages(stages: Sequence[Stage]) -> dict[str, Any]:
+    """Stages as JSON can hold them: thousands of them name the same few partitions."""
+    names: dict[tuple[str, str], int] = {}
+
+    def rows(snapshot: Snapshot) -> list[list[int]]:
+        return [
+            [names.setdefault((part.name, part.fingerprint), len(names)), part.start, part.stop]
+            for part in snapshot.partitions
+        ]
+
+    listed = [{"new": rows(stage.new), **({"older": rows(stage.older)} if stage.older else {})} for stage in stages]
+    return {
+        "source": stages[0].new.source if stages else "",
+        "partitions": [list(key) for key in names],
+        "list": listed,
+    }
 
 
-def stages_of(plain: Sequence[Mapping[str, Any]]) -> tuple[Stage, ...]:
+def stages_of(plain: Mapping[str, Any]) -> tuple[Stage, ...]:
     """Stages from JSON."""
+
+    def snapshot(rows: Sequence[Sequence[int]]) -> Snapshot:
+        parts = [(*plain["partitions"][number], start, stop) for number, start, stop in rows]
+        return Snapshot(plain["source"], tuple(Partition(name, start, stop, mark) for name, mark, start, stop in parts))
+
     return tuple(
-        Stage(_snapshot(stage["new"]), _snapshot(stage["older"]) if "older" in stage else None) for stage in plain
+        Stage(snapshot(stage["new"]), snapshot(stage["older"]) if "older" in stage else None) for stage in plain["list"]
     )
 
 

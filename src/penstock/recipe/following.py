@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -12,16 +13,18 @@ from penstock.order import Chain, Stage, seen, trimmed
 from penstock.progress import counted
 from penstock.recipe.building import open_dataset
 from penstock.recipe.facts import Facts, plain_stages, stages_of
-from penstock.sources.kafka import is_away
+from penstock.sources.kafka import is_away, is_nothing
+from penstock.values import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from penstock.feed import Feed
     from penstock.ranks import Ranks
     from penstock.recipe.building import Parts
     from penstock.recipe.values import Data
     from penstock.runs import RunFolder
+    from penstock.values import Partition
 
     Say = Callable[[str], None]
 
@@ -45,6 +48,7 @@ class Follower:
         self.parts, self.reason = parts, ""
         self._facts, self._folder, self._ranks, self._say, self._pin = facts, folder, ranks, say, pin
         self._source: Any = parts.dataset.source(parts.recipe.data.train)
+        self._seen: tuple[Partition, ...] = ()
         self._began = self._answered = self._said = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
@@ -66,6 +70,7 @@ class Follower:
                 remedy="Restore the file from a copy of the run",
             )
         self.parts = replace(self.parts, stages=stages)
+        self._seen = seen(stages)
 
     def feed(self, position: int) -> Feed:
         """The feed of all that was begun, once it is known that what is left from a position on can be read.
@@ -91,20 +96,20 @@ class Follower:
         if number < len(self._facts.stages):
             stage = self._facts.stages[number]
         else:
-            self._began = time.monotonic()
+            self._began = self._answered = time.monotonic()
             text = _agreed(self._ranks, self._look, stop)
             if text in ("", "end"):
                 self.reason = "nothing new came for too long (follow.patience)" if text else ""
                 return None
-            stage = stages_of([json.loads(text)])[0]
+            (stage,) = stages_of(json.loads(text))
         self._begin(stage)
         return self.feed(position)
 
     def _tell_group(self) -> None:
         """Have dashboards show how far the training is; never an error, as nothing rests on it."""
         group = self.parts.recipe.follow.group
-        trained = {int(part.name.rpartition("/")[2]): part.stop for part in seen(self.parts.stages)}
-        if group and trained and self._ranks.writes:
+        if group and self._seen and self._ranks.writes:
+            trained = {int(part.name.rpartition("/")[2]): part.stop for part in self._seen}
             try:
                 self._source.log.tell_group(group, trained)
             except SourceError as error:
@@ -112,6 +117,7 @@ class Follower:
 
     def _begin(self, stage: Stage) -> None:
         self.parts = replace(self.parts, stages=(*self.parts.stages, stage))
+        self._seen = seen([stage], self._seen)
         known = len(self._facts.stages) >= len(self.parts.stages)
         if not known:
             self._facts = replace(self._facts, stages=self.parts.stages)
@@ -127,29 +133,31 @@ class Follower:
         follow, now = self.parts.recipe.follow, time.monotonic()
         waited = now - self._began
         try:
-            found = self._grown(follow.seconds <= waited)
+            found = self._grown(min(follow.seconds, follow.patience or math.inf) <= waited)
         except SourceError as error:
             if not is_away(error) or now - self._answered > _AWAY:
                 raise
             self._tell(f"waiting for the broker: {error.found}")
+            self._began = now  # nothing can come while it is away
             return ""
         self._answered = time.monotonic()
         if found:
-            return json.dumps(plain_stages([found])[0])
+            return json.dumps(plain_stages([found]))
         return "end" if 0 < follow.patience <= waited else ""
 
     def _grown(self, late: bool) -> Stage | None:  # noqa: FBT001 - private
         """The next stage, if enough has come: a snapshot's records, or a batch of them when it is late."""
         plan, follow = self.parts.plan, self.parts.recipe.follow
         assert isinstance(plan, Chain)  # noqa: S101 - of a recipe that follows
-        new, held = self._source.growth(seen(plan.stages))
-        older = _whole(held) if plan.mixed and len(held) else None
+        new, held = self._source.growth(self._seen)
+        older = _without_empty(held) if plan.mixed and len(held) else None
         size = plan.fresh(Stage(new, older))
         wanted = size if late else max(size, follow.records)
         if len(new) < wanted:
             self._tell(f"waiting for {counted(wanted, 'new record')}: {len(new):,} so far")
             return None
-        return Stage(trimmed(new, size), older)
+        known = {partition.name for partition in self._seen}
+        return Stage(_without_empty(trimmed(new, size), known), older)
 
     def _tell(self, line: str) -> None:
         if time.monotonic() - self._said > _SAY:
@@ -159,13 +167,16 @@ class Follower:
 
 def await_first(data: Data, ranks: Ranks) -> None:
     """Wait for the first record of a topic: it says what is to be learnt."""
-    source: Any = None
     said = False
 
     def look() -> str:
-        nonlocal source, said
-        source = source or open_dataset(data).source(data.train)
-        if len(source.growth(())[0]):
+        nonlocal said
+        try:
+            open_dataset(data).description  # noqa: B018 - whether there is one
+        except SourceError as error:
+            if not is_nothing(error):
+                raise
+        else:
             return "there"
         if not said:
             print(f"waiting for the first record of {data.path}", flush=True)  # noqa: T201 - people must know
@@ -184,6 +195,7 @@ def _agreed(ranks: Ranks, look: Callable[[], str], stop: Callable[[], bool]) -> 
     return ""
 
 
-def _whole(snapshot: Any) -> Any:
-    """A snapshot without partitions that hold nothing."""
-    return trimmed(snapshot, 1)
+def _without_empty(snapshot: Snapshot, known: Container[str] | None = None) -> Snapshot:
+    """A snapshot without partitions that hold nothing; of those only the `known` ones are left out, if it is given."""
+    kept = (part for part in snapshot.partitions if len(part) or (known is not None and part.name not in known))
+    return Snapshot(snapshot.source, tuple(kept))

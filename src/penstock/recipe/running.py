@@ -29,7 +29,7 @@ from penstock.hooks import (
 from penstock.models import load_matching
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, chosen_shuffle, notes, open_parts
-from penstock.recipe.facts import Facts, check_data, gather, read_facts, shared
+from penstock.recipe.facts import check_data, gather, read_facts, shared
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.ranks import Ranks
+    from penstock.recipe.facts import Facts
     from penstock.recipe.values import Recipe
     from penstock.tasks.base import Scores
 
@@ -74,7 +75,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
             folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
             facts.write(folder, plan.digest)
             print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
-        return folder, _go(_Run(parts, facts, folder, ranks, device), model, hooks)
+        return folder, _go(_Run(parts, folder, ranks, device), model, hooks)
 
 
 def _agreed_recipe(recipe: Recipe, ranks: Ranks) -> Recipe:
@@ -98,6 +99,13 @@ def _agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
 def _check_follow(recipe: Recipe) -> None:
     """What is followed must grow, and have no end."""
     if not recipe.follow.on:
+        if recipe.follow.older:
+            raise RecipeError(
+                "follow.older",
+                expected="0, as nothing is followed",
+                found=str(recipe.follow.older),
+                remedy="Add --follow, or leave out --older",
+            )
         return
     if not is_topic(recipe.data.path):
         raise RecipeError(
@@ -135,7 +143,7 @@ def resume(
     _same_training(before, recipe, str(path))
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
-    parts = open_parts(recipe, facts.snapshots, facts.stages)
+    parts = open_parts(recipe, facts)
     with ranking.joined(device) as ranks:
         check_data(parts, facts, str(path))
         parts = replace(parts, stages=())  # the checkpoint knows which were begun
@@ -146,7 +154,7 @@ def resume(
             return folder, _nothing_to_do(folder, recipe, ranks)
         model = replace(parts, recipe=answering.without_weights(recipe)).model() if _has_checkpoint(folder) else None
         model = model or _initial(parts, ranks)
-        return folder, _go(_Run(parts, facts, folder, ranks, device), model, hooks, checkpoint)
+        return folder, _go(_Run(parts, folder, ranks, device), model, hooks, checkpoint)
 
 
 def _located(recipe: Recipe) -> Recipe:
@@ -234,7 +242,6 @@ class _Run:
     """What a session needs to know of its surroundings."""
 
     parts: Parts
-    facts: Facts
     folder: RunFolder
     ranks: Ranks
     device: torch.device
@@ -252,25 +259,31 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     torch.use_deterministic_algorithms(recipe.train.deterministic)
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every)
-    session = Session(
-        run.parts.task,
-        model,
-        run.parts.training_feed(ranks.share, pin=run.pin),
-        options=_options(recipe),
-        optimizer=recipe.optimizer,
-        store=store,
-        ranks=ranks,
-        device=run.device,
-        evaluate=_evaluation(run.parts, ranks, run.device, pin=run.pin),
-        follow=Follower(run.parts, run.facts, folder, ranks, console.say, pin=run.pin) if recipe.follow.on else None,
-        hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
-    )
     with folder.locked() if ranks.writes else contextlib.nullcontext():
+        session = Session(
+            run.parts.task,
+            model,
+            run.parts.training_feed(ranks.share, pin=run.pin),
+            options=_options(recipe),
+            optimizer=recipe.optimizer,
+            store=store,
+            ranks=ranks,
+            device=run.device,
+            evaluate=_evaluation(run.parts, ranks, run.device, pin=run.pin),
+            follow=_follower(run, console) if recipe.follow.on else None,
+            hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
+        )
         session.restore(store.load(checkpoint))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         with _told_of_lone_pictures():
             return session.train()
+
+
+def _follower(run: _Run, console: Console) -> Follower:
+    """Made once the run is locked: what another process had taken up until then counts, on all ranks."""
+    facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.writes else ""
+    return Follower(run.parts, shared(run.ranks.share_text(facts)), run.folder, run.ranks, console.say, pin=run.pin)
 
 
 def _options(recipe: Recipe) -> Options:

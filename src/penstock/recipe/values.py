@@ -89,7 +89,7 @@ class Follow:
         on: whether to follow.
         records: how many new records make a snapshot.
         seconds: after this long fewer make one too, if they fill a batch.
-        older: share of every batch, from 0 to below 1, that is drawn again from records of earlier snapshots.
+        older: share of every batch, from 0 to 0.75, that is drawn again from records of earlier snapshots.
         patience: seconds without a new snapshot after which training ends; 0 waits for ever.
         group: a consumer group that is told what was trained on, for dashboards that show its lag; nothing reads it.
     """

@@ -95,14 +95,18 @@ class KafkaLog:
     def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
         """Tell a consumer group's offsets, by partition; the group is not joined."""
         kafka = client()
-        consumer = kafka.Consumer({**settings.reading(self.address.servers), "group.id": group})
+        chosen = {**settings.reading(self.address.servers), "group.id": group, "socket.timeout.ms": 5000}
+        consumer = kafka.Consumer(chosen)
         places = [kafka.TopicPartition(self.name, number, offset) for number, offset in offsets.items()]
         try:
-            consumer.commit(offsets=places, asynchronous=False)
+            answers = consumer.commit(offsets=places, asynchronous=False)
         except kafka.KafkaException as error:
             raise mistakes.unreachable(self.address.servers, error.args[0].str()) from None
         finally:
             consumer.close()
+        for answer in answers:
+            if answer.error:
+                raise mistakes.unreachable(self.address.servers, answer.error.str())
 
     def close(self) -> None:
         """Let go of all connections; reading again makes new ones."""

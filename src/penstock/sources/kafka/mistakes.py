@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import SourceError
+from penstock.errors import ExpiredError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ANSWER: Final = "a broker that answers"
+_SOMETHING: Final = "at least one record"
 _HOUR: Final = 3_600_000
 _NEW_RUN: Final = "start a new run from these weights with --init"
 
 
-def expired(topic: str, partition: int, start: int, low: int, settings: Mapping[str, str]) -> SourceError:
+def expired(topic: str, partition: int, start: int, low: int, settings: Mapping[str, str]) -> ExpiredError:
     """Retention has deleted offsets that are needed."""
-    return SourceError(
+    return ExpiredError(
         f"{topic}/{partition}",
         expected=f"offsets from {start:,} on",
         found=f"that {start:,} to {low - 1:,} are deleted ({policy(settings)})",
@@ -89,7 +90,7 @@ def nothing(topic: str) -> SourceError:
     """An empty snapshot."""
     return SourceError(
         topic,
-        expected="at least one record",
+        expected=_SOMETHING,
         found="none between the start and the end of the snapshot",
         remedy="Publish some with penstock publish, or choose another --from and --until",
     )
@@ -103,6 +104,11 @@ def stalled(topic: str, partition: int, position: int, seconds: float, reason: s
         found=f"nothing ({reason})",
         remedy="Bring the broker back, then go on with --resume; no record is lost",
     )
+
+
+def is_nothing(error: SourceError) -> bool:
+    """Whether an error says that a topic holds no record yet."""
+    return error.expected == _SOMETHING
 
 
 def is_away(error: SourceError) -> bool:

@@ -26,6 +26,10 @@ class Range:
         stop = min((self.stops or {}).get(extent.partition, extent.stop), extent.stop)
         return min((self.starts or {}).get(extent.partition, extent.low), stop), stop
 
+    def is_ahead(self, extent: Extent) -> bool:
+        """Whether a partition does not reach the start yet."""
+        return (self.starts or {}).get(extent.partition, 0) > extent.stop
+
 
 def parse_range(log: Log, start: str, until: str) -> Range:
     """A range from words: `earliest` or nothing, a time such as `2026-11-21T08:00` (UTC unless it says otherwise), or

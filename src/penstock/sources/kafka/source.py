@@ -9,7 +9,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import SourceError
+from penstock.errors import ExpiredError, SourceError
 from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.blocks import Blocks, Run
 from penstock.sources.kafka.ranges import Range
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
+_AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
 _RUN: Final = 8 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
@@ -56,6 +57,8 @@ class KafkaSource:
         self._block = block
         self.blocks = Blocks(self._fetch, memory)
         self._pinned: Snapshot | None = None
+        self._needed: tuple[Partition, ...] = ()
+        self._spared: set[int] = set()
         self._partitions: dict[str, Partition] = {}
         self._looked = time.monotonic()
         self._lock = threading.Lock()
@@ -95,12 +98,24 @@ class KafkaSource:
         new, held = [], []
         for extent in topic.extents:
             before = known.get(_name(topic, extent))
-            start = before.stop if before else self.range.of(extent)[0]
+            if before is None and self.range.is_ahead(extent):
+                continue
+            start = self.range.of(extent)[0] if before is None else before.stop
             new.append(_taken(topic, extent, start, max(start, extent.stop)))
-            if before:
+            if before is not None:
+                self._same_end(topic, extent, before)
                 first = max(before.start, _safe(topic, extent))
                 held.append(_taken(topic, extent, min(first, before.stop), before.stop))
         return _snapshot(topic, new), _snapshot(topic, held)
+
+    def _same_end(self, topic: Topic, extent: Extent, seen: Partition) -> None:
+        """After a change of leaders, the last offset that was seen must still be what it was."""
+        epoch = _epoch(seen)
+        if not 0 <= epoch < extent.epoch or seen.stop <= max(extent.low, seen.start):
+            return
+        for message in self.log.fetch(extent.partition, seen.stop - 1, seen.stop):
+            if message.epoch > epoch:
+                raise mistakes.rewritten(topic.name, extent.partition, message.offset, epoch, message.epoch)
 
     def _kept(self) -> Topic:
         topic = self.log.topic()
@@ -108,15 +123,33 @@ class KafkaSource:
             raise mistakes.compacted(topic.name, found)
         return topic
 
-    def pin(self, snapshot: Snapshot) -> Snapshot:
-        """Take a snapshot of before instead of a new one, once it is known that all of it can still be read.
+    def pin(self, snapshot: Snapshot, needed: Snapshot | None = None, patience: float = 0.0) -> Snapshot:
+        """Take a snapshot of before instead of a new one, once it is known that it can still be read.
+
+        Args:
+            snapshot: what may be read.
+            needed: the part of it that retention must not have touched, by default all. What it deletes of the rest
+                reads like offsets that never held a record, and a warning says so.
+            patience: seconds to wait for a broker that is away.
 
         Raises:
             SourceError: another cluster or topic is behind the name, or records are gone.
         """
-        topic = self.log.topic()
-        _compare(snapshot.partitions, topic)
-        return self._pin(snapshot, topic)
+        topic = self._awaited(patience)
+        _compare((needed or snapshot).partitions, topic)
+        _compare(snapshot.partitions, topic, whole=False)
+        return self._pin(snapshot, topic, needed)
+
+    def _awaited(self, patience: float) -> Topic:
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return self.log.topic()
+            except SourceError as error:
+                if not mistakes.is_away(error) or time.monotonic() > end:
+                    raise
+                _LOGGER.warning("%s: waiting for the broker (%s)", self.log.name, error.found)
+                time.sleep(_AGAIN)
 
     def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
         """The records `[start, stop)` of a partition, in order; offsets that hold none are passed over.
@@ -175,22 +208,40 @@ class KafkaSource:
         first = offset // self.block * self.block
         return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + self.block))
 
-    def _pin(self, snapshot: Snapshot, topic: Topic) -> Snapshot:
-        self._pinned = snapshot
+    def _pin(self, snapshot: Snapshot, topic: Topic, needed: Snapshot | None = None) -> Snapshot:
+        self._pinned, self._needed = snapshot, (needed or snapshot).partitions
         self._partitions = {partition.name: partition for partition in snapshot.partitions}
+        self._spared.clear()
         self._looked = time.monotonic()
         self._warn(topic)
         return snapshot
 
     def _fetch(self, run: Run) -> dict[int, Message]:
         self._look_again()
-        partition = self._partitions[f"{self.log.name}/{run.partition}"]
-        epoch = int(partition.fingerprint.rpartition(" ")[2])
-        messages = self.log.fetch(*run)
+        epoch = _epoch(self._partitions[f"{self.log.name}/{run.partition}"])
+        messages = self._read(run)
         for message in messages:
             if 0 <= epoch < message.epoch:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
         return {message.offset: message for message in messages}
+
+    def _read(self, run: Run) -> list[Message]:
+        """The messages of a run; of what is not needed, those that retention has left."""
+        try:
+            return self.log.fetch(*run)
+        except ExpiredError:
+            topic = self.log.topic()
+            needed = {_number(partition.name): partition.start for partition in self._needed if len(partition)}
+            (low,) = (extent.low for extent in topic.extents if extent.partition == run.partition)
+            if low > needed.get(run.partition, low):
+                raise
+        if run.partition not in self._spared:
+            self._spared.add(run.partition)
+            _LOGGER.warning(
+                "%s/%d: retention deleted records before offset %s that were to be drawn again; they are left out",
+                self.log.name, run.partition, f"{low:,}",
+            )  # fmt: skip
+        return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
     def _look_again(self) -> None:
         """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""
@@ -198,14 +249,19 @@ class KafkaSource:
             if time.monotonic() - self._looked < self.look or self._pinned is None:
                 return
             self._looked = time.monotonic()
-        topic = self.log.topic()
-        _compare(self._pinned.partitions, topic)
+        try:
+            topic = self.log.topic()
+        except SourceError as error:
+            if mistakes.is_away(error):
+                return  # reading waits for it
+            raise
+        _compare(self._needed, topic)
         self._warn(topic)
 
     def _warn(self, topic: Topic) -> None:
         """Say which records retention is about to delete."""
         kept = int(topic.settings.get("retention.ms", "-1"))
-        for partition in self._partitions.values():
+        for partition in self._needed:
             if kept < 0 or not len(partition):
                 continue
             first = self.log.fetch(_number(partition.name), partition.start, partition.start + 1)
@@ -235,6 +291,11 @@ def _name(topic: Topic, extent: Extent) -> str:
 def _fingerprint(topic: Topic, extent: Extent) -> str:
     """Which log this is: the cluster, the topic's own id, and the leader epoch of its end."""
     return f"{topic.cluster} {topic.id} {extent.epoch}"
+
+
+def _epoch(partition: Partition) -> int:
+    """The leader epoch of a partition's end when it was taken."""
+    return int(partition.fingerprint.rpartition(" ")[2])
 
 
 def _snapshot(topic: Topic, partitions: list[Partition]) -> Snapshot:

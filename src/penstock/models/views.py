@@ -1,0 +1,82 @@
+"""One answer from several looks at a picture: at other sizes, and mirrored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STRIDE: Final = 32
+_TINY: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How a picture is looked at.
+
+    Attributes:
+        scales: each gives a look, at this many times the picture's size.
+        flip: whether each look is taken in the mirror too.
+    """
+
+    scales: tuple[float, ...] = (1.0,)
+    flip: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing to average."""
+        return self.scales == (1.0,) and not self.flip
+
+    @property
+    def name(self) -> str:
+        """For a file's name: `x0.75,1,1.25-flip`; nothing for a single look."""
+        if self.single:
+            return ""
+        return f"x{','.join(f'{scale:g}' for scale in self.scales)}{'-flip' * self.flip}"
+
+
+class Averaged(nn.Module):
+    """Maps float (n, 3, h, w) to the logarithm of the mean of all looks' probabilities, float32 (n, classes, h, w).
+
+    Probabilities are averaged, as DeepLab does, but not put through a softmax a second time; being logarithms, the
+    result can take the place of logits.
+    """
+
+    def __init__(self, model: nn.Module, views: Views) -> None:
+        super().__init__()
+        self.model = model
+        self.views = views
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Look and average."""
+        total: torch.Tensor | float = 0.0
+        looks = 0
+        for scale in self.views.scales:
+            for probabilities in self._looks(_scaled(images, scale)):
+                total = total + _resized(probabilities, (images.shape[2], images.shape[3]))
+                looks += 1
+        assert isinstance(total, torch.Tensor)  # noqa: S101 - there is a scale
+        return (total / looks).clamp(min=_TINY).log()
+
+    def _looks(self, images: torch.Tensor) -> Iterator[torch.Tensor]:
+        yield self.model(images).float().softmax(dim=1)
+        if self.views.flip:
+            yield self.model(images.flip(3)).float().softmax(dim=1).flip(3)
+
+
+def _scaled(images: torch.Tensor, scale: float) -> torch.Tensor:
+    """The pictures at another size, whose sides are rounded to what every model accepts."""
+    height, width = (max(1, round(side * scale / _STRIDE)) * _STRIDE for side in images.shape[2:])
+    return _resized(images, (height, width))
+
+
+def _resized(values: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    if tuple(values.shape[2:]) == size:
+        return values
+    return F.interpolate(values, size, mode="bilinear", align_corners=False, antialias=values.shape[2] > size[0])

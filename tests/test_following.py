@@ -1,0 +1,219 @@
+"""When the next snapshot of a topic is taken, on the fake: no broker, no training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+
+import pytest
+from training import recipe
+
+from penstock.datasets import About, TopicDataset
+from penstock.errors import ExpiredError, RecipeError, SourceError
+from penstock.order import Stage
+from penstock.ranks import Ranks
+from penstock.recipe import Follow, Parts, train
+from penstock.recipe.facts import Facts, plain_stages, read_facts, stages_of
+from penstock.recipe.following import Follower
+from penstock.runs import RunFolder
+from penstock.sources.kafka import Address, FakeLog, Range, mistakes
+from penstock.values import Partition, Snapshot
+
+ABOUT = [("penstock-dataset", About("segmentation", ("a", "b"), height=64, width=96).encoded())]
+BATCH = 4
+
+
+class World:
+    """A topic in memory, and followers of it."""
+
+    def __init__(self, folder, partitions=2, range_=None, **follow):
+        self.log = FakeLog("t", partitions)
+        self.folder = RunFolder.create(folder, "run")
+        self.said = []
+        chosen = recipe("kafka://h/t", batch=BATCH)
+        follow = {"records": 8, "seconds": 0.1, "patience": 5.0, **follow}
+        self.recipe = dataclasses.replace(
+            chosen,
+            data=dataclasses.replace(chosen.data, path="kafka://h/t", validation=""),
+            follow=Follow(True, **follow),
+        )
+        self.range = range_ or Range()
+        Facts("content").write(self.folder, "plan")
+
+    def send(self, partition, count):
+        for _ in range(count):
+            self.log.append(b"x", partition, headers=ABOUT)
+
+    def follower(self):
+        """As a new process makes it."""
+        dataset = TopicDataset(Address("h", "t"), self.range, open_log=lambda _: self.log)
+        parts = Parts(self.recipe, dataset)
+        return Follower(parts, read_facts(self.folder), self.folder, Ranks(), self.said.append, pin=False)
+
+    def resumed(self, follower):
+        again = self.follower()
+        again.load_state_dict(json.loads(json.dumps(follower.state_dict())))
+        return again
+
+
+def never():
+    return False
+
+
+def spans(stage):
+    return [(part.name, part.start, part.stop) for part in stage.new.partitions]
+
+
+def test_a_partition_that_held_nothing_is_remembered(tmp_path):
+    """It begins where `--from` said, whatever happens in between."""
+    world = World(tmp_path, range_=Range({0: 4, 1: 6}))
+    world.send(0, 8)
+    world.send(1, 6)
+    follower = world.follower()
+    follower.next(never)
+    assert spans(follower.parts.stages[0]) == [("t/0", 4, 8), ("t/1", 6, 6)]
+    world.send(0, 4)
+    world.send(1, 4)
+    again = world.resumed(follower)
+    again.next(never)
+
+    assert spans(again.parts.stages[1]) == [("t/0", 8, 12), ("t/1", 6, 10)]
+
+
+def test_records_of_an_empty_partition_that_are_lost_before_they_are_seen_are_an_error(tmp_path):
+    world = World(tmp_path)
+    world.send(0, 8)
+    follower = world.follower()
+    follower.next(never)
+    world.send(1, 10)
+    world.log.expire(1, 7)
+    with pytest.raises(ExpiredError, match="t/1: expected offsets from 0 on, found that 0 to 6 are deleted"):
+        follower.next(never)
+
+
+def test_what_was_trimmed_away_altogether_comes_next(tmp_path):
+    world = World(tmp_path, partitions=3)
+    world.send(0, 3)
+    world.send(1, 1)
+    world.send(2, 1)
+    follower = world.follower()
+    follower.next(never)
+    assert sum(stop - start for _, start, stop in spans(follower.parts.stages[0])) == 4
+    world.send(2, 3)
+    again = world.resumed(follower)
+    again.next(never)
+    seen = [(name, offset) for stage in again.parts.stages for name, a, b in spans(stage) for offset in range(a, b)]
+
+    assert sorted(seen) == [
+        ("t/0", 0),
+        ("t/0", 1),
+        ("t/0", 2),
+        ("t/1", 0),
+        ("t/2", 0),
+        ("t/2", 1),
+        ("t/2", 2),
+        ("t/2", 3),
+    ]
+
+
+def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path):
+    world = World(tmp_path)
+    world.send(0, 8)
+    follower = world.follower()
+    follower.next(never)
+    follower._answered -= 10_000
+    world.log.away = mistakes.unreachable("h", "away")
+    looks = []
+
+    def stop():
+        looks.append(1)
+        return len(looks) > 2
+
+    assert follower.next(stop) is None
+    follower._said -= 100
+    world.send(0, 8)
+    looks.clear()
+
+    def back():
+        world.log.away = None if looks else world.log.away
+        looks.append(1)
+        return False
+
+    assert follower.next(back) is not None
+    assert "waiting for the broker: away" in world.said
+
+
+def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.recipe.following._AWAY", 0.3)
+    world = World(tmp_path)
+    world.log.away = mistakes.unreachable("h", "away")
+    with pytest.raises(SourceError, match="expected a broker that answers, found away"):
+        world.follower().next(never)
+
+
+def test_patience_that_is_shorter_than_a_snapshots_time_leaves_nothing_behind(tmp_path):
+    world = World(tmp_path, patience=0.3, seconds=60.0, records=1000)
+    world.send(0, 10)
+    follower = world.follower()
+    assert follower.next(never) is not None
+    assert spans(follower.parts.stages[0])[0] == ("t/0", 0, 8)
+    began = time.monotonic()
+    assert follower.next(never) is None
+    assert time.monotonic() - began < 5
+    assert follower.reason == "nothing new came for too long (follow.patience)"
+
+
+def test_snapshots_are_on_disk_before_they_are_begun_and_taken_again(tmp_path):
+    world = World(tmp_path)
+    world.send(0, 8)
+    first = world.follower()
+    first.next(never)
+    world.send(1, 8)
+    killed = world.follower()  # before any checkpoint
+    killed.next(never)
+    assert killed.parts.stages == first.parts.stages
+    assert read_facts(world.folder).stages == first.parts.stages
+    killed.next(never)
+    assert spans(killed.parts.stages[1]) == [("t/0", 8, 8), ("t/1", 0, 8)] or spans(killed.parts.stages[1]) == [
+        ("t/1", 0, 8)
+    ]
+
+
+def test_a_group_that_cannot_be_told_is_no_error(tmp_path):
+    world = World(tmp_path, group="lag", patience=0.1)
+    world.send(0, 8)
+    follower = world.follower()
+    follower.next(never)
+    follower.next(never)
+    assert world.log.told == {("lag", 0): 8, ("lag", 1): 0}
+    world.log.away = mistakes.unreachable("h", "away")
+    follower._tell_group()
+    assert world.said[-1] == "the group lag was not told: away"
+
+
+def test_thousands_of_snapshots_are_small(tmp_path):
+    def stage(number):
+        parts = [
+            Partition(f"camera/{p}", 10 * number, 10 * number + 10, "cluster-id-22-characters topic-id 3")
+            for p in range(12)
+        ]
+        older = [dataclasses.replace(part, start=0, stop=10 * number) for part in parts]
+        return Stage(
+            Snapshot("kafka://camera", tuple(parts)), Snapshot("kafka://camera", tuple(older)) if number else None
+        )
+
+    stages = tuple(stage(number) for number in range(2000))
+    text = json.dumps(plain_stages(stages))
+
+    assert len(text) < 2_000_000
+    assert stages_of(json.loads(text)) == stages
+
+
+def test_older_records_without_following_are_refused(tmp_path, packed):
+    chosen = dataclasses.replace(recipe(packed.folder), follow=Follow(older=0.25))
+    with pytest.raises(RecipeError) as caught:
+        train(chosen, tmp_path)
+    assert str(caught.value) == (
+        "follow.older: expected 0, as nothing is followed, found 0.25. Add --follow, or leave out --older."
+    )

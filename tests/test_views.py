@@ -1,0 +1,125 @@
+"""Several looks at a picture: the mean of probabilities, written out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from test_cli import call
+from torch.nn import functional
+from training import recipe
+
+from penstock.models import Averaged, Views
+from penstock.predict import Window, _bell, predict
+from penstock.recipe import train
+from penstock.tasks import Segmentation
+
+
+class Slanted(torch.nn.Module):
+    """Logits that depend on the place, so that a mirrored look answers otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, images):
+        slope = torch.linspace(-2, 2, images.shape[3]).view(1, 1, 1, -1)
+        return self.conv(images) + slope * torch.tensor([1.0, 0.0, -1.0, 2.0]).view(1, 4, 1, 1)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    return Slanted().eval()
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 64, 96, generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def test_a_single_look_is_the_models_own(model, images):
+    assert Views().single
+    assert Views().name == ""
+    torch.testing.assert_close(Averaged(model, Views())(images), model(images).log_softmax(dim=1))
+
+
+@torch.no_grad()
+def test_the_mirror_counts_with_one_scale_too(model, images):
+    """DeepLab ignores the flag there, and still writes it beside the score."""
+    expected = (model(images).softmax(dim=1) + model(images.flip(3)).softmax(dim=1).flip(3)) / 2
+    found = Averaged(model, Views(flip=True))(images)
+
+    torch.testing.assert_close(found.exp(), expected)
+    assert not torch.allclose(found, model(images).log_softmax(dim=1), atol=0.1)
+
+
+@torch.no_grad()
+def test_probabilities_are_averaged_and_not_put_through_a_softmax_again(model, images):
+    found = Averaged(model, Views((0.5, 1.0, 1.5), flip=True))(images)
+    looks = []
+    for height, width in ((32, 64), (64, 96), (96, 128)):  # sides are rounded to multiples of 32
+        small = functional.interpolate(
+            images, (height, width), mode="bilinear", align_corners=False, antialias=height < 64
+        )
+        for mirrored in (False, True):
+            view = small.flip(3) if mirrored else small
+            answer = model(view).softmax(dim=1)
+            answer = answer.flip(3) if mirrored else answer
+            looks.append(
+                functional.interpolate(answer, (64, 96), mode="bilinear", align_corners=False, antialias=height > 64)
+            )
+
+    torch.testing.assert_close(found.exp(), torch.stack(looks).mean(dim=0))
+    torch.testing.assert_close(found.exp().sum(dim=1), torch.ones(2, 64, 96))
+    torch.testing.assert_close(found.log_softmax(dim=1), found)  # so that it can take the place of logits
+
+
+def test_names():
+    assert Views((0.75, 1.0, 1.25), flip=True).name == "x0.75,1,1.25-flip"
+    assert Views((2.0,)).name == "x2"
+
+
+def test_windows_are_blended_by_a_gaussian(model):
+    bell = _bell(8, 12)
+    assert np.unravel_index(bell.argmax(), bell.shape) in {(3, 5), (3, 6), (4, 5), (4, 6)}
+    assert bell.min() > 0
+    np.testing.assert_allclose(bell, bell[::-1, ::-1])
+    assert bell[4, 8] / bell[4, 5] == pytest.approx(np.exp(-(2.5**2 - 0.5**2) / 2 / (12 / 8) ** 2))  # of 12 pixels
+
+
+def test_a_window_that_holds_the_picture_changes_nothing(model):
+    task = Segmentation("unet:test_resnet", ("a", "b", "c", "d"))
+    pixels = np.random.default_rng(1).integers(0, 255, (64, 96, 3), dtype=np.uint8)
+    whole = predict(task, model, pixels, device=torch.device("cpu"))
+    windowed = predict(task, model, pixels, device=torch.device("cpu"), window=Window(128))
+
+    assert (whole == windowed).all()
+
+
+@pytest.fixture(scope="module")
+def run(packed, tmp_path_factory):
+    return train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))[0].path
+
+
+def test_through_the_command_line(run, raw, tmp_path, capsys):
+    for words in ([], ["--flip"], ["--scales", 0.5, 1, "--flip"]):
+        code, _, err = call("evaluate", run, *words, "--pictures", 1, capsys=capsys)
+        assert code == 0, err
+    names = sorted(path.name for path in (run / "evaluations").glob("val-*"))
+    step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
+    assert names == [f"val-{step}-x0.5,1-flip.json", f"val-{step}-x1-flip.json", f"val-{step}.json"]
+    views = json.loads((run / "evaluations" / names[0]).read_text())["views"]
+    assert views == {"scales": [0.5, 1.0], "flip": True}
+    losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
+    assert len(set(losses)) == 3
+    picture = next((raw / "images" / "val").iterdir())
+    for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--window", 32, "--flip"])):
+        code, _, err = call("predict", run, picture, "-o", tmp_path / str(number), *words, capsys=capsys)
+        assert code == 0, err
+    code, _, err = call("evaluate", run, "--scales", 0, capsys=capsys)
+    assert code == 2
+    assert "--scales" in err
