@@ -25,7 +25,8 @@ _LOOK: Final = 60.0  # seconds after which the topic is looked at again
 _AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
-_RUN: Final = 8 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
+_RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
+_FEW_BYTES: Final = 8 << 20  # bytes that a single record is read with: as long as finding its place takes
 _FEW: Final = 4  # records that tell the size of all
 
 
@@ -36,7 +37,8 @@ class KafkaSource:
     consumer reads ahead.
 
     Args:
-        block: offsets that are read at once where nobody says which belong together; None takes about 8 MiB of them.
+        block: offsets that are read at once where nobody says which belong together; None takes about 32 MiB of them,
+            or 8 MiB where a single one is wanted.
 
     Attributes:
         log: the topic.
@@ -166,7 +168,7 @@ class KafkaSource:
         part = self._partition(partition)
         number, offset = _number(partition), start
         while offset < stop:
-            run = self.blocks.holding(number, offset) or self._around(part, number, offset)
+            run = self.blocks.holding(number, offset) or self._around(part, number, offset, stop - offset)
             block = self.blocks.get(run)
             end = min(stop, run.stop)
             yield from (block[place] for place in range(offset, end) if place in block)
@@ -203,10 +205,12 @@ class KafkaSource:
             raise mistakes.no_partition(self.log.name, name)
         return self._partitions[name]
 
-    def _around(self, partition: Partition, number: int, offset: int) -> Run:
-        """The block that an offset lies in, as far as the snapshot reaches."""
-        first = offset // self.block * self.block
-        return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + self.block))
+    def _around(self, partition: Partition, number: int, offset: int, wanted: int) -> Run:
+        """The run that an offset lies in, as far as the snapshot reaches."""
+        few = together(self.record_bytes, _FEW_BYTES, 1024) if self._block is None else self._block
+        size = self.block if wanted > few else few
+        first = offset // size * size
+        return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + size))
 
     def _pin(self, snapshot: Snapshot, topic: Topic, needed: Snapshot | None = None) -> Snapshot:
         self._pinned, self._needed = snapshot, (needed or snapshot).partitions
