@@ -85,13 +85,13 @@ def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
 
 def write(servers: str, topic: str, changed: dict[str, str]) -> dict[str, float]:
     os.environ.update(variables(changed))
-    values = [os.urandom(LENGTH) for _ in range(16)]
+    values = os.urandom(LENGTH * RECORDS)  # as incompressible as pictures, also together
     address = Address(servers, topic)
     create(address, Creation(4))
     began = time.perf_counter()
     with Writer(address) as writer:
         for number in range(RECORDS):
-            writer.send(values[number % 16], b"key", partition=number % 4)
+            writer.send(values[number * LENGTH : (number + 1) * LENGTH], b"key", partition=number % 4)
     seconds = time.perf_counter() - began
     for name in variables(changed):
         del os.environ[name]

@@ -43,6 +43,7 @@ class KafkaSource:
     Attributes:
         log: the topic.
         range: the part of it that a snapshot takes.
+        blocks: the runs that are kept.
         look: seconds after which the topic is looked at again while reading.
     """
 
@@ -180,12 +181,15 @@ class KafkaSource:
         with contextlib.suppress(SourceError):
             self.blocks.get(Run(_number(partition), start, stop))
 
-    @property
+    @cached_property
     def block(self) -> int:
         """Offsets that are read at once where nobody says which belong together."""
-        if self._block is None:
-            self._block = together(self.record_bytes, _RUN, 1024)
-        return self._block
+        return self._block or together(self.record_bytes, _RUN, 1024)
+
+    @cached_property
+    def few(self) -> int:
+        """Offsets that are read at once where a single one is wanted."""
+        return self._block or together(self.record_bytes, _FEW_BYTES, 1024)
 
     @cached_property
     def record_bytes(self) -> int:
@@ -207,8 +211,7 @@ class KafkaSource:
 
     def _around(self, partition: Partition, number: int, offset: int, wanted: int) -> Run:
         """The run that an offset lies in, as far as the snapshot reaches."""
-        few = together(self.record_bytes, _FEW_BYTES, 1024) if self._block is None else self._block
-        size = self.block if wanted > few else few
+        size = self.block if wanted > self.few else self.few
         first = offset // size * size
         return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + size))
 
