@@ -58,7 +58,7 @@ def main() -> None:
         rates = throughput(cluster.servers)
         first = first_batches(cluster.servers)
     versions = common.versions("penstock", "confluent-kafka")
-    about = f"{REPEATS} repeats in turn, each the better of two passes after one not counted; memory is the peak, MiB"
+    about = f"{REPEATS} repeats in turn, each the better of two passes after one not counted"
     content = {
         "versions": versions,
         "method": about,
@@ -75,10 +75,9 @@ def throughput(servers: str) -> dict[str, Any]:
         topic = f"records-{length}"
         fill(servers, topic, length, records, 4)
         values: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-        memory: dict[str, int] = {}
         for repeat in range(REPEATS):
             for name, (python, how) in CONTENDERS.items():
-                rate, memory[name] = run(python, servers, topic, how, records)
+                rate = run(python, servers, topic, how, records)
                 values[name].append(rate)
                 print(f"{repeat + 1}/{REPEATS} {size} {name}: {rate:.0f} records/s", file=sys.stderr)
         bare = values["bare librdkafka loop"]
@@ -86,7 +85,6 @@ def throughput(servers: str) -> dict[str, Any]:
             name: {
                 "records_per_second": common.summary(rates),
                 "of_the_bare_loop": common.summary([a / b for a, b in zip(rates, bare, strict=True)]),
-                "memory": memory[name],
             }
             for name, rates in values.items()
         }
@@ -108,13 +106,13 @@ def fill(servers: str, topic: str, length: int, records: int, partitions: int) -
     assert producer.flush(120) == 0
 
 
-def run(python: str, servers: str, topic: str, how: str, records: int) -> tuple[float, int]:
+def run(python: str, servers: str, topic: str, how: str, records: int) -> float:
     command = [python, str(HERE / "peers" / "kafka_read.py"), servers, topic, how, str(records)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         sys.exit(f"{how} failed:\n{done.stderr[-3000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return max(found["rates"]), found["memory"]
+    return max(found["rates"])
 
 
 def first_batches(servers: str) -> dict[str, Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
@@ -233,3 +236,30 @@ class TestBroker:
 
         assert (extent.low, extent.stop) == (0, 2)
         assert len(asked) == 4
+
+    def test_memory_is_bounded_however_long_the_topic(self, broker):
+        """600 MB are read, shuffled; at most 256 MiB of blocks are kept, and what four readers have on their way."""
+        topic = broker.topic(2, retention_ms=-1)
+        topic.append(*(os.urandom(500_000) for _ in range(1200)))
+        program = (
+            "import re, sys; from pathlib import Path\n"
+            "from penstock.feed import Feed, Field\n"
+            "from penstock.order import Plan, Shuffle\n"
+            "from penstock.sources.kafka import Address, KafkaLog, KafkaSource\n"
+            "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) >> 10\n"
+            "class Count:\n"
+            "    fields = {'size': Field((), 'int64')}\n"
+            "    def __call__(self, record, generator, out): out['size'][...] = len(record.payload)\n"
+            "source = KafkaSource(KafkaLog(Address(sys.argv[1], sys.argv[2])))\n"
+            "plan = Plan(source.snapshot(), 1, Shuffle(32, 4))\n"
+            "before = peak()\n"
+            "total = sum(int(b.tensors['size'].sum()) for b in Feed(plan, source, Count(), batch=16, threads=4).walk())\n"
+            "print(total, source.blocks.held >> 20, peak() - before)\n"
+        )
+        command = [sys.executable, "-c", program, broker.servers, topic.log.name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        total, held, grown = map(int, done.stdout.split())
+
+        assert total == 600_000_000
+        assert held <= 256
+        assert grown < 256 + 4 * (16 + 8) + 100
