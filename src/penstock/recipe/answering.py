@@ -11,8 +11,8 @@ from penstock.errors import DatasetError, RunError
 from penstock.evaluate import evaluate
 from penstock.models import Averaged, Views
 from penstock.recipe import toml
-from penstock.recipe.building import Parts, open_parts
-from penstock.recipe.facts import check_data, read_facts
+from penstock.recipe.building import Parts, check_data, open_parts
+from penstock.recipe.facts import read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from penstock import seeds
-from penstock.datasets import Dataset, TopicDataset
-from penstock.errors import DatasetError, RecipeError
+from penstock.datasets import About, Dataset, TopicDataset
+from penstock.datasets.topics import Known
+from penstock.errors import DatasetError, RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
+from penstock.recipe.facts import Facts
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Segmentation, weights_of
 from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import nn
 
-    from penstock.datasets.topics import Known
-    from penstock.recipe.facts import Facts
     from penstock.recipe.values import Data, Recipe
 
 _AWAY: Final = 300.0  # seconds without a broker that end a training
@@ -205,3 +205,30 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
             remedy="Training classifiers is not in this release; the records are ready for it",
         )
     return Parts(recipe, dataset, facts.snapshots if facts else {}, facts.stages if facts else ())
+
+
+def gather(parts: Parts, splits: Sequence[str]) -> Facts:
+    """What the data of some splits is now."""
+    described, dataset = parts.dataset.description, parts.dataset
+    known = None
+    if isinstance(dataset, TopicDataset):
+        first = described.splits["train"]
+        about = About(described.task, described.classes, described.ignore_label, first.height, first.width)
+        known = Known(about, first.records)
+    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known)
+
+
+def check_data(parts: Parts, facts: Facts, where: str) -> None:
+    """Records, classes and the ignored label must be those that the run was started with.
+
+    Raises:
+        RunError: they are not.
+    """
+    found = parts.dataset.description.content
+    if facts.content != found:
+        raise RunError(
+            where,
+            expected=f"the data that the run was started with (content {facts.content[:12]})",
+            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
+            remedy="Restore the dataset, or start a new run from these weights with --init",
+        )

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.datasets import About, TopicDataset
+from penstock.datasets import About
 from penstock.datasets.topics import Known
 from penstock.errors import RunError
 from penstock.order import Stage
@@ -15,7 +15,6 @@ from penstock.values import Partition, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.recipe.building import Parts
     from penstock.runs import RunFolder
 
 _FILE = "data.json"
@@ -80,17 +79,6 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
         ) from error
 
 
-def gather(parts: Parts, splits: Sequence[str]) -> Facts:
-    """What the data of some splits is now."""
-    described, dataset = parts.dataset.description, parts.dataset
-    known = None
-    if isinstance(dataset, TopicDataset):
-        first = described.splits["train"]
-        about = About(described.task, described.classes, described.ignore_label, first.height, first.width)
-        known = Known(about, first.records)
-    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known)
-
-
 def shared(text: str) -> Facts:
     """Facts that another rank gathered."""
     return facts_of(json.loads(text), "another rank")
@@ -132,19 +120,3 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
 
 def _snapshot(plain: Mapping[str, Any]) -> Snapshot:
     return Snapshot(plain["source"], tuple(Partition(*part) for part in plain["partitions"]))
-
-
-def check_data(parts: Parts, facts: Facts, where: str) -> None:
-    """Records, classes and the ignored label must be those that the run was started with.
-
-    Raises:
-        RunError: they are not.
-    """
-    found = parts.dataset.description.content
-    if facts.content != found:
-        raise RunError(
-            where,
-            expected=f"the data that the run was started with (content {facts.content[:12]})",
-            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
-            remedy="Restore the dataset, or start a new run from these weights with --init",
-        )

@@ -28,8 +28,8 @@ from penstock.hooks import (
 )
 from penstock.models import load_matching
 from penstock.recipe import answering, toml
-from penstock.recipe.building import Parts, chosen_shuffle, notes, open_parts
-from penstock.recipe.facts import check_data, gather, read_facts, shared
+from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
+from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session

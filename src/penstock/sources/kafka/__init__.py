@@ -1,6 +1,7 @@
 """Kafka topics as sources.
 
 log.py        the seam: what a topic is, and reading a range of offsets
+library.py    librdkafka itself, an extra
 client.py     the seam over librdkafka: waiting, holes, the end of a partition
 admin.py      questions about a topic
 producer.py   writing

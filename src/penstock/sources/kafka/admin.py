@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.sources.kafka import mistakes, settings
-from penstock.sources.kafka.client import client
+from penstock.sources.kafka.library import librdkafka
 from penstock.sources.kafka.log import Extent, Topic
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _READER_ONLY: Final = frozenset(
 def connect(servers: str) -> Any:
     """An AdminClient."""
     chosen = {key: value for key, value in settings.reading(servers).items() if key not in _READER_ONLY}
-    return client(_ADMIN).AdminClient(chosen)
+    return librdkafka(_ADMIN).AdminClient(chosen)
 
 
 def describe(address: Address, seconds: float) -> Topic:
@@ -34,7 +34,7 @@ def describe(address: Address, seconds: float) -> Topic:
     Raises:
         SourceError: the cluster cannot be reached, or the topic is not there.
     """
-    kafka, admin = client(), connect(address.servers)
+    kafka, admin = librdkafka(), connect(address.servers)
     end = time.monotonic() + seconds
     while True:
         try:
@@ -65,7 +65,7 @@ def _describe(kafka: Any, admin: Any, name: str, seconds: float) -> Topic:
 
 
 def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: float) -> tuple[Extent, ...]:
-    spec = client(_ADMIN).OffsetSpec
+    spec = librdkafka(_ADMIN).OffsetSpec
 
     places = [kafka.TopicPartition(topic, number) for number in numbers]
     stable = {"isolation_level": kafka.IsolationLevel.READ_COMMITTED, "request_timeout": seconds}
@@ -82,7 +82,7 @@ def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: fl
 
 
 def _settings(admin: Any, topic: str, seconds: float) -> dict[str, str]:
-    module = client(_ADMIN)
+    module = librdkafka(_ADMIN)
     resource = module.ConfigResource(module.ResourceType.TOPIC, topic)
     entries = admin.describe_configs([resource], request_timeout=seconds)[resource].result()
     return {name: entry.value for name, entry in entries.items() if not entry.is_sensitive}
@@ -90,9 +90,9 @@ def _settings(admin: Any, topic: str, seconds: float) -> dict[str, str]:
 
 def offsets_at(address: Address, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
     """For every partition the first offset whose timestamp is not earlier, or its end."""
-    spec = client(_ADMIN).OffsetSpec
+    spec = librdkafka(_ADMIN).OffsetSpec
 
-    kafka, admin = client(), connect(address.servers)
+    kafka, admin = librdkafka(), connect(address.servers)
     places = [kafka.TopicPartition(address.topic, extent.partition) for extent in topic.extents]
     asked = admin.list_offsets(dict.fromkeys(places, spec.for_timestamp(max(1, milliseconds))), request_timeout=seconds)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import logging
 import os
 import threading
@@ -12,7 +11,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import SourceError
-from penstock.sources.kafka import mistakes, settings
+from penstock.sources.kafka import admin, mistakes, settings
+from penstock.sources.kafka.library import librdkafka
 from penstock.sources.kafka.log import Message, Topic
 
 if TYPE_CHECKING:
@@ -25,23 +25,6 @@ _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait
 _ASK: Final = 20.0  # seconds for an answer about the topic
 _SAY: Final = 5.0  # seconds of silence after which people are told, and the topic is looked at again
 _MOST: Final = 1000  # messages taken from librdkafka at once
-
-
-def client(module: str = "confluent_kafka") -> Any:
-    """The module confluent_kafka, or one inside it.
-
-    Raises:
-        SourceError: it is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise SourceError(
-            "kafka://",
-            expected="the Kafka client",
-            found="that confluent-kafka is not installed",
-            remedy="Install it with pip install 'penstock[kafka]'",
-        ) from None
 
 
 class KafkaLog:
@@ -70,14 +53,10 @@ class KafkaLog:
 
     def topic(self, seconds: float = _ASK) -> Topic:
         """The topic as it is now; an answer must come within some seconds."""
-        from penstock.sources.kafka import admin  # noqa: PLC0415 - an extra
-
         return admin.describe(self.address, seconds)
 
     def offsets_at(self, milliseconds: int) -> dict[int, int]:
         """For every partition the first offset that is not earlier, or its end."""
-        from penstock.sources.kafka import admin  # noqa: PLC0415 - an extra
-
         return admin.offsets_at(self.address, milliseconds, self.topic(), _ASK)
 
     def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
@@ -94,7 +73,7 @@ class KafkaLog:
 
     def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
         """Tell a consumer group's offsets, by partition; the group is not joined."""
-        kafka = client()
+        kafka = librdkafka()
         chosen = {**settings.reading(self.address.servers), "group.id": group, "socket.timeout.ms": 5000}
         consumer = kafka.Consumer(chosen)
         places = [kafka.TopicPartition(self.name, number, offset) for number, offset in offsets.items()]
@@ -147,7 +126,7 @@ class _Reader:
     """A consumer and where it stands: messages that were taken too early are kept for the next fetch."""
 
     def __init__(self, address: Address) -> None:
-        self.kafka = client()
+        self.kafka = librdkafka()
         self.topic = address.topic
         self.consumer = self.kafka.Consumer(settings.reading(address.servers))
         self.place: tuple[int, int] | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import SourceError
 from penstock.sources.kafka import admin, settings
-from penstock.sources.kafka.client import client
+from penstock.sources.kafka.library import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def create(address: Address, creation: Creation, seconds: float = 30.0) -> None:
     Raises:
         SourceError: the cluster refused.
     """
-    kafka, module = client(), client("confluent_kafka.admin")
+    kafka, module = librdkafka(), librdkafka("confluent_kafka.admin")
     kept = -1 if creation.retention_hours is None else round(creation.retention_hours * 3_600_000)
     config = {"retention.ms": str(kept), "retention.bytes": "-1", "max.message.bytes": str(creation.max_bytes)}
     new = module.NewTopic(address.topic, creation.partitions, creation.replicas or -1, config=config)
@@ -83,7 +83,7 @@ class Writer:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.acknowledged = 0
-        self._kafka = client()
+        self._kafka = librdkafka()
         self._producer: Any = None
         self._failed: list[str] = []
 
