@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import ClassVar
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.errors import ExpiredError, SourceError
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.sources.kafka import Address, FakeLog, KafkaSource, Range, is_topic, mistakes, settings
+from penstock.sources.kafka import Address, FakeLog, KafkaLog, KafkaSource, Range, is_topic, mistakes, settings
 from penstock.values import Cursor, Partition, Share, Snapshot
 
 
@@ -456,3 +457,12 @@ class TestGrowth:
         monkeypatch.setattr(time, "sleep", sleep)
         assert source.pin(snapshot, patience=60) == snapshot
         assert len(asked) == 3
+
+
+def test_without_the_client_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    refused(
+        lambda: KafkaLog(Address("h:1", "t")).topic(),
+        "kafka://: expected the Kafka client, found that confluent-kafka is not installed. Install it with pip install "
+        "'penstock[kafka]'.",
+    )
