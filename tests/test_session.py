@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.optim import lr_scheduler as schedules
 from training import recipe, state
 
@@ -157,6 +158,18 @@ def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
     }
     plain, _ = train(recipe(packed.folder), tmp_path / "plain")
     assert state(plain.path)["model.safetensors"] != state(whole.path)["model.safetensors"]
+
+
+def test_frozen_norms_keep_their_statistics_and_learn_their_weights(packed, tmp_path):
+    chosen = recipe(packed.folder, batch=2, frozen_norms=True)
+    before = open_parts(chosen).model().state_dict()
+    run, _ = train(chosen, tmp_path)
+    after = load_file(run.path / "checkpoints" / "last" / "model.safetensors")
+    statistics = [name for name in before if "running_" in name]
+
+    assert statistics
+    assert all(torch.equal(before[name], after[name]) for name in statistics)
+    assert not torch.equal(before["encoder.model.bn1.weight"], after["encoder.model.bn1.weight"])
 
 
 def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=None):

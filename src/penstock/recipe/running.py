@@ -181,6 +181,7 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "optimizer.name": (before.optimizer.name, now.optimizer.name),
         "train.batch": (before.train.batch, now.train.batch),
         "train.average": (before.train.average, now.train.average),
+        "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
     }
     for key, (was, is_now) in fixed.items():
         if was != is_now:
@@ -296,6 +297,7 @@ def _options(recipe: Recipe) -> Options:
         train.precision,
         train.average,
         compile=train.compile,
+        frozen_norms=train.frozen_norms,
         seed=recipe.seed,
     )
 

@@ -57,6 +57,8 @@ class Train:
         precision: "bfloat16" computes in half the memory, by autocast.
         average: decay of the moving average of the weights; 0 keeps none. Where there is one, it is evaluated.
         compile: whether the model goes through torch.compile.
+        frozen_norms: whether batch normalisation keeps the statistics it has: for small batches, on weights that were
+            trained before.
         deterministic: whether CUDA must use deterministic kernels.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         feed_threads: threads that decode; 0 takes one for every core.
@@ -74,6 +76,7 @@ class Train:
     precision: Literal["float32", "bfloat16"] = "float32"
     average: float = 0.0
     compile: bool = False
+    frozen_norms: bool = False
     deterministic: bool = False
     device: str = "auto"
     feed_threads: int = 0

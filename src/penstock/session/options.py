@@ -25,6 +25,7 @@ class Options:
         precision: "float32", or "bfloat16" for autocast.
         average: decay of the moving average of the weights; 0 keeps none.
         compile: whether the model goes through torch.compile.
+        frozen_norms: whether batch normalisation keeps the statistics it has, as in evaluation.
         seed: of the randomness inside the model.
     """
 
@@ -35,6 +36,7 @@ class Options:
     precision: str = "float32"
     average: float = 0.0
     compile: bool = False
+    frozen_norms: bool = False
     seed: int = 0
 
 

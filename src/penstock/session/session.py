@@ -160,6 +160,7 @@ class Session:
         if self._pending_evaluation and not self._evaluate():
             return self._ended(stop=True)
         stop = False
+        self._begin_training()
         while self.step < self.options.steps and not stop:
             if self._at_end():
                 stop = not self._go_on()
@@ -167,6 +168,14 @@ class Session:
             with contextlib.closing(self.feed.batches(self.cursor)) as batches:  # type: ignore[type-var]
                 stop = self._through(batches)
         return self._ended(stop=stop)
+
+    def _begin_training(self) -> None:
+        """Put the model into training mode, but for norms that are to stay as they are."""
+        self.model.train()
+        if self.options.frozen_norms:
+            for module in self.model.modules():
+                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base
+                    module.eval()
 
     def _through(self, batches: Iterator[Batch]) -> bool:
         """Steps until training or the feed's plan ends; whether to stop."""
@@ -305,7 +314,7 @@ class Session:
         model = self.average.model if self.average else self.model
         self.ranks.equalize(model)
         result = self._evaluate_with(model, lambda: self.ranks.any(bool(self._flag), self.device))
-        self.model.train()
+        self._begin_training()
         if result is None:
             return False
         scores, loss = result
