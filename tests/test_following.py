@@ -117,7 +117,8 @@ def test_what_was_trimmed_away_altogether_comes_next(tmp_path):
     ]
 
 
-def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path):
+def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.recipe.following._SOON", -1.0)
     world = World(tmp_path)
     world.send(0, 8)
     follower = world.follower()
@@ -131,7 +132,6 @@ def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path):
         return len(looks) > 2
 
     assert follower.next(stop) is None
-    follower._said -= 100
     world.send(0, 8)
     looks.clear()
 
@@ -152,12 +152,33 @@ def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
         world.follower().next(never)
 
 
+def test_the_first_snapshot_is_what_is_there(tmp_path):
+    world = World(tmp_path, seconds=60.0, records=1000)
+    world.send(0, 9)
+    follower = world.follower()
+    began = time.monotonic()
+    follower.next(never)
+
+    assert spans(follower.parts.stages[0]) == [("t/0", 0, 8), ("t/1", 0, 0)]
+    assert time.monotonic() - began < 0.4
+
+
+def test_waiting_is_said_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.recipe.following._SOON", 0.1)
+    world = World(tmp_path, patience=1.5, records=1000, seconds=60.0)
+    world.send(0, 3)
+    assert world.follower().next(never) is None
+    assert world.said == ["waiting for 4 new records: 3 so far"]
+
+
 def test_patience_that_is_shorter_than_a_snapshots_time_leaves_nothing_behind(tmp_path):
     world = World(tmp_path, patience=0.3, seconds=60.0, records=1000)
-    world.send(0, 10)
+    world.send(0, 8)
     follower = world.follower()
+    follower.next(never)
+    world.send(0, 10)
     assert follower.next(never) is not None
-    assert spans(follower.parts.stages[0])[0] == ("t/0", 0, 8)
+    assert spans(follower.parts.stages[1])[0] == ("t/0", 8, 16)
     began = time.monotonic()
     assert follower.next(never) is None
     assert time.monotonic() - began < 5

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _AGAIN: Final = 0.5  # seconds between two looks at the topic
 _SAY: Final = 60.0  # seconds between two lines about waiting
+_SOON: Final = 2.0  # seconds before the first one
 _AWAY: Final = 300.0  # seconds without an answer of the broker that end the training
 
 
@@ -97,6 +98,7 @@ class Follower:
             stage = self._facts.stages[number]
         else:
             self._began = self._answered = time.monotonic()
+            self._said = self._began - _SAY + _SOON
             text = _agreed(self._ranks, self._look, stop)
             if text in ("", "end"):
                 self.reason = "nothing new came for too long (follow.patience)" if text else ""
@@ -146,13 +148,13 @@ class Follower:
         return "end" if 0 < follow.patience <= waited else ""
 
     def _grown(self, late: bool) -> Stage | None:  # noqa: FBT001 - private
-        """The next stage, if enough has come: a snapshot's records, or a batch of them when it is late."""
+        """The next stage, if enough has come: a snapshot's records, or a batch of them when it is late or the first."""
         plan, follow = self.parts.plan, self.parts.recipe.follow
         assert isinstance(plan, Chain)  # noqa: S101 - of a recipe that follows
         new, held = self._source.growth(self._seen)
         older = _without_empty(held) if plan.mixed and len(held) else None
         size = plan.fresh(Stage(new, older))
-        wanted = size if late else max(size, follow.records)
+        wanted = size if late or not plan.stages else max(size, follow.records)
         if len(new) < wanted:
             self._tell(f"waiting for {counted(wanted, 'new record')}: {len(new):,} so far")
             return None
