@@ -1,6 +1,6 @@
 """A camera that never stops: frame after frame into a topic, at a rate that rises and falls; goes on after a kill.
 
-camera_program.py SERVERS TOPIC DATASET
+camera_program.py SERVERS TOPIC DATASET REPLICAS
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ REMEMBERED = 2000
 
 
 def main():
-    servers, topic, folder = sys.argv[1:]
+    servers, topic, folder, replicas = sys.argv[1:]
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
     dataset = Dataset.open(Path(folder))
     split = dataset.split("train")
     payloads = [r.payload for shard in split.shards for r in dataset.source("train").read(shard.name, 0, shard.records)]
     about = About("segmentation", dataset.description.classes, 255, split.height, split.width)
-    with Publisher(Address(servers, topic), about, creation=Creation(PARTITIONS, replicas=3)) as publisher:
+    with Publisher(Address(servers, topic), about, creation=Creation(PARTITIONS, int(replicas))) as publisher:
         sent = publisher.recent(REMEMBERED)
         newest = max((int(name) for name in sent), default=-1)
         for frame in itertools.count(max(0, newest - REMEMBERED)):

@@ -1,10 +1,13 @@
-"""Real processes: killed with everything they started."""
+"""Real processes: started again, sampled, and killed with everything they started."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
+
+QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def kill_tree(process):
@@ -20,3 +23,29 @@ def kill_tree(process):
 
 def children(pid):
     return " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+
+
+class Program:
+    """A process that is started again whenever it was killed, and sampled while it runs."""
+
+    def __init__(self, command, log):
+        self.command, self.log = command, log
+        self.samples = []
+        self.start()
+
+    def start(self):
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self.command(), env=QUIET, stdout=out, stderr=out, start_new_session=True)
+        self.samples.append([])
+
+    def sample(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+        self.samples[-1].append(int(line.split()[1]) >> 10)
+
+    def alive(self):
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+
+    def kill_and_restart(self):
+        kill_tree(self.process)
+        self.start()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import os
 import random
 import signal
@@ -17,12 +16,14 @@ import time
 from pathlib import Path
 
 import broker as brokers
+import common
 import pytest
-from processes import kill_tree
+from processes import QUIET, Program
 from test_kafka_follow import begun_again, offsets, origins, taken
 from training import recipe, state
 
 from penstock import recipe as recipes
+from penstock.datasets import inspect, pack, scenes
 from penstock.datasets.publishing import publish
 from penstock.datasets.topics import ORIGIN
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
@@ -30,33 +31,6 @@ from penstock.sources.kafka.producer import Creation
 
 MINUTES = float(os.environ.get("PENSTOCK_SOAK_MINUTES", "20"))
 BATCH, OLDER = 8, 2
-QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-class Program:
-    """A process that is started again whenever it was killed, and sampled while it runs."""
-
-    def __init__(self, command, log):
-        self.command, self.log = command, log
-        self.samples = []
-        self.start()
-
-    def start(self):
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self.command(), env=QUIET, stdout=out, stderr=out, start_new_session=True)
-        self.samples.append([])
-
-    def sample(self):
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
-        self.samples[-1].append(int(line.split()[1]) >> 10)
-
-    def alive(self):
-        assert self.process.poll() is None, self.log.read_text()[-3000:]
-
-    def kill_and_restart(self):
-        kill_tree(self.process)
-        self.start()
 
 
 def trainer(place, folder):
@@ -78,14 +52,19 @@ def trainer(place, folder):
     return Program(command, folder / "trainer.txt")
 
 
+def filming(place, dataset, folder, replicas):
+    program = Path(__file__).with_name("camera_program.py")
+    words = [sys.executable, program, *dataclasses.astuple(place), dataset.folder, replicas]
+    return Program(lambda: [str(word) for word in words], folder / "camera.txt")
+
+
 @pytest.mark.soak
 def test_a_camera_that_never_stops(packed, tmp_path):
     chance, kills, began = random.Random(5), collections.Counter(), time.monotonic()
     with brokers.Cluster(tmp_path / "kafka", nodes=3) as cluster:
         address = Address(cluster.servers, "camera")
         publish(packed, address, "val", Creation(1, replicas=3))
-        words = [sys.executable, Path(__file__).with_name("camera_program.py"), *dataclasses.astuple(address)]
-        camera = Program(lambda: [*map(str, words), str(packed.folder)], tmp_path / "camera.txt")
+        camera = filming(address, packed, tmp_path, replicas=3)
         learner = trainer(address, tmp_path)
         next_kill = time.monotonic() + 60
         while time.monotonic() - began < 60 * MINUTES:
@@ -115,6 +94,45 @@ def test_a_camera_that_never_stops(packed, tmp_path):
         assert done.returncode == 0
         assert state(again) == state(run)
     write(kills, frames, left, run, learner.samples)
+
+
+@pytest.mark.soak
+def test_memory_is_level_once_the_cache_is_full(tmp_path):
+    """A trainer left alone with large frames: past the 256 MiB of blocks that it keeps, it needs no more."""
+    scenes.write_folder(tmp_path / "raw", {"train": 21, "val": 7}, (480, 640), seed=3)
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    with brokers.Cluster(tmp_path / "kafka") as cluster:
+        address = Address(cluster.servers, "camera")
+        publish(dataset, address, "val", Creation(1))
+        camera, learner = filming(address, dataset, tmp_path, replicas=1), trainer(address, tmp_path)
+        end = time.monotonic() + 60 * MINUTES
+        while time.monotonic() < end:
+            time.sleep(5)
+            camera.alive()
+            learner.alive()
+            learner.sample()
+        for each in (camera, learner):
+            each.process.send_signal(signal.SIGTERM)
+            each.process.wait(120)
+        (run,) = (tmp_path / "runs").iterdir()
+        source = KafkaSource(KafkaLog(address))
+        received = sum(len(partition) for partition in source.snapshot().partitions) * source.record_bytes
+    write_memory(learner.samples[0], received >> 20, run)
+
+
+def write_memory(samples, received, run):
+    thirds = [samples[len(samples) * third // 3 : len(samples) * (third + 1) // 3] for third in range(3)]
+    means = [round(sum(third) / len(third)) for third in thirds]
+    content = {
+        "minutes": MINUTES,
+        "received_mib": received,
+        "snapshots": len(taken(run)),
+        "thirds_mib": means,
+        "samples_mib": samples,
+    }
+    common.write("kafka_memory", "make soak", content)
+    assert received > 2 * 256
+    assert means[2] < 1.02 * means[1], content
 
 
 def check_topic(address):
@@ -153,8 +171,6 @@ def write(kills, frames, left, run, samples):
     half = len(settled) // 2
     early, late = sum(settled[:half]) / half, sum(settled[half:]) / (len(settled) - half)
     content = {
-        "name": "kafka_follow",
-        "command": "make soak",
         "minutes": MINUTES,
         "kills": dict(kills),
         "nodes": 3,
@@ -165,6 +181,5 @@ def write(kills, frames, left, run, samples):
         "memory": {"seconds": len(longest), "early": round(early), "late": round(late), "peak": max(longest)},
         "peaks": [max(each) for each in samples if each],
     }
-    results = Path(__file__).parents[1] / "bench" / "results"
-    (results / "kafka_follow.json").write_text(json.dumps(content, indent=1) + "\n")
+    common.write("kafka_follow", "make soak", content)
     assert late < 1.1 * early, content

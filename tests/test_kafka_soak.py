@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,7 +15,9 @@ import time
 from pathlib import Path
 
 import broker as brokers
+import common
 import pytest
+from processes import QUIET
 from training import state
 
 from penstock.datasets.publishing import publish
@@ -46,9 +47,8 @@ else:
 
 def trainer(address, runs):
     command = [sys.executable, "-c", PROGRAM, str(address), str(runs), str(STEPS), str(Path(__file__).parent)]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        command, env=QUIET, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
 
 
@@ -106,8 +106,6 @@ def compare(folder, packed):
 
 def write(counts, seconds):
     content = {
-        "name": "kafka_soak",
-        "command": "make soak",
         "kills": dict(counts),
         "steps": STEPS,
         "epochs": STEPS * BATCH // 21,
@@ -115,5 +113,4 @@ def write(counts, seconds):
         "seconds": round(seconds),
         "identical": "weights, optimizer, average, metrics.jsonl and origins.jsonl, byte for byte",
     }
-    results = Path(__file__).parents[1] / "bench" / "results"
-    (results / "kafka_soak.json").write_text(json.dumps(content, indent=1) + "\n")
+    common.write("kafka_soak", "make soak", content)

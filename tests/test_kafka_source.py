@@ -246,13 +246,23 @@ class TestBlocks:
         log = FakeLog("t")
         for _ in range(100):
             log.append(bytes(1000))
-        source = KafkaSource(log, block=10, memory=35_000)
+        source = KafkaSource(log, block=10, memory=60_000)
         source.snapshot()
         for start in (0, 10, 20, 0, 30, 0):
             list(source.read("t/0", start, start + 10))
 
-        assert source.blocks.held == 30_000
+        assert source.blocks.held == 30 * (1000 + 700)
         assert source.blocks.fetched == 4
+
+    def test_many_small_messages_weigh_what_python_keeps_of_them(self):
+        log = FakeLog("t")
+        for _ in range(1000):
+            log.append(b"12345")
+        source = KafkaSource(log, block=10, memory=100_000)
+        source.snapshot()
+        list(source.read("t/0", 0, 1000))
+
+        assert source.blocks.held == 140 * (5 + 700)
 
     def test_an_error_is_everyones_and_is_not_kept(self):
         log = filled(1, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from penstock.sources.kafka.log import Message
 
     Block = Mapping[int, Message]
+
+_AROUND: Final = 700  # bytes of the objects around a value: message, headers, numbers, places in tables (tracemalloc)
 
 
 class Run(NamedTuple):
@@ -87,4 +89,4 @@ class Blocks:
 
 
 def _weight(block: Block) -> int:
-    return sum(len(message.value or b"") for message in block.values())
+    return sum(_AROUND + len(m.value or b"") + len(m.key or b"") for m in block.values())
