@@ -145,7 +145,7 @@ def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkey
 
 
 def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.recipe.following._AWAY", 0.3)
+    monkeypatch.setattr("penstock.recipe.following.AWAY", 0.3)
     world = World(tmp_path)
     world.log.away = mistakes.unreachable("h", "away")
     with pytest.raises(SourceError, match="expected a broker that answers, found away"):

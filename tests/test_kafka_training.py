@@ -16,14 +16,13 @@ import uuid
 import pytest
 from processes import kill_tree
 from test_cli import call
-from training import recipe
+from training import Stop, recipe
 
 from penstock.datasets import About, Dataset, Publisher, TopicDataset
 from penstock.datasets.publishing import publish
 from penstock.datasets.topics import digest
 from penstock.errors import DatasetError, PenstockError
 from penstock.recipe import open_parts, resume, train
-from penstock.session import Hook
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation, Writer
 
@@ -279,12 +278,7 @@ class TestTraining:
             publish(packed, address, split, Creation(1))
         whole, _ = train(learning(address), tmp_path / "whole")
 
-        class Stops(Hook):
-            def after_step(self, session):
-                if session.step == 5:
-                    session.request_stop("enough")
-
-        stopped, _ = train(learning(address), tmp_path / "stopped", hooks=[Stops()])
+        stopped, _ = train(learning(address), tmp_path / "stopped", hooks=[Stop(5)])
         record = next(iter(packed.source("train").read(packed.split("train").shards[0].name, 0, 1)))
         with Writer(address) as writer:
             writer.send(record.payload, b"new", partition=0)

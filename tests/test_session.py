@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.optim import lr_scheduler as schedules
-from training import recipe, state
+from training import Stop, recipe, state
 
 from penstock import recipe as recipes
 from penstock.errors import CheckpointError, NonFiniteError, PenstockError, RecipeError, RunError, WeightsError
@@ -24,15 +24,6 @@ from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Sess
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Objective
-
-
-class Stop(Hook):
-    def __init__(self, step):
-        self.step = step
-
-    def after_step(self, session):
-        if session.step == self.step:
-            session.request_stop("the test asks")
 
 
 class Story(Hook):
@@ -144,12 +135,7 @@ def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
     chosen = dataclasses.replace(recipe(packed.folder), loss=Objective(hardest=0.2, hardest_after=8, dice=0.5))
     whole, _ = train(chosen, tmp_path / "whole")
 
-    class Stops(Hook):
-        def after_step(self, session):
-            if session.step == 5:
-                session.request_stop("enough")
-
-    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stops()])
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(5)])
     resume(stopped.path)
     kept = {"state.json", "manifest.json"}  # the hook above is in them
 
@@ -526,13 +512,8 @@ class TestOptimizer:
         ]
         chosen = apply(recipe(packed.folder), settings)
 
-        class Stops(Hook):
-            def after_step(self, session):
-                if session.step == 5:
-                    session.request_stop("enough")
-
         whole, _ = train(chosen, tmp_path / "whole")
-        stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stops()])
+        stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(5)])
         resume(stopped.path)
 
         for kind in ("model", "optimizer", "ema"):

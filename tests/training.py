@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.recipe import Data, Model, Recipe, Train
-from penstock.session import OptimizerSpec
+from penstock.session import Hook, OptimizerSpec
 from penstock.tasks import Augment
 
 
@@ -37,3 +37,14 @@ def state(folder):
     logs = {name: (folder / name).read_bytes() for name in ("metrics.jsonl", "origins.jsonl")}
     best = (folder / "checkpoints" / "best").resolve().name
     return {**saved, **logs, "last": last.name, "best": best}
+
+
+class Stop(Hook):
+    """Stops a training after a step, as a person would."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def after_step(self, session):
+        if session.step == self.step:
+            session.request_stop("the test asks")

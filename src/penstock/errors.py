@@ -7,6 +7,8 @@ PenstockError
 │   ├── ImageError       an image cannot be decoded, or is too large to be
 │   └── LabelError       a mask or a class does not fit its image or its dataset
 ├── SourceError          a place that should hold records does not, or has changed
+│   ├── AwayError        nothing answers there now; it may come back
+│   ├── EmptySourceError it holds no record yet
 │   └── ExpiredError     its own retention deleted records that are needed
 ├── PlanError            a cursor, share or batch does not fit the plan
 ├── DatasetError         a folder of raw data cannot be packed as it is
@@ -68,6 +70,14 @@ class LabelError(DataError):
 
 class SourceError(PenstockError):
     """A place that should hold records does not, or has changed."""
+
+
+class AwayError(SourceError):
+    """Nothing answers at a place that should hold records; it may come back."""
+
+
+class EmptySourceError(SourceError):
+    """A place that should hold records holds none yet."""
 
 
 class ExpiredError(SourceError):

@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
+from penstock.models.segmentation import STRIDE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STRIDE: Final = 32
 _TINY: Final = 1e-12
 
 
@@ -72,7 +73,7 @@ class Averaged(nn.Module):
 
 def _scaled(images: torch.Tensor, scale: float) -> torch.Tensor:
     """The pictures at another size, whose sides are rounded to what every model accepts."""
-    height, width = (max(1, round(side * scale / _STRIDE)) * _STRIDE for side in images.shape[2:])
+    height, width = (max(1, round(side * scale / STRIDE)) * STRIDE for side in images.shape[2:])
     return _resized(images, (height, width))
 
 

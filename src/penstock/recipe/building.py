@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.recipe.values import Data, Recipe
 
-_AWAY: Final = 300.0  # seconds without a broker that end a training
+AWAY: Final = 300.0  # seconds without a broker that end a training
 _BLOCK_BYTES: Final = 16 << 20
 _WINDOW_BYTES: Final = 64 << 20
 
@@ -78,7 +78,7 @@ class Parts:
         """
         if isinstance(self.plan, Chain):
             stage = self.stages[self.plan.stage(position)]
-            self._training.pin(stage.together, stage.new, _AWAY)
+            self._training.pin(stage.together, stage.new, AWAY)
 
     def snapshot(self, split: str) -> Snapshot:
         """All records of a split: those that the run was started with, once they are known to be there still.

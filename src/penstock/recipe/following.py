@@ -8,12 +8,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.errors import RunError, SourceError
+from penstock.errors import AwayError, EmptySourceError, RunError, SourceError
 from penstock.order import Chain, Stage, seen, trimmed
 from penstock.progress import counted
-from penstock.recipe.building import open_dataset
+from penstock.recipe.building import AWAY, open_dataset
 from penstock.recipe.facts import Facts, plain_stages, stages_of
-from penstock.sources.kafka import is_away, is_nothing
 from penstock.values import Snapshot
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _AGAIN: Final = 0.5  # seconds between two looks at the topic
 _SAY: Final = 60.0  # seconds between two lines about waiting
 _SOON: Final = 2.0  # seconds before the first one
-_AWAY: Final = 300.0  # seconds without an answer of the broker that end the training
 
 
 class Follower:
@@ -136,8 +134,8 @@ class Follower:
         waited = now - self._began
         try:
             found = self._grown(min(follow.seconds, follow.patience or math.inf) <= waited)
-        except SourceError as error:
-            if not is_away(error) or now - self._answered > _AWAY:
+        except AwayError as error:
+            if now - self._answered > AWAY:
                 raise
             self._tell(f"waiting for the broker: {error.found}")
             self._began = now  # nothing can come while it is away
@@ -175,9 +173,8 @@ def await_first(data: Data, ranks: Ranks) -> None:
         nonlocal said
         try:
             open_dataset(data).description  # noqa: B018 - whether there is one
-        except SourceError as error:
-            if not is_nothing(error):
-                raise
+        except EmptySourceError:
+            pass
         else:
             return "there"
         if not said:

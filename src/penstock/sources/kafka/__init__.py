@@ -16,7 +16,7 @@ mistakes.py   the errors
 from penstock.sources.kafka.client import KafkaLog
 from penstock.sources.kafka.fake import FakeLog
 from penstock.sources.kafka.log import Extent, Log, Message, Topic
-from penstock.sources.kafka.mistakes import is_away, is_nothing, nothing
+from penstock.sources.kafka.mistakes import nothing
 from penstock.sources.kafka.ranges import Range, parse_range
 from penstock.sources.kafka.settings import Address, is_topic
 from penstock.sources.kafka.source import KafkaSource, together
@@ -31,8 +31,6 @@ __all__ = [
     "Message",
     "Range",
     "Topic",
-    "is_away",
-    "is_nothing",
     "is_topic",
     "nothing",
     "parse_range",

@@ -10,7 +10,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.errors import SourceError
+from penstock.errors import AwayError
 from penstock.sources.kafka import admin, mistakes, settings
 from penstock.sources.kafka.library import librdkafka
 from penstock.sources.kafka.log import Message, Topic
@@ -236,10 +236,8 @@ class _Fetch:
         """
         try:
             topic = self.log.topic()
-        except SourceError as error:
-            if mistakes.is_away(error):
-                return  # away: wait on
-            raise
+        except AwayError:
+            return  # wait on
         extents = {extent.partition: extent for extent in topic.extents}
         extent = extents.get(self.partition)
         if extent is None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import ExpiredError, SourceError
+from penstock.errors import AwayError, EmptySourceError, ExpiredError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ANSWER: Final = "a broker that answers"
-_SOMETHING: Final = "at least one record"
 _HOUR: Final = 3_600_000
 _NEW_RUN: Final = "start a new run from these weights with --init"
 
@@ -86,11 +84,11 @@ def compacted(topic: str, found: str) -> SourceError:
     )
 
 
-def nothing(topic: str) -> SourceError:
+def nothing(topic: str) -> EmptySourceError:
     """An empty snapshot."""
-    return SourceError(
+    return EmptySourceError(
         topic,
-        expected=_SOMETHING,
+        expected="at least one record",
         found="none between the start and the end of the snapshot",
         remedy="Publish some with penstock publish, or choose another --from and --until",
     )
@@ -106,21 +104,11 @@ def stalled(topic: str, partition: int, position: int, seconds: float, reason: s
     )
 
 
-def is_nothing(error: SourceError) -> bool:
-    """Whether an error says that a topic holds no record yet."""
-    return error.expected == _SOMETHING
-
-
-def is_away(error: SourceError) -> bool:
-    """Whether an error says that no broker answers: what is gone by itself when one does."""
-    return error.expected == _ANSWER
-
-
-def unreachable(servers: str, reason: str) -> SourceError:
+def unreachable(servers: str, reason: str) -> AwayError:
     """No broker answers."""
-    return SourceError(
+    return AwayError(
         f"kafka://{servers}",
-        expected=_ANSWER,
+        expected="a broker that answers",
         found=reason,
         remedy="Check the address, that the broker runs, and the settings in PENSTOCK_KAFKA_PROPERTIES",
     )

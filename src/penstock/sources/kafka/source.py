@@ -9,7 +9,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import ExpiredError, SourceError
+from penstock.errors import AwayError, ExpiredError, SourceError
 from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.blocks import Blocks, Run
 from penstock.sources.kafka.ranges import Range
@@ -148,8 +148,8 @@ class KafkaSource:
         while True:
             try:
                 return self.log.topic()
-            except SourceError as error:
-                if not mistakes.is_away(error) or time.monotonic() > end:
+            except AwayError as error:
+                if time.monotonic() > end:
                     raise
                 _LOGGER.warning("%s: waiting for the broker (%s)", self.log.name, error.found)
                 time.sleep(_AGAIN)
@@ -258,10 +258,8 @@ class KafkaSource:
             self._looked = time.monotonic()
         try:
             topic = self.log.topic()
-        except SourceError as error:
-            if mistakes.is_away(error):
-                return  # reading waits for it
-            raise
+        except AwayError:
+            return  # reading waits for it
         _compare(self._needed, topic)
         self._warn(topic)
 
