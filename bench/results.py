@@ -17,7 +17,19 @@ def main() -> None:
         "# Results",
         "Made by `python bench/results.py` from the files in `bench/results/`; nothing is typed by hand.",
     ]
-    sections = (camvid, feed, soak, kafka, kafka_settings, kafka_camvid, kafka_soak, kafka_follow, records, order)
+    sections = (
+        camvid,
+        feed,
+        soak,
+        kafka,
+        kafka_settings,
+        kafka_camvid,
+        kafka_soak,
+        kafka_follow,
+        kafka_memory,
+        records,
+        order,
+    )
     for name, section in ((section.__name__, section) for section in sections):
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -132,6 +144,18 @@ def kafka_follow(found: dict) -> list[str]:
         "average, metrics and origins the same, byte for byte.",
         f"Memory of the trainer that lived longest ({memory['seconds']} s): {memory['early']:,} MiB on average in the first half, "
         f"{memory['late']:,} in the second, {memory['peak']:,} at most.",
+    ]
+
+
+def kafka_memory(found: dict) -> list[str]:
+    first, second, third = found["thirds_mib"]
+    return [
+        "## Memory of a long follow",
+        f"`{found['command']}`: a trainer left alone for {found['minutes']:g} minutes with pictures of 480 x 640, "
+        f"`--follow --older 0.25`; {found['received_mib']:,} MiB came in {found['snapshots']} snapshots, several times the 256 MiB of "
+        "blocks that it keeps. Its resident memory, every 5 seconds, on average in the first, second and last third: "
+        f"{first:,}, {second:,} and {third:,} MiB ({min(found['samples_mib']):,} to {max(found['samples_mib']):,}; the highest "
+        "are evaluations of whole pictures).",
     ]
 
 
