@@ -12,7 +12,7 @@ from torch.nn import functional
 from training import recipe
 
 from penstock.models import Averaged, Views
-from penstock.predict import Window, _bell, predict
+from penstock.predict import Window, _bell, predict_mask
 from penstock.recipe import train
 from penstock.tasks import Segmentation
 
@@ -94,8 +94,8 @@ def test_windows_are_blended_by_a_gaussian(model):
 def test_a_window_that_holds_the_picture_changes_nothing(model):
     task = Segmentation("unet:test_resnet", ("a", "b", "c", "d"))
     pixels = np.random.default_rng(1).integers(0, 255, (64, 96, 3), dtype=np.uint8)
-    whole = predict(task, model, pixels, device=torch.device("cpu"))
-    windowed = predict(task, model, pixels, device=torch.device("cpu"), window=Window(128))
+    whole = predict_mask(task, model, pixels, device=torch.device("cpu"))
+    windowed = predict_mask(task, model, pixels, device=torch.device("cpu"), window=Window(128))
 
     assert (whole == windowed).all()
 

@@ -1,4 +1,4 @@
-"""Prediction: pictures of any size to masks, whole or by a sliding window."""
+"""Prediction: pictures of any size to masks, whole or by a sliding window, or to classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.tasks import Segmentation
+    from penstock.tasks import Classification, Segmentation
 
     Pixels = NDArray[np.uint8]
 
@@ -56,7 +56,7 @@ def read_upright(data: bytes, where: str) -> Pixels:
 
 
 @torch.inference_mode()
-def predict(
+def predict_mask(
     task: Segmentation,
     model: nn.Module,
     pixels: Pixels,
@@ -86,6 +86,28 @@ def predict(
         here = total[:, y : y + tile.shape[0], x : x + tile.shape[1]]
         here += _bell(tile.shape[0], tile.shape[1]) * _probabilities(task, model, tile, device, precision)
     return _ids(total)  # the sum of the weights over a pixel scales all its classes alike
+
+
+@torch.inference_mode()
+def classify(
+    task: Classification, model: nn.Module, pixels: Pixels, *, device: torch.device, precision: str = "float32"
+) -> NDArray[np.float32]:
+    """The probabilities of the classes of one picture: float32 (classes,).
+
+    Args:
+        task: what the model was trained for.
+        model: in evaluation mode, on `device`.
+        pixels: uint8 RGB (height, width, 3), upright.
+        device: where the model is.
+        precision: as in training.
+    """
+    view = task.augment.middle((pixels.shape[0], pixels.shape[1]))
+    shown = np.empty((*view.size, 3), np.uint8)
+    warp_image(pixels, view.affine, task.normalization.fill, shown)
+    with devices.autocast(device, precision):
+        logits = model(task.inputs({"image": torch.from_numpy(shown).to(device).unsqueeze(0)}))
+    found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()
+    return found
 
 
 @cache

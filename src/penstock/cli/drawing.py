@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.recipe import Follow, Recipe, apply, load, notes, open_parts
+from penstock.recipe import Data, Follow, apply, default_recipe, load, notes, open_dataset, open_parts
 from penstock.report.sheets import encode, samples_sheet
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
-    chosen = apply(load(recipe) if recipe else Recipe(), settings)
+    place = Data(path=dataset, train=split)
+    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.task)
+    chosen = apply(begin, settings)
     data = replace(chosen.data, path=dataset, train=split)
     parts = open_parts(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))
     print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from penstock import recipe as recipes
-from penstock.errors import RecipeError
+from penstock.errors import EmptySourceError, RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
 from penstock.runs import RunFolder
@@ -25,15 +26,17 @@ _ADAMW: Final = {
 _FOLLOWING: Final = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
 
 Optimizer = Annotated[
-    Literal["sgd", "adamw"], Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01.")
+    Literal["sgd", "adamw", "muon"],
+    Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
 ]
+Tasks = Literal["segmentation", "classification"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 
 
 def train(
     data: Learnt = "", /, *,
-    model: Annotated[str, Parameter(help="ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50.")] = "",
+    model: Annotated[str, Parameter(help="deeplabv3plus:resnet50, unet:..., or resnet50 to classify.")] = "",
     weights: Annotated[str, Parameter(help="Of the backbone: pretrained, none, or a file.")] = "",
     init: Annotated[Path | None, Parameter(help="A run to take weights from, perhaps with other classes.")] = None,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
@@ -82,7 +85,7 @@ def train(
             )
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
-        folder, outcome = recipes.train(_recipe(data, changes), runs, name)
+        folder, outcome = recipes.train(_recipe(data, model, changes), runs, name)
     if outcome.status == "finished" and folder.path.exists():
         print(f"report {write_report(folder)}")
     if outcome.status in ("interrupted", "stopped"):
@@ -90,15 +93,21 @@ def train(
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def recipe(file: Path | None = None, /, *, settings: Set = None) -> None:
+def recipe(
+    file: Path | None = None, /, *,
+    task: Annotated[Tasks, Parameter(help="Whose defaults, without a file.")] = "segmentation",
+    model: Annotated[str, Parameter(help="A model; cifar10-tutorial and cifar10-fast bring all their settings.")] = "",
+    settings: Set = None,
+) -> None:  # fmt: skip
     """Print all settings of a training, as TOML: the defaults, or those of a file.
 
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """
-    print(recipes.dump(recipes.apply(recipes.load(file) if file else Recipe(), settings or [])), end="")
+    begin = recipes.load(file) if file else recipes.default_recipe(task, model)
+    print(recipes.dump(recipes.apply(begin, settings or [])), end="")
 
 
-def _recipe(data: str, changes: list[str]) -> Recipe:
+def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
     if not data:
         raise RecipeError(
             "penstock train",
@@ -109,7 +118,15 @@ def _recipe(data: str, changes: list[str]) -> Recipe:
     if _is_recipe(data):
         return _from_file(Path(data), changes)
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
-    return recipes.apply(replace(Recipe(), data=place), changes)
+    begin = recipes.default_recipe(_task(place), model)
+    return recipes.apply(replace(begin, data=place), changes)
+
+
+def _task(data: recipes.Data) -> str:
+    """What a dataset is for; a topic that holds nothing yet is taken to be for segmentation."""
+    with contextlib.suppress(EmptySourceError):
+        return recipes.open_dataset(data).description.task
+    return "segmentation"
 
 
 def _is_recipe(data: str) -> bool:

@@ -152,6 +152,33 @@ def _window(source: int, length: float, at: float, grid: int) -> tuple[int, int]
     return grid * int(at * ((usable - window) // grid + 1)), window
 
 
+def pad_and_crop(source: Size, crop: Size, margin: int, at: tuple[float, float]) -> View:
+    """The picture at its own scale with a margin around it, cropped (He et al. 2016).
+
+    Args:
+        source: the upright picture's size.
+        crop: the output's size.
+        margin: in pixels, on every side.
+        at: where the crop lies in the room it has, (vertical, horizontal), each in [0, 1). In a direction where the
+            crop is larger than all, it is filled around the picture.
+    """
+    y, x = (_placed(source[axis], crop[axis], margin, at[axis]) for axis in (0, 1))
+    return View(crop, Affine(x0=float(x), y0=float(y)))
+
+
+def _placed(source: int, crop: int, margin: int, at: float) -> int:
+    room = source + 2 * margin - crop
+    return int(at * (room + 1)) - margin if room >= 0 else -((crop - source) // 2)
+
+
+def middle(source: Size, to: Size, share: float) -> View:
+    """The middle of a picture, in the proportions of `to` and resized to it: `share` of the largest such window."""
+    scale = share * min(source[0] / to[0], source[1] / to[1])
+    height, width = (max(1, min(side, round(scale * out))) for side, out in zip(source, to, strict=True))
+    y, x = (source[0] - height) // 2, (source[1] - width) // 2
+    return View(to, Affine.rectangle((0, 0, to[1], to[0]), (x, y, width, height)))
+
+
 def flip(view: View) -> View:
     """The view mirrored left to right."""
     return View(view.size, Affine(xx=-1.0, x0=view.size[1]).then(view.affine))

@@ -6,12 +6,14 @@ micro-batches and one process do the same mathematics, whatever is mined or comp
 base.py       Term, the contract, and Mixture, a weighted sum of terms
 pixels.py     cross-entropy (weighted, smoothed, of the hardest pixels) and focal loss
 regions.py    Dice, Jaccard, Tversky, Lovasz
+soft.py       cross-entropy against probabilities
 weighting.py  class weights from pixel counts
 """
 
 from penstock.losses.base import Mixture, Term
 from penstock.losses.pixels import CrossEntropy, Focal
 from penstock.losses.regions import Lovasz, Tversky
+from penstock.losses.soft import SoftCrossEntropy
 from penstock.losses.weighting import class_weights
 
-__all__ = ["CrossEntropy", "Focal", "Lovasz", "Mixture", "Term", "Tversky", "class_weights"]
+__all__ = ["CrossEntropy", "Focal", "Lovasz", "Mixture", "SoftCrossEntropy", "Term", "Tversky", "class_weights"]

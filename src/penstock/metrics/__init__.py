@@ -1,5 +1,6 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once."""
 
+from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
 
-__all__ = ["Confusion", "SegmentationScores"]
+__all__ = ["Answers", "ClassificationScores", "Confusion", "SegmentationScores"]

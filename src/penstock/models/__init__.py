@@ -1,22 +1,33 @@
-"""Models: decoders from segmentation_models.pytorch on backbones from timm.
+"""Models: decoders from segmentation_models.pytorch, detectors from torchvision, backbones from timm.
 
-segmentation.py   names to models, and the backbone's normalisation
+segmentation.py   names to segmentation models
+classification.py names to classifiers
+cifar.py          two small networks for CIFAR
+normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
 views.py          one answer from several looks at a picture
 weights.py        weights of another run, with an account of every tensor
 """
 
-from penstock.models.segmentation import ARCHITECTURES, Normalization, build_segmenter, normalization, parse_name
+from penstock.models.cifar import FastNetwork
+from penstock.models.classification import CIFAR_NETWORKS, build_classifier, classifier_normalization
+from penstock.models.normalization import Normalization, as_floats
+from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
 from penstock.models.views import Averaged, Views
 from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
     "ARCHITECTURES",
+    "CIFAR_NETWORKS",
     "Averaged",
+    "FastNetwork",
     "Loaded",
     "Normalization",
     "Views",
+    "as_floats",
+    "build_classifier",
     "build_segmenter",
+    "classifier_normalization",
     "load_matching",
     "normalization",
     "parse_name",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import timm
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
+from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,20 +35,6 @@ STRIDE: Final = 32
 _MIX_TRANSFORMERS: Final = tuple(f"mit_b{size}" for size in range(6))
 
 
-@dataclass(frozen=True, slots=True)
-class Normalization:
-    """What a backbone expects of its input: `(pixel / 255 - mean) / std`, RGB."""
-
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-
-    @property
-    def fill(self) -> tuple[int, int, int]:
-        """The mean pixel, 0 to 255: what lies outside the picture."""
-        red, green, blue = (round(255 * value) for value in self.mean)
-        return red, green, blue
-
-
 def parse_name(name: str) -> tuple[str, str]:
     """Architecture and backbone of a model's name.
 
@@ -57,7 +43,7 @@ def parse_name(name: str) -> tuple[str, str]:
     """
     architecture, _, backbone = name.partition(":")
     if architecture not in ARCHITECTURES:
-        raise _unknown(name, "an architecture", architecture, list(ARCHITECTURES))
+        raise unknown(name, "an architecture", architecture, list(ARCHITECTURES))
     if not backbone:
         raise RecipeError(
             "model.name",
@@ -66,11 +52,12 @@ def parse_name(name: str) -> tuple[str, str]:
             remedy="Add a backbone; timm names over a thousand",
         )
     if backbone not in _MIX_TRANSFORMERS and not timm.is_model(backbone.split(".", maxsplit=1)[0]):
-        raise _unknown(name, "a timm backbone", backbone, timm.list_models())
+        raise unknown(name, "a timm backbone", backbone, timm.list_models())
     return architecture, backbone
 
 
-def _unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:
+def unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:
+    """The error for a model's name of which a part is not known, with the nearest that are."""
     near = difflib.get_close_matches(found, known, n=3)
     few = len(known) < 20  # noqa: PLR2004 - as many as one can read in a line
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose one of {', '.join(known)}" if few else ""
@@ -80,13 +67,8 @@ def _unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:
 
 
 def normalization(backbone: str) -> Normalization:
-    """The normalisation that timm's weights of a backbone were trained with; ImageNet's where it knows none."""
-    found = None if backbone in _MIX_TRANSFORMERS else timm.models.get_pretrained_cfg(backbone)
-    if found is None:
-        return Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    red, green, blue = (float(value) for value in found.mean)
-    spread = tuple(float(value) for value in found.std)
-    return Normalization((red, green, blue), (spread[0], spread[1], spread[2]))
+    """The normalisation of a backbone."""
+    return IMAGENET if backbone in _MIX_TRANSFORMERS else of_backbone(backbone)
 
 
 def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:

@@ -14,6 +14,7 @@ from penstock.models.segmentation import STRIDE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CLASSES: Final = 2  # axes of a classifier's answer, which has no place in the picture
 _TINY: Final = 1e-12
 
 
@@ -68,16 +69,19 @@ class Averaged(nn.Module):
     def _looks(self, images: torch.Tensor) -> Iterator[torch.Tensor]:
         yield self.model(images).float().softmax(dim=1)
         if self.views.flip:
-            yield self.model(images.flip(3)).float().softmax(dim=1).flip(3)
+            mirrored = self.model(images.flip(3)).float().softmax(dim=1)
+            yield mirrored if mirrored.ndim == _CLASSES else mirrored.flip(3)
 
 
 def _scaled(images: torch.Tensor, scale: float) -> torch.Tensor:
     """The pictures at another size, whose sides are rounded to what every model accepts."""
+    if scale == 1:
+        return images
     height, width = (max(1, round(side * scale / STRIDE)) * STRIDE for side in images.shape[2:])
     return _resized(images, (height, width))
 
 
 def _resized(values: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    if tuple(values.shape[2:]) == size:
+    if values.ndim == _CLASSES or tuple(values.shape[2:]) == size:
         return values
     return F.interpolate(values, size, mode="bilinear", align_corners=False, antialias=values.shape[2] > size[0])

@@ -2,6 +2,7 @@
 
 values.py     Recipe and its parts
 toml.py       to and from TOML, --set, and the errors of both
+tasks.py      what is learnt, and the recipe to begin with
 building.py   a recipe to a task, feeds, a model
 facts.py      data.json: what a run's data was, exactly
 following.py  the next snapshot of a topic that grows
@@ -18,8 +19,9 @@ from penstock.recipe.answering import (
     load_model,
     open_run,
 )
-from penstock.recipe.building import Parts, notes, open_parts
+from penstock.recipe.building import Parts, notes, open_dataset, open_parts
 from penstock.recipe.running import resume, train
+from penstock.recipe.tasks import default_recipe
 from penstock.recipe.toml import apply, dump, load
 from penstock.recipe.values import Data, Follow, Model, Recipe, Train
 
@@ -34,12 +36,14 @@ __all__ = [
     "Trained",
     "answers_name",
     "apply",
+    "default_recipe",
     "dump",
     "evaluate_run",
     "load",
     "load_checkpoint",
     "load_model",
     "notes",
+    "open_dataset",
     "open_parts",
     "open_run",
     "resume",

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from penstock import devices
 from penstock import ranks as ranking
-from penstock.errors import DatasetError, RunError
+from penstock.errors import DatasetError, RecipeError, RunError
 from penstock.evaluate import evaluate
 from penstock.models import Averaged, Views
 from penstock.recipe import toml
-from penstock.recipe.building import Parts, check_data, open_parts
+from penstock.recipe.building import Parts, check_data, open_parts, without_weights
 from penstock.recipe.facts import read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights
+from penstock.tasks import Classification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from penstock.recipe.values import Recipe
     from penstock.tasks.base import Scores
 
 
@@ -47,7 +47,18 @@ class Trained:
     views: Views = Views()  # noqa: RUF009 - frozen
 
     def looking(self, views: Views) -> Trained:
-        """The same, but averaging several looks at each picture."""
+        """The same, but averaging several looks at each picture.
+
+        Raises:
+            RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture.
+        """
+        if views.scales != (1.0,) and isinstance(self.parts.task, Classification):
+            raise RecipeError(
+                "--scales",
+                expected="none, as the run learnt to classify: it looks at the middle of a picture",
+                found=", ".join(f"{scale:g}" for scale in views.scales),
+                remedy="Leave it out; --flip looks in the mirror too",
+            )
         return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
 
 
@@ -59,11 +70,6 @@ class Evaluation:
     step: int
     loss: float
     scores: Scores
-
-
-def without_weights(recipe: Recipe) -> Recipe:
-    """The recipe for a model whose weights are about to be loaded: nothing needs to be downloaded for it."""
-    return replace(recipe, model=replace(recipe.model, weights="none"))
 
 
 def open_run(path: Path) -> Parts:
@@ -117,7 +123,7 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Traine
     folder = RunFolder.open(path)
     parts = open_run(path)
     loaded = load_checkpoint(folder, checkpoint)
-    model = parts.model()
+    model = parts.model(blank=True)
     load_weights(model, weights(loaded), str(path))
     where = devices.choose(device)
     return Trained(parts, devices.place(model, where).eval(), where, loaded.step)

@@ -7,18 +7,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 
 from penstock import seeds
 from penstock.datasets import About, Dataset, TopicDataset
 from penstock.datasets.topics import Known
-from penstock.errors import DatasetError, RecipeError, RunError
+from penstock.errors import RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
+from penstock.recipe.tasks import check_crop, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
-from penstock.tasks import Segmentation, weights_of
 from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from penstock.datasets.description import Description
     from penstock.recipe.values import Data, Recipe
+    from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training
+_LOOKED_AT: Final = 1000  # pictures that a model may be initialised from
 _BLOCK_BYTES: Final = 16 << 20
 _WINDOW_BYTES: Final = 64 << 20
 
@@ -43,19 +47,13 @@ class Parts:
     stages: tuple[Stage, ...] = ()
 
     @cached_property
-    def task(self) -> Segmentation:
+    def task(self) -> Task:
         """What is learnt, for the dataset's classes."""
-        described, recipe = self.dataset.description, self.recipe
-        pixels = self.dataset.split(recipe.data.train).per_class
-        return Segmentation(
-            recipe.model.name,
-            described.classes,
-            described.ignore_label,
-            recipe.augment,
-            weights=recipe.model.weights,
-            objective=recipe.loss,
-            class_weights=weights_of(recipe.loss, described.classes, pixels),
-        )
+        return make_task(self.recipe, *self._learnt)
+
+    @property
+    def _learnt(self) -> tuple[Description, tuple[int, ...]]:
+        return self.dataset.description, self.dataset.split(self.recipe.data.train).per_class
 
     @cached_property
     def _training(self) -> Any:
@@ -101,11 +99,10 @@ class Parts:
             pin=pin,
         )
 
-    def evaluation(self, split: str, share: Share = Share(), *, pin: bool = False) -> tuple[Segmentation, Feed]:  # noqa: B008
-        """The task with a canvas that the split's largest picture fits, and a feed that walks the split."""
+    def evaluation(self, split: str, share: Share = Share(), *, pin: bool = False) -> tuple[Task, Feed]:  # noqa: B008
+        """The task for the split's pictures, and a feed that walks the split."""
         found = self.dataset.split(split)
-        canvas = -(-found.height // STRIDE) * STRIDE, -(-found.width // STRIDE) * STRIDE
-        task = replace(self.task, canvas=canvas)
+        task = self.task.for_pictures(found.height, found.width)
         source: Any = self.dataset.source(split)
         feed = Feed(
             Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),
@@ -119,25 +116,31 @@ class Parts:
         )
         return task, feed
 
-    def model(self) -> nn.Module:
-        """A new model; its random weights follow from the seed."""
+    def model(self, *, blank: bool = False) -> nn.Module:
+        """A new model; its random weights follow from the seed.
+
+        Args:
+            blank: whether all weights are about to be loaded, and none need to be downloaded or told from the data.
+        """
+        task = make_task(without_weights(self.recipe), *self._learnt) if blank else self.task
         torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
-        model = self.task.model()
-        _check_crop(self.recipe, int(getattr(model.encoder, "output_stride", STRIDE)))
+        model = task.model()
+        check_crop(self.recipe, task, model)
+        if not blank:
+            task.initialize(model, self._some_pictures)
         return model
 
+    def _some_pictures(self) -> torch.Tensor:
+        """Some training pictures as they are evaluated, uint8 (n, h, w, 3)."""
+        plan = Plan(self._training.snapshot() if isinstance(self.plan, Chain) else self.plan.snapshot)
+        feed = Feed(plan, self._training, self.task.prepare(train=False), batch=1, augment=False)
+        spread = range(0, len(plan), max(1, len(plan) // _LOOKED_AT))
+        return torch.from_numpy(np.stack([feed[position].arrays["image"] for position in spread]))
 
-def _check_crop(recipe: Recipe, stride: int) -> None:
-    """Decoders put feature maps of different strides together, so sides must divide by the largest."""
-    crop = recipe.augment.crop
-    if any(side % stride for side in crop):
-        better = [max(1, round(side / stride)) * stride for side in crop]
-        raise RecipeError(
-            "augment.crop",
-            expected=f"sides that divide by {stride}, the output stride of {recipe.model.name}",
-            found=f"{crop[0]} x {crop[1]}",
-            remedy=f"Use --crop {better[0]} {better[1]}",
-        )
+
+def without_weights(recipe: Recipe) -> Recipe:
+    """The recipe for a model whose weights are about to be loaded: nothing needs to be downloaded for it."""
+    return replace(recipe, model=replace(recipe.model, weights="none"))
 
 
 def notes(parts: Parts) -> list[str]:
@@ -194,16 +197,9 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
         facts: what the data was when a run began with it; topics are read as they say.
 
     Raises:
-        DatasetError: it is not there, or is for another task.
+        DatasetError: it is not there.
     """
     dataset = open_dataset(recipe.data, facts.known if facts else None)
-    if dataset.description.task != "segmentation":
-        raise DatasetError(
-            str(dataset.folder),
-            expected="a dataset for segmentation",
-            found=f"one for {dataset.description.task}",
-            remedy="Training classifiers is not in this release; the records are ready for it",
-        )
     return Parts(recipe, dataset, facts.snapshots if facts else {}, facts.stages if facts else ())
 
 

@@ -52,6 +52,7 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "train.keep": train.keep,
         "train.log_every": train.log_every,
         "augment.crop": min(augment.crop),
+        "augment.shown": augment.shown,
         "data.window": recipe.data.window,
         "loss.hardest": recipe.loss.hardest,
         "follow.records": recipe.follow.records,
@@ -92,6 +93,12 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "augment.jitter.contrast": (augment.jitter.contrast, 1),
         "augment.jitter.saturation": (augment.jitter.saturation, 1),
         "augment.jitter.hue": (augment.jitter.hue, 0.5),
+        "augment.shown": (augment.shown, 1),
+        "augment.margin": (augment.margin, 10_000),
+        "regularize.mixup": (recipe.regularize.mixup, 100),
+        "regularize.cutmix": (recipe.regularize.cutmix, 100),
+        "regularize.erase": (recipe.regularize.erase, 1),
+        "regularize.brightness": (recipe.regularize.brightness, 255),
         "optimizer.momentum": (optimizer.momentum, 1),
         "optimizer.weight_decay": (optimizer.weight_decay, 100),
         "optimizer.power": (optimizer.power, 100),
@@ -115,6 +122,7 @@ def _pairs(recipe: Recipe) -> dict[str, tuple[tuple[float, float], float]]:
         "augment.scale": (augment.scale, 100),
         "augment.area": (augment.area, 1),
         "augment.aspect": (augment.aspect, 100),
+        "regularize.contrast": (recipe.regularize.contrast, 100),
     }
     if augment.resize_range:
         pairs["augment.resize_range"] = (augment.resize_range, 100_000)

@@ -152,7 +152,7 @@ def resume(
             _tell(folder, before, recipe)
         if checkpoint == "last" and _is_finished(folder, recipe):
             return folder, _nothing_to_do(folder, recipe, ranks)
-        model = replace(parts, recipe=answering.without_weights(recipe)).model() if _has_checkpoint(folder) else None
+        model = parts.model(blank=True) if _has_checkpoint(folder) else None
         model = model or _initial(parts, ranks)
         return folder, _go(_Run(parts, folder, ranks, device), model, hooks, checkpoint)
 
@@ -178,6 +178,7 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "follow.older": (before.follow.older, now.follow.older),
         "model.name": (before.model.name, now.model.name),
         "augment": (before.augment, now.augment),
+        "regularize": (before.regularize, now.regularize),
         "optimizer.name": (before.optimizer.name, now.optimizer.name),
         "train.batch": (before.train.batch, now.train.batch),
         "train.average": (before.train.average, now.train.average),
@@ -230,7 +231,7 @@ def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
         return parts.model()
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = answering.load_checkpoint(other)
-    model = replace(parts, recipe=answering.without_weights(parts.recipe)).model()
+    model = parts.model(blank=True)
     named = f"{other.path} ({toml.load(other.path / 'recipe.toml').model.name})"
     account = load_matching(model, answering.weights(checkpoint), named)
     if ranks.writes:

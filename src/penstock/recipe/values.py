@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Objective
+from penstock.tasks import Augment, Objective, Regularize
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Model:
     """What learns.
 
     Attributes:
-        name: ARCHITECTURE:BACKBONE.
+        name: of segmentation, ARCHITECTURE:BACKBONE; of classification, a backbone alone.
         weights: of the backbone: "pretrained", "none" or a file.
     """
 
@@ -124,6 +124,7 @@ class Recipe:
     follow: Follow = field(default_factory=Follow)
     model: Model = field(default_factory=Model)
     augment: Augment = field(default_factory=Augment)
+    regularize: Regularize = field(default_factory=Regularize)
     loss: Objective = field(default_factory=Objective)
     optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
     train: Train = field(default_factory=Train)

@@ -106,6 +106,15 @@ def decode_classification(record: Record) -> ClassificationRecord:
     )
 
 
+def decode_name(record: Record) -> str:
+    """The name of the picture in a record of any task; "" where it has none.
+
+    Raises:
+        SchemaError: the payload is no Example.
+    """
+    return _text(Fields(record.payload, record.origin), "image/filename")
+
+
 def _text(fields: Fields, name: str) -> str:
     try:
         return fields.first_bytes(name, b"").decode()

@@ -32,7 +32,7 @@ dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-le
 """
 
 
-_CURVES: Final = ("mean_iou", "pixel_accuracy")
+_SCORES: Final = {"mean_iou": "mean IoU", "top1": "top-1 accuracy"}
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -49,9 +49,10 @@ def _facts(folder: RunFolder) -> str:
     metrics, events = folder.lines("metrics.jsonl"), folder.lines("events.jsonl")
     steps, scores = _steps(metrics), _scores(metrics)
     facts: dict[str, Any] = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
-    if scores:
-        best = max(scores, key=lambda line: line["evaluation"]["mean_iou"])
-        facts["best mean IoU"] = f"{best['evaluation']['mean_iou']:.2%} at step {best['step']:,}"
+    for name, said in _SCORES.items():
+        if found := [line for line in scores if name in line["evaluation"]]:
+            best = max(found, key=lambda line: line["evaluation"][name])
+            facts[f"best {said}"] = f"{best['evaluation'][name]:.2%} at step {best['step']:,}"
     environment = folder.read_json("environment.json", "device", "exact")
     facts["device"], facts["exactness"] = environment["device"], environment["exact"]
     if events:
@@ -74,7 +75,7 @@ def _curves(folder: RunFolder) -> str:
     left.plot([s["step"] for s in scores], [s["evaluation"]["loss"] for s in scores], "o-", ms=3, label="evaluation")
     left.set(xlabel="step", ylabel="loss", title="Loss")
     left.legend()
-    for name in _CURVES:
+    for name in [key for key in (scores[-1]["evaluation"] if scores else ()) if key != "loss"]:
         right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
     right.set(xlabel="step", ylim=(0, 1), title="Scores")
     right.legend()
@@ -99,7 +100,7 @@ def _steps(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lines of evaluations."""
-    return [line for line in metrics if "step" in line and {"loss", *_CURVES} <= set(line.get("evaluation", ()))]
+    return [line for line in metrics if "step" in line and "loss" in line.get("evaluation", ())]
 
 
 def _evaluations(folder: RunFolder) -> list[str]:
@@ -110,7 +111,7 @@ def _evaluations(folder: RunFolder) -> list[str]:
     sections = []
     for path in chosen:
         name = f"evaluations/{path.name}"
-        scores = folder.read_json(name, "step", "split", "loss", "classes", "absent", *_CURVES)
+        scores = folder.read_json(name, "step", "split", "loss", "classes", "absent")
         loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
         title = f"Evaluation on {scores['split']} after step {scores['step']:,}: loss {loss}"
         sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from penstock import devices
-from penstock.images import codecs, drawing, probe
+from penstock.images import codecs, drawing
 from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
 from penstock.predict import read_upright
-from penstock.records.schema import decode_classification, decode_segmentation
+from penstock.records.schema import decode_classification, decode_name, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets import Dataset, TopicDataset
     from penstock.feed import Feed
-    from penstock.tasks import Segmentation
+    from penstock.tasks import Task
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -49,7 +49,9 @@ def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed:
             break
         partition, offset = plan.at(position)
         tiles += [_tile(dataset, record) for record in source.read(partition, offset, offset + 1)]
-    return _sheet(tiles, dataset.description.classes, dataset.description.ignore_label)
+    described = dataset.description
+    legend = () if described.task == "classification" else described.classes
+    return _sheet(tiles, legend, described.ignore_label)
 
 
 def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
@@ -67,25 +69,34 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     return drawing.caption(pair, f"{fields.name} ({record.origin})")
 
 
-def samples_sheet(task: Segmentation, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:
+def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:
     """Exactly what the network is fed at some positions, drawn from the feed's own samples; and their records."""
     tiles, records = [], []
-    for position in positions:
-        sample, record = feed[position], _read(feed, position)
-        named = f"{decode_segmentation(record).name} ({record.origin})" if record else f"no record ({sample.origin})"
-        tiles.append(drawing.caption(drawing.fit(task.draw(sample.arrays), 2 * _TILE), f"{position}: {named}"))
+    samples = [feed[position] for position in positions]
+    seen = task.seen(
+        {name: torch.from_numpy(np.stack([s.arrays[name] for s in samples])) for name in samples[0].arrays}
+    )
+    for row, (position, sample) in enumerate(zip(positions, samples, strict=True)):
+        record = _read(feed, position)
+        named = f"{decode_name(record)} ({record.origin})" if record else f"no record ({sample.origin})"
+        tiles.append(
+            drawing.caption(
+                drawing.fit(task.draw({name: t[row].numpy() for name, t in seen.items()}), 2 * _TILE),
+                f"{position}: {named}",
+            )
+        )
         records.append(named)
-    return _sheet(tiles, task.classes, task.ignore), records
+    return _sheet(tiles, task.legend, task.ignore), records
 
 
-def telling_positions(task: Segmentation, feed: Feed, count: int) -> list[int]:
+def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
     """Positions of an evaluation feed that show as many classes as `count` pictures can, sorted.
 
     Up to 200 records, evenly spread, are looked at.
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}
-    classes = {position: _classes(task, record) for position, record in found.items() if record}
+    classes = {position: task.shown(record) for position, record in found.items() if record}
     spread = list(classes)
     chosen: list[int] = []
     shown: set[int] = set()
@@ -106,12 +117,6 @@ def _evenly(total: int, count: int) -> list[int]:
     return [i * total // count for i in range(count)]
 
 
-def _classes(task: Segmentation, record: Record) -> set[int]:
-    fields = decode_segmentation(record)
-    ids = codecs.decode_mask(fields.mask, f"{record.origin} (mask)", palette=True)
-    return set(np.unique(ids).tolist()) - {task.ignore}
-
-
 def _read(feed: Feed, position: int) -> Record | None:
     """The record at a position; None where an offset of a topic holds none."""
     partition, offset = feed.plan.at(position)
@@ -120,7 +125,7 @@ def _read(feed: Feed, position: int) -> Record | None:
 
 @torch.inference_mode()
 def answers_sheet(
-    task: Segmentation, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str
+    task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str
 ) -> Pixels:
     """Picture, labels and prediction side by side, at some positions of an evaluation feed."""
     tiles = []
@@ -131,17 +136,16 @@ def answers_sheet(
         batch = {"image": torch.from_numpy(sample.arrays["image"]).unsqueeze(0).to(device)}
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0].float()
-        fields = decode_segmentation(record)
-        height, width = probe(fields.image, record.origin).size  # the rest is padding
-        arrays = {name: array[:height, :width] for name, array in sample.arrays.items()}
-        drawn = drawing.fit(task.draw(arrays, outputs[:, :height, :width]), 3 * _TILE)
-        tiles.append(drawing.caption(drawn, f"{fields.name} ({record.origin}): picture, labels, prediction"))
-    return _sheet(tiles, task.classes, task.ignore, columns=1)
+        drawn = drawing.fit(task.draw(sample.arrays, outputs, record), 3 * _TILE)
+        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): picture, labels, prediction"))
+    return _sheet(tiles, task.legend, task.ignore, columns=1 if task.legend else 0)
 
 
-def _sheet(tiles: list[Pixels], classes: Sequence[str], ignore: int, columns: int = 0) -> Pixels:
+def _sheet(tiles: list[Pixels], legend: Sequence[str], ignore: int, columns: int = 0) -> Pixels:
     body = drawing.sheet(tiles, columns)
-    return np.vstack([drawing.legend(classes, drawing.palette(ignore), body.shape[1]), body])
+    if not legend:
+        return body
+    return np.vstack([drawing.legend(legend, drawing.palette(ignore), body.shape[1]), body])
 
 
 def encode(pixels: Pixels) -> bytes:

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+_FEW: Final = 5  # classes among which the five most likely are all
 
 
 def class_table(scores: dict[str, Any]) -> str:
-    """One row per class, from what `SegmentationScores.as_json` gives; a dash where a class has no score."""
+    """One row per class, from what the `as_json` of a task's scores gives; a dash where a class has no score."""
+    return _of_pixels(scores) if "mean_iou" in scores else _of_pictures(scores)
+
+
+def _of_pictures(scores: dict[str, Any]) -> str:
+    width = max(12, *(len(row["name"]) for row in scores["classes"]))
+    lines = [f"{'class':<{width}}  {'accuracy':>8}  {'precision':>9}  {'pictures':>10}"]
+    lines += [
+        f"{row['name']:<{width}}  {_percent(row['accuracy'], 8)}  {_percent(row['precision'], 9)}  "
+        f"{row['pictures']:>10,}"
+        for row in scores["classes"]
+    ]
+    few = len(scores["classes"]) <= _FEW
+    lines.append(f"{'top 1':<{width}}  {_percent(scores['top1'], 8)}")
+    lines += [] if few else [f"{'top 5':<{width}}  {_percent(scores['top5'], 8)}"]
+    lines.append(f"{'calibration':<{width}}  {_percent(scores['calibration_error'], 8)} off (expected error, 15 bins)")
+    if scores["absent"]:
+        lines.append(f"without a picture: {', '.join(scores['absent'])}")
+    return "\n".join(lines)
+
+
+def _of_pixels(scores: dict[str, Any]) -> str:
     width = max(12, *(len(row["name"]) for row in scores["classes"]))
     total = sum(row["pixels"] for row in scores["classes"]) or 1
     lines = [f"{'class':<{width}}  {'IoU':>7}  {'recall':>7}  {'pixels':>14}  {'share':>6}"]
@@ -22,5 +45,5 @@ def class_table(scores: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _percent(value: float | None) -> str:
-    return f"{'-':>7}" if value is None else f"{value:>7.2%}"
+def _percent(value: float | None, width: int = 7) -> str:
+    return f"{'-':>{width}}" if value is None else f"{value:>{width}.2%}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from penstock.session.muon import Muon
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -18,10 +20,12 @@ class OptimizerSpec:
     """How weights are updated.
 
     Attributes:
-        name: "sgd" (with momentum), "adamw" or "rmsprop" (with momentum).
+        name: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), or "muon" for the filters of the backbone, with
+            SGD for all else.
         learning_rate: the peak, before the schedule.
         momentum: SGD's and RMSprop's.
-        weight_decay: not applied to biases and to the parameters of normalisation layers.
+        weight_decay: not applied to biases, to the parameters of normalisation layers, and to what a model's own
+            `no_weight_decay` names.
         schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step" a factor of `decay`
             every `decay_steps`, "multistep" one at every milestone, "exponential" the same as "step", but smooth.
         power: of "poly"; DeepLab's 0.9.
@@ -37,7 +41,7 @@ class OptimizerSpec:
         head_rate: what multiplies the learning rate of all that is not the backbone (DeepLab: 10 for new classes).
     """
 
-    name: Literal["sgd", "adamw", "rmsprop"] = "sgd"
+    name: Literal["sgd", "adamw", "rmsprop", "muon"] = "sgd"
     learning_rate: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 1e-4
@@ -82,14 +86,19 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
     Vectors and scalars are biases and normalisation parameters; they are never decayed. Each group's `share` multiplies
     the learning rate.
     """
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    spared: set[str] = getattr(model, "no_weight_decay", set)()
+    groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            decay = spec.weight_decay if parameter.ndim > 1 else 0.0
-            groups.setdefault((decay, _share(spec, name)), []).append(parameter)
+            decay = spec.weight_decay if parameter.ndim > 1 and name not in spared else 0.0
+            filters = spec.name == "muon" and parameter.ndim > 1 and name.startswith("encoder.")
+            groups.setdefault((decay, _share(spec, name), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay, "share": share} for (decay, share), parameters in groups.items()
+        {"params": parameters, "weight_decay": decay, "share": share, **({"orthogonal": True} if filters else {})}
+        for (decay, share, filters), parameters in groups.items()
     ]
+    if spec.name == "muon":
+        return Muon(listed, lr=spec.learning_rate, momentum=spec.momentum)
     if spec.name == "adamw":
         return torch.optim.AdamW(listed, lr=spec.learning_rate)
     if spec.name == "rmsprop":

@@ -4,11 +4,25 @@ base.py       Task, the contract
 augment.py    the random view and colours of a training sample
 objective.py  what training makes small
 segment.py    semantic segmentation
+classify.py   classification
+regularize.py mixed, erased and toned pictures
 """
 
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.classify import Classification, PrepareClassification
 from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.regularize import Regularize
 from penstock.tasks.segment import PrepareSegmentation, Segmentation
 
-__all__ = ["Augment", "Objective", "PrepareSegmentation", "Segmentation", "Task", "weights_of"]
+__all__ = [
+    "Augment",
+    "Classification",
+    "Objective",
+    "PrepareClassification",
+    "PrepareSegmentation",
+    "Regularize",
+    "Segmentation",
+    "Task",
+    "weights_of",
+]

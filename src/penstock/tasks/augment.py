@@ -20,10 +20,13 @@ class Augment:
     Attributes:
         crop: the size of what the network sees, (height, width) in pixels.
         method: "scale-crop" is DeepLab's (random scale, pad, crop); "resized-crop" is Inception's (a window of random
-            area and aspect ratio).
+            area and aspect ratio); "pad-crop" moves pictures about (He et al. 2016: a margin, then a crop anywhere).
         scale: bounds of DeepLab's random scale, in output pixels per source pixel.
         scale_step: 0 draws uniformly between the bounds, else from steps of this size.
         resize_range: shorter and longer side to fit pictures to before the random scale; None leaves them.
+        margin: pixels around the picture that the crop of "pad-crop" may reach into.
+        shown: what classifiers are evaluated on: the middle of the picture, this share of its shorter side; with
+            "pad-crop" the crop's size instead.
         area, aspect: bounds of the window of "resized-crop": share of the picture, width divided by height.
         flip: probability of mirroring left to right.
         rotate: largest angle in degrees, either way.
@@ -31,10 +34,12 @@ class Augment:
     """
 
     crop: tuple[int, int] = (512, 512)
-    method: Literal["scale-crop", "resized-crop"] = "scale-crop"
+    method: Literal["scale-crop", "resized-crop", "pad-crop"] = "scale-crop"
     scale: tuple[float, float] = (0.5, 2.0)
     scale_step: float = 0.25
     resize_range: tuple[int, int] | None = None
+    margin: int = 0
+    shown: float = 0.875
     area: tuple[float, float] = (0.08, 1.0)
     aspect: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
@@ -45,6 +50,8 @@ class Augment:
         """Draw what of an upright picture of size `source` fills the crop."""
         if self.method == "resized-crop":
             view = geometry.resized_crop(source, self.crop, generator, self.area, self.aspect)
+        elif self.method == "pad-crop":
+            view = geometry.pad_and_crop(source, self.crop, self.margin, (generator.uniform(), generator.uniform()))
         else:
             scale = geometry.random_scale(generator, *self.scale, self.scale_step)
             if self.resize_range:
@@ -56,3 +63,9 @@ class Augment:
         if self.rotate:
             view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))
         return view
+
+    def middle(self, source: Size) -> View:
+        """What a classifier is shown of an upright picture of size `source` when it is evaluated."""
+        if self.method == "pad-crop":
+            return geometry.pad_and_crop(source, self.crop, self.margin, (0.5, 0.5))
+        return geometry.middle(source, self.crop, self.shown)

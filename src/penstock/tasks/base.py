@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import nn
 
     from penstock.feed import Prepare
+    from penstock.values import Record
 
     Tensors = Mapping[str, torch.Tensor]
 
@@ -53,6 +55,12 @@ class Task(ABC):
     by the count over the global batch.
     """
 
+    classes: tuple[str, ...]
+    """The classes' names; their index is their id."""
+
+    ignore: int
+    """The label that does not count."""
+
     main_score: str
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
@@ -89,6 +97,44 @@ class Task(ABC):
     def scorer(self) -> Scorer:
         """A fresh counter of answers."""
 
+    def for_pictures(self, height: int, width: int) -> Task:
+        """The task ready to evaluate pictures of up to a size."""
+        del height, width
+        return self
+
+    def initialize(self, model: nn.Module, pictures: Callable[[], torch.Tensor]) -> None:
+        """Set what of a new model follows from the data.
+
+        Args:
+            model: a new one.
+            pictures: gives some of the data, as it is evaluated: uint8 (n, h, w, 3).
+        """
+        del model, pictures
+
+    def seen(self, tensors: Tensors) -> Tensors:
+        """A batch for drawing, with what is done to its pictures on the device done to them."""
+        return tensors
+
     @abstractmethod
-    def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> NDArray[Any]:
-        """A picture of one sample, with its label and, where there are outputs, the answer: uint8 RGB."""
+    def shown(self, record: Record) -> set[int]:
+        """The classes in a record."""
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """The classes whose colours explain a drawing, in the order of their ids; none where it uses no colours."""
+        return ()
+
+    @abstractmethod
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> NDArray[np.uint8]:
+        """A picture of one sample, with its label and, where there are outputs, the answer: uint8 RGB.
+
+        Args:
+            arrays: the sample's.
+            outputs: the model's for it, without a batch axis.
+            record: where it is given, what is only padding around its picture is left out.
+        """

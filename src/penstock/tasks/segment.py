@@ -11,11 +11,12 @@ import torch
 
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import drawing, fetch_image, geometry, probe
+from penstock.images import codecs, drawing, fetch_image, geometry, probe
 from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
 from penstock.metrics import Confusion, SegmentationScores
-from penstock.models import Normalization, build_segmenter, normalization, parse_name
+from penstock.models import Normalization, as_floats, build_segmenter, normalization, parse_name
+from penstock.models.segmentation import STRIDE
 from penstock.records.schema import SegmentationRecord, decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -169,10 +170,7 @@ class Segmentation(Task):
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
-        image = tensors["image"].permute(0, 3, 1, 2).float()
-        mean = torch.tensor(self.normalization.mean, device=image.device).view(1, 3, 1, 1)
-        std = torch.tensor(self.normalization.std, device=image.device).view(1, 3, 1, 1)
-        return image.sub_(255 * mean).div_(255 * std)
+        return self.normalization.apply(as_floats(tensors["image"]))
 
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
         """All pixels of padding samples get the ignored label."""
@@ -200,8 +198,33 @@ class Segmentation(Task):
         """A fresh confusion matrix."""
         return SegmentationScorer(self.classes, self.ignore)
 
-    def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> Pixels:
+    def for_pictures(self, height: int, width: int) -> Segmentation:
+        """The task with a canvas that pictures of up to a size fit."""
+        return replace(self, canvas=(-(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE))
+
+    def shown(self, record: Record) -> set[int]:
+        """The classes in a record's mask."""
+        mask = decode_segmentation(record).mask
+        return set(np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True)).tolist()) - {
+            self.ignore
+        }
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Masks are drawn in colours."""
+        return self.classes
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> Pixels:
         """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
+        if record:
+            height, width = probe(decode_segmentation(record).image, record.origin).size
+            arrays = {name: array[:height, :width] for name, array in arrays.items()}
+            outputs = None if outputs is None else outputs[:, :height, :width]
         colors = drawing.palette(self.ignore)
         masks = [arrays["mask"]]
         if outputs is not None:

@@ -1,0 +1,179 @@
+"""predict."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter, validators
+
+from penstock import files
+from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales
+from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_picture
+from penstock.datasets.segmentation import is_masks_folder
+from penstock.errors import DatasetError, ImageError, RecipeError
+from penstock.images import codecs, drawing
+from penstock.models import Views
+from penstock.predict import Window, classify, predict_mask, read_upright
+from penstock.progress import Progress, counted
+from penstock.recipe import load_model
+from penstock.report.sheets import encode
+from penstock.tasks import Classification, Segmentation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.recipe import Trained
+
+Paths = Annotated[
+    list[Path], Parameter(help="Pictures, and folders of them; folders of masks beside folders of images are left out.")
+]
+Overlap = Annotated[
+    float,
+    Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
+]
+_TABLE: Final = "predictions.csv"
+_NAMED: Final = 5  # classes of each picture in it
+
+
+def predict(
+    run: Run, paths: Paths, /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
+    window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
+    overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
+) -> int:  # fmt: skip
+    """Predict masks or classes for pictures of any size.
+
+    Masks: NAME.png (class ids) and NAME-overlay.png for each picture; classes: predictions.csv. Names pictures that
+    cannot be read, and exits with 1 then.
+    """
+    trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
+    pictures = _pictures(paths)
+    answers = _answers(trained, pictures, output, Window(window, overlap) if window else None)
+    output.mkdir(parents=True, exist_ok=True)
+    skipped = []
+    with Progress("predict", "pictures") as progress:
+        for done, (name, path) in enumerate(pictures, 1):
+            try:
+                pixels = read_upright(path.read_bytes(), str(path))
+            except (ImageError, OSError) as error:
+                skipped.append(str(error))
+                continue
+            answers.add(name, path, pixels)
+            progress(done, len(pictures))
+    print(*skipped, sep="\n", end="\n" * bool(skipped))
+    print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")
+    print(answers.end())
+    return 1 if skipped else 0
+
+
+class _Masks:
+    """Writes NAME.png and NAME-overlay.png."""
+
+    def __init__(self, trained: Trained, task: Segmentation, output: Path, window: Window | None) -> None:
+        self.trained, self.task, self.output, self.window = trained, task, output, window
+        self.colors = drawing.palette(task.ignore)
+
+    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
+        del path
+        ids = predict_mask(
+            self.task, self.trained.model, pixels, device=self.trained.device,
+            precision=self.trained.parts.recipe.train.precision, window=self.window,
+        )  # fmt: skip
+        mask, overlay = _outputs(self.output, name)
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        files.replace_whole(mask, codecs.encode_mask(ids))
+        files.replace_whole(overlay, encode(drawing.overlay(pixels, ids, self.colors)))
+
+    def end(self) -> str:
+        return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
+
+
+class _Classes:
+    """Writes a table."""
+
+    def __init__(self, trained: Trained, task: Classification, output: Path) -> None:
+        self.trained, self.task, self.output = trained, task, output
+        self.rows: list[list[str]] = []
+
+    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
+        del name
+        trained = self.trained
+        precision = trained.parts.recipe.train.precision
+        found = classify(self.task, trained.model, pixels, device=trained.device, precision=precision)
+        best = found.argsort()[::-1][:_NAMED]
+        self.rows.append([str(path), *(cell for i in best for cell in (self.task.classes[i], f"{found[i]:.6f}"))])
+
+    def end(self) -> str:
+        ranks = range(1, min(_NAMED, len(self.task.classes)) + 1)
+        text = io.StringIO()
+        header = ["file", *(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))]
+        csv.writer(text).writerows([header, *self.rows])
+        files.replace_whole(self.output / _TABLE, text.getvalue().encode())
+        return f"{self.output / _TABLE} holds the most likely classes of every picture, the likeliest first"
+
+
+def _answers(
+    trained: Trained, pictures: list[tuple[str, Path]], output: Path, window: Window | None
+) -> _Masks | _Classes:
+    task = trained.parts.task
+    if isinstance(task, Segmentation):
+        _refuse_collisions(pictures, output)
+        return _Masks(trained, task, output, window)
+    assert isinstance(task, Classification)  # noqa: S101 - there are no others
+    if window:
+        raise RecipeError(
+            "--window",
+            expected="none, as the run learnt to classify: it looks at the middle of a picture",
+            found=str(window.side),
+            remedy="Leave it out; --flip looks in the mirror too",
+        )
+    return _Classes(trained, task, output)
+
+
+def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
+    """The pictures to predict, with the names of their answers; folders are searched to the bottom."""
+    found: list[tuple[str, Path]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = (entry for entry in list_files(path) if is_picture(entry) and not _is_mask(entry, path))
+            found += [(entry.relative_to(path).with_suffix("").as_posix(), entry) for entry in inside]
+        elif path.is_file():
+            found.append((path.stem, path))
+        else:
+            raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
+    if not found:
+        raise DatasetError(
+            ", ".join(map(str, paths)), expected="JPEG or PNG pictures", found="none", remedy="Check the path"
+        )
+    return found
+
+
+def _is_mask(path: Path, folder: Path) -> bool:
+    """Whether a file lies below `folder` in a folder of masks that has a folder of pictures beside it."""
+    above = [
+        folder.joinpath(*path.relative_to(folder).parts[:depth]) for depth in range(len(path.relative_to(folder).parts))
+    ]
+    return any(is_masks_folder(parent) for parent in above[1:])
+
+
+def _outputs(output: Path, name: str) -> tuple[Path, Path]:
+    return output / f"{name}.png", output / f"{name}-overlay.png"
+
+
+def _refuse_collisions(pictures: list[tuple[str, Path]], output: Path) -> None:
+    """No answer may take the place of another one, or of a picture."""
+    taken = {path.resolve(): path for _, path in pictures}
+    for name, path in pictures:
+        for answer in _outputs(output, name):
+            if (other := taken.setdefault(answer.resolve(), path)) is not path or answer.resolve() == path.resolve():
+                raise DatasetError(
+                    str(path),
+                    expected="pictures whose answers go to files of their own",
+                    found=f"that {answer} is wanted for {other} too",
+                    remedy="Choose another folder with -o, or predict the pictures into two",
+                )

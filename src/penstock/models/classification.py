@@ -1,0 +1,87 @@
+"""Classifiers by name: any backbone of timm, for example `resnet50`, or one of the small networks for CIFAR."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import timm
+from torch import nn
+
+from penstock.models import pretrained
+from penstock.models.cifar import FastNetwork, TutorialNetwork
+from penstock.models.normalization import Normalization, of_backbone
+from penstock.models.segmentation import unknown
+
+if TYPE_CHECKING:
+    import torch
+
+CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": FastNetwork}
+_CIFAR: Final = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and deviation of CIFAR-10's training pixels
+
+
+class Classifier(nn.Module):
+    """A backbone and a linear layer: float (n, 3, h, w) to logits (n, classes)."""
+
+    def __init__(self, encoder: nn.Module, features: int, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(features, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.head(self.encoder(images))
+        return logits
+
+
+def classifier_normalization(name: str) -> Normalization:
+    """What a classifier expects of its input.
+
+    Raises:
+        RecipeError: the name is unknown.
+    """
+    _check(name)
+    if name in CIFAR_NETWORKS:
+        return Normalization(*_CIFAR, alone=name == "cifar10-tutorial")
+    return of_backbone(name)
+
+
+def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
+    """A model that maps float (n, 3, h, w) to logits (n, classes).
+
+    Args:
+        name: a backbone of timm, or one of `CIFAR_NETWORKS`.
+        classes: the number of classes.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format. The networks
+            for CIFAR have none and begin at random.
+
+    Raises:
+        RecipeError: the name is unknown.
+        WeightsError: the weights cannot be had, or do not fit.
+    """
+    _check(name)
+    if name in CIFAR_NETWORKS:
+        return CIFAR_NETWORKS[name](classes)
+    build = functools.partial(_build, name, classes)
+    if weights == "none":
+        return build(encoder_weights=None)
+    if weights == "pretrained":
+        return _network(pretrained.from_hub(build, name, native=False))
+    return _network(pretrained.from_file(build, name, Path(weights), native=False))
+
+
+def _check(name: str) -> None:
+    if name not in CIFAR_NETWORKS and not timm.is_model(name.split(".", maxsplit=1)[0]):
+        raise unknown(name, "a timm model, or one of " + ", ".join(CIFAR_NETWORKS), name, timm.list_models())
+
+
+def _build(name: str, classes: int, *, encoder_weights: object, **options: Any) -> nn.Module:
+    encoder = timm.create_model(name, pretrained=bool(encoder_weights), num_classes=0, **options)
+    features: Any = getattr(encoder, "head_hidden_size", None) or encoder.num_features
+    return Classifier(encoder, features, classes)
+
+
+def _network(model: Any) -> nn.Module:
+    network: nn.Module = model
+    return network

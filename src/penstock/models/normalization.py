@@ -1,0 +1,57 @@
+"""What a network expects of its input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import timm
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """`(pixel / 255 - mean) / std`, RGB.
+
+    Attributes:
+        mean, std: of each channel.
+        alone: whether every picture is brought to mean 0 and deviation 1 by itself first, all channels together
+            (tf.image.per_image_standardization); `mean` is then only what lies outside a picture.
+    """
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    alone: bool = False
+
+    @property
+    def fill(self) -> tuple[int, int, int]:
+        """The mean pixel, 0 to 255: what lies outside the picture."""
+        red, green, blue = (round(255 * value) for value in self.mean)
+        return red, green, blue
+
+    def apply(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Pixels from 0 to 255, float32 (n, 3, h, w), normalised; they may be written over."""
+        if self.alone:
+            spread = pixels.std(dim=(1, 2, 3), correction=0, keepdim=True)
+            smallest = pixels[0].numel() ** -0.5 if len(pixels) else 1.0
+            return (pixels - pixels.mean(dim=(1, 2, 3), keepdim=True)) / spread.clamp(min=smallest)
+        mean = torch.tensor(self.mean, device=pixels.device).view(1, 3, 1, 1)
+        std = torch.tensor(self.std, device=pixels.device).view(1, 3, 1, 1)
+        return pixels.sub_(255 * mean).div_(255 * std)
+
+
+IMAGENET = Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Of most published weights."""
+
+
+def of_backbone(name: str) -> Normalization:
+    """The normalisation that timm's weights of a backbone were trained with; ImageNet's where it knows none."""
+    found = timm.models.get_pretrained_cfg(name)
+    if found is None:
+        return IMAGENET
+    (red, green, blue), spread = (float(value) for value in found.mean), [float(value) for value in found.std]
+    return Normalization((red, green, blue), (spread[0], spread[1], spread[2]))
+
+
+def as_floats(images: torch.Tensor) -> torch.Tensor:
+    """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
+    return images.permute(0, 3, 1, 2).float()

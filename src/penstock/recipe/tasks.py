@@ -1,0 +1,157 @@
+"""What a recipe learns on a dataset, and the recipe to begin with where nobody says more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import RecipeError
+from penstock.models import CIFAR_NETWORKS
+from penstock.models.segmentation import STRIDE
+from penstock.recipe.values import Model, Recipe, Train
+from penstock.session import OptimizerSpec
+from penstock.tasks import Augment, Classification, Objective, Regularize, Segmentation, weights_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import nn
+
+    from penstock.datasets.description import Description
+    from penstock.tasks import Task
+
+_CLASSIFIER: Final = Recipe(
+    model=Model("resnet50"),
+    augment=Augment((224, 224), "resized-crop"),
+    loss=Objective(smoothing=0.1),
+    optimizer=OptimizerSpec(schedule="cosine", weight_decay=5e-5, warmup=500),
+    train=Train(batch=64),
+)
+_TUTORIAL: Final = Recipe(  # TensorFlow's cifar10.py and cifar10_input.py of 2016
+    model=Model("cifar10-tutorial", "none"),
+    augment=Augment((24, 24), "pad-crop"),
+    regularize=Regularize(brightness=63, contrast=(0.2, 1.8)),
+    optimizer=OptimizerSpec(learning_rate=0.1, momentum=0.0, weight_decay=0.004, schedule="step", decay_steps=136_718),
+    train=Train(steps=100_000, batch=128, average=0.9999, evaluate_every=1000, save_every=1000, log_every=10),
+)
+_FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 pictures
+    model=Model("cifar10-fast", "none"),
+    augment=Augment((32, 32), "pad-crop", margin=2),
+    loss=Objective(smoothing=0.2),
+    optimizer=OptimizerSpec(
+        "muon", 0.24, momentum=0.6, weight_decay=0.0, schedule="poly", power=1.0, bias_rate=0.05, head_rate=3.0
+    ),
+    train=Train(steps=800, batch=500, evaluate_every=100, save_every=100, log_every=10),
+)
+_OF_MODELS: Final = {"cifar10-tutorial": _TUTORIAL, "cifar10-fast": _FAST}
+_OF_TASKS: Final = {"segmentation": Recipe(), "classification": _CLASSIFIER}
+
+
+def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:
+    """The recipe to begin with: that of a model as published, where it has one, else the task's.
+
+    Args:
+        task: as dataset.json names it.
+        model: a model's name.
+    """
+    chosen = _OF_MODELS.get(model, _OF_TASKS[task])
+    return replace(chosen, model=replace(chosen.model, name=model)) if model else chosen
+
+
+def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> Task:
+    """What is learnt.
+
+    Args:
+        recipe: how.
+        described: the dataset.
+        counts: pixels, or pictures, of every class in the training split.
+
+    Raises:
+        RecipeError: the recipe is for another task.
+    """
+    weights = weights_of(recipe.loss, described.classes, counts)
+    if described.task == "segmentation":
+        _refuse_regularize(recipe)
+        return Segmentation(
+            recipe.model.name,
+            described.classes,
+            described.ignore_label,
+            recipe.augment,
+            weights=recipe.model.weights,
+            objective=recipe.loss,
+            class_weights=weights,
+        )
+    _check_classifier(recipe)
+    return Classification(
+        recipe.model.name,
+        described.classes,
+        recipe.augment,
+        recipe.regularize,
+        recipe.model.weights,
+        recipe.loss,
+        weights,
+    )
+
+
+def _refuse_regularize(recipe: Recipe) -> None:
+    if recipe.regularize.on:
+        raise RecipeError(
+            "regularize",
+            expected="nothing: pictures are mixed, erased and toned for classifiers only",
+            found=f"{recipe.regularize}",
+            remedy="Leave the section out; augment.jitter changes colours for every task",
+        )
+
+
+def _check_classifier(recipe: Recipe) -> None:
+    """A picture has one label: what needs more than one, or whole labels, is refused."""
+    loss = recipe.loss
+    names = ["dice", "jaccard", "tversky", "lovasz", "hardest_after", "threshold"]
+    names += ["focal"] * recipe.regularize.mixes
+    set_ = [f"loss.{name}={getattr(loss, name)}" for name in names if getattr(loss, name)]
+    if loss.hardest < 1:
+        set_.append(f"loss.hardest={loss.hardest}")
+    if set_ or not (loss.cross_entropy or loss.focal):
+        mixed = " of mixed pictures" if recipe.regularize.mixes else ""
+        raise RecipeError(
+            "loss",
+            expected=f"cross_entropy{'' if mixed else ' or focal'}, for one label a picture{mixed}",
+            found=", ".join(set_) or "neither",
+            remedy="Leave out the others",
+        )
+
+
+def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
+    """Decoders put feature maps of different strides together, so sides must divide by the largest.
+
+    Raises:
+        RecipeError: the crop's do not.
+    """
+    crop = recipe.augment.crop
+    if isinstance(task, Classification):
+        _check_size(recipe)
+        return
+    stride = int(getattr(model.encoder, "output_stride", STRIDE))
+    if any(side % stride for side in crop):
+        better = [max(1, round(side / stride)) * stride for side in crop]
+        raise RecipeError(
+            "augment.crop",
+            expected=f"sides that divide by {stride}, the output stride of {recipe.model.name}",
+            found=f"{crop[0]} x {crop[1]}",
+            remedy=f"Use --crop {better[0]} {better[1]}",
+        )
+
+
+def _check_size(recipe: Recipe) -> None:
+    """The small networks end in layers of one size."""
+    name, crop = recipe.model.name, recipe.augment.crop
+    if name not in CIFAR_NETWORKS:
+        return
+    side = _OF_MODELS[name].augment.crop[0]
+    if crop != (side, side):
+        raise RecipeError(
+            "augment.crop",
+            expected=f"{side} x {side}, which {name} is made for",
+            found=f"{crop[0]} x {crop[1]}",
+            remedy=f"Use --crop {side} {side}",
+        )

@@ -1,0 +1,249 @@
+"""Classification: every picture gets a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+
+from penstock.errors import LabelError
+from penstock.feed import Field
+from penstock.images import drawing, fetch_image, probe
+from penstock.losses import SoftCrossEntropy
+from penstock.metrics import Answers, ClassificationScores
+from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
+from penstock.records.schema import decode_classification
+from penstock.tasks import regularize
+from penstock.tasks.augment import Augment
+from penstock.tasks.base import Task
+from penstock.tasks.objective import Objective
+from penstock.tasks.regularize import DRAWS, Regularize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+    from penstock.losses import Mixture
+    from penstock.seeds import Generator
+    from penstock.tasks.base import Tensors
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+PADDING: Final = -1
+"""The label of what does not count."""
+
+_SIDE: Final = 192  # of a drawn picture
+_LEAST: Final = 0.005  # share of a class that is worth a word
+
+
+@dataclass(frozen=True)
+class PrepareClassification:
+    """A record to `image`, uint8 (height, width, 3) RGB, and `label`, int64; in training also to the draws of
+    `regularize`.
+
+    Attributes:
+        classes: the number of classes.
+        fill: the pixel that lies outside the picture, RGB.
+        augment: the view: random for training, else its middle.
+        train: whether it is for training.
+        regularize: what else is drawn for training.
+    """
+
+    classes: int
+    fill: tuple[int, int, int]
+    augment: Augment
+    train: bool
+    regularize: Regularize = Regularize()  # noqa: RUF009 - frozen
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        fields = {"image": Field((*self.augment.crop, 3), "uint8"), "label": Field((), "int64")}
+        return {**fields, "draws": Field((DRAWS,), "float32")} if self.train and self.regularize.on else fields
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Decode, crop, scale and flip the image.
+
+        Raises:
+            DataError: the record, its image or its label is not what it should be.
+        """
+        fields = decode_classification(record)
+        if not 0 <= fields.label < self.classes:
+            raise LabelError(
+                record.origin,
+                expected=f"a class from 0 to {self.classes - 1}",
+                found=str(fields.label),
+                remedy="Check the classes in dataset.json, or pack the data again",
+            )
+        info = probe(fields.image, record.origin)
+        drawn = generator if self.train else None
+        view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
+        matrix = self.augment.jitter.draw(drawn) if drawn else None
+        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        out["label"][...] = fields.label
+        if "draws" in out:
+            out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
+
+
+NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)
+"""The draws of a sample that is not changed."""
+
+
+class ClassificationScorer:
+    """Counts answers."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.answers = Answers(len(names))
+
+    @property
+    def counts(self) -> torch.Tensor:
+        """All that was counted."""
+        return self.answers.counts
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch of logits; padding has a label below 0."""
+        del origins
+        self.answers.update(outputs.float().softmax(dim=1), tensors["label"])
+
+    def scores(self) -> ClassificationScores:
+        """Accuracies and calibration."""
+        return self.answers.scores(self.names)
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """Classification.
+
+    Attributes:
+        name: the model: a timm backbone, or a network for CIFAR.
+        classes: the classes' names; their index is their id.
+        augment: what training does to a picture; evaluation shows its middle.
+        regularize: what else it does.
+        weights: the backbone's: "pretrained", "none" or a file.
+        objective: the losses: cross-entropy and focal.
+        class_weights: of cross-entropy, one per class or none.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    augment: Augment = field(default_factory=Augment)
+    regularize: Regularize = Regularize()  # noqa: RUF009 - frozen
+    weights: str = "none"
+    objective: Objective = field(default_factory=Objective)
+    class_weights: tuple[float, ...] = ()
+
+    main_score = "top1"
+    ignore = PADDING
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the network expects of its input."""
+        return classifier_normalization(self.name)
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the middle for evaluation."""
+        fill = self.normalization.fill
+        return PrepareClassification(len(self.classes), fill, self.augment, train, self.regularize)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_classifier(self.name, len(self.classes), self.weights)
+
+    def initialize(self, model: nn.Module, pictures: Callable[[], torch.Tensor]) -> None:
+        """Set what follows from the data: the first layer of a network that whitens."""
+        if isinstance(model, FastNetwork):
+            model.whiten(self.inputs({"image": pictures()}))
+
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """Float32 (n, 3, h, w), normalised, and in training changed as the draws say."""
+        images = as_floats(tensors["image"])
+        if "draws" not in tensors:
+            return self.normalization.apply(images)
+        draws = tensors["draws"]
+        return regularize.mixed(self.normalization.apply(regularize.toned(images, draws)), draws)
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """Padding samples get a label that does not count, and are mixed with nothing."""
+        real = weight.to(tensors["label"].device) > 0
+        changed = {"label": torch.where(real, tensors["label"], PADDING)}
+        if "draws" in tensors:
+            whole = torch.from_numpy(NOTHING).to(real.device)
+            pairs = real & real[regularize.partners(len(real), real.device)]
+            changed["draws"] = torch.where(pairs.unsqueeze(1), tensors["draws"], whole)
+        return {**tensors, **changed}
+
+    @cached_property
+    def losses(self) -> Mixture:
+        """The losses of whole labels."""
+        return self.objective.mixture(self.class_weights)
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """What each loss is divided by: pictures, or the sum of their weights."""
+        if self.regularize.mixes and "draws" in tensors:
+            return self._soft.count(self._targets(tensors)).unsqueeze(0)
+        return self.losses.count(tensors["label"].view(-1, 1, 1), PADDING)
+
+    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss."""
+        if self.regularize.mixes and "draws" in tensors:
+            return self._soft.sum(outputs, self._targets(tensors)).unsqueeze(0)
+        return self.losses.sum(outputs.view(*outputs.shape, 1, 1), tensors["label"].view(-1, 1, 1), PADDING)
+
+    @cached_property
+    def _soft(self) -> SoftCrossEntropy:
+        return SoftCrossEntropy(self.class_weights, self.objective.smoothing, self.objective.cross_entropy)
+
+    def _targets(self, tensors: Tensors) -> torch.Tensor:
+        """Probabilities of the classes, float32 (n, classes); all 0 where nothing counts."""
+        label = tensors["label"]
+        whole = F.one_hot(label.clamp(min=0), len(self.classes)).float() * (label >= 0).unsqueeze(1)
+        height, width = tensors["image"].shape[1:3]
+        return regularize.mixed_targets(whole, tensors["draws"], (height, width))
+
+    def _share(self, label: int, share: float) -> str:
+        return f"{self.classes[label]}{'' if share > 1 - _LEAST else f' {share:.0%}'}"
+
+    def scorer(self) -> ClassificationScorer:
+        """A fresh counter of answers."""
+        return ClassificationScorer(self.classes)
+
+    def seen(self, tensors: Tensors) -> Tensors:
+        """The pictures mixed, erased and toned, and `target`, the shares of their classes."""
+        if "draws" not in tensors:
+            return tensors
+        draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, 3, 1, 1)
+        toned = regularize.toned(as_floats(tensors["image"]), draws).clamp(0, 255)
+        mixed = regularize.mixed(toned - fill, draws) + fill
+        image = mixed.round().to(torch.uint8).permute(0, 2, 3, 1)
+        return {**tensors, "image": image, "target": self._targets(tensors)}
+
+    def shown(self, record: Record) -> set[int]:
+        """The class of a record."""
+        return {decode_classification(record).label}
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """The picture above its class, or the classes that are mixed in it, and the answer."""
+        del record
+        image = drawing.fit(np.ascontiguousarray(arrays["image"]), _SIDE)
+        target = arrays.get("target", np.eye(len(self.classes))[arrays["label"]])
+        words = [" + ".join(self._share(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
+        if outputs is not None:
+            probability, answer = outputs.float().softmax(dim=0).max(dim=0)
+            words.append(f"answer: {self.classes[int(answer)]} ({float(probability):.0%})")
+        for word in words:
+            image = drawing.caption(image, word)
+        return image
