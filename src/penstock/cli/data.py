@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter, validators
 
 from penstock import files
-from penstock.datasets import Dataset, Labels, PackOptions, TopicDataset, scenes
+from penstock.datasets import Dataset, How, Labels, PackOptions, TopicDataset, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets import verify as verify_dataset
-from penstock.datasets.inspection import grouped, items_per_class, pixels_per_class
+from penstock.datasets.inspection import count_per_class, grouped
 from penstock.datasets.listing import check_names, names_in_file
 from penstock.datasets.verification import verify_topics
 from penstock.errors import DatasetError, RecipeError
@@ -40,12 +40,20 @@ Map = Annotated[list[str], Parameter(name="--map", help="Change an id before any
 Masks = Annotated[
     Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
 ]
+LayoutName = Annotated[
+    str, Parameter(help="How the folder is arranged, where that is not to be told: voc, coco-masks, ..., or FILE.py.")
+]
+Task = Annotated[
+    Literal["segmentation", "classification", "detection"], Parameter(help="What for, where a folder has more.")
+]
+Pattern = Annotated[str, Parameter(help="Classes are in the names of files: '(?P<label>[a-z]+)_'.")]
 Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once.")]
 
 
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw pictures, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
-    classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids", threads: Threads = 4,
+    classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
+    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Say what lies in a folder of raw pictures, and what is wrong with it.
 
@@ -56,7 +64,7 @@ def inspect(
 
         print(describe(folder))
         return 0
-    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), threads)
+    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), How(layout, task, pattern), threads)
     print(_describe(found))
     return 1 if found.fatal else 0
 
@@ -64,6 +72,7 @@ def inspect(
 def pack(
     folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
     ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
+    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "",
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Share of train to set aside as val.")
     ] = 0.0,
@@ -75,7 +84,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks), threads)
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks), How(layout, task, pattern), threads)
     if validation:
         found = found.divided(validation)
     if skip_bad and found.fatal:
@@ -90,7 +99,8 @@ def pack(
     described = dataset.description
     for name, split in described.splits.items():
         print(f"{name}: {split.records:,} records in {counted(len(split.shards), 'shard')}")
-    print(f"{len(described.classes)} classes, ignore label {described.ignore_label}, content {described.content}")
+    ignored = f"ignore label {described.ignore_label}, " if described.task == "segmentation" else ""
+    print(f"{len(described.classes)} classes, {ignored}content {described.content}")
     print(f"dataset {output}")
 
 
@@ -170,9 +180,9 @@ def scenes_command(
     print(f"made {sum(counts.values()):,} scenes of {size[0]} x {size[1]} in {output}")
 
 
-def _inspect(folder: Path, labels: Labels, threads: int) -> Inspection:
+def _inspect(folder: Path, labels: Labels, how: How, threads: int) -> Inspection:
     with Progress("inspect", "pictures") as progress:
-        return inspect_folder(folder, labels, threads=threads, progress=progress)
+        return inspect_folder(folder, labels, how=how, threads=threads, progress=progress)
 
 
 def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
@@ -210,9 +220,7 @@ def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
     lines = [f"{found.folder}: {layout.task}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
-    how = (
-        "as named" if found.stated else "told from the masks" if layout.task == "segmentation" else "the folders' names"
-    )
+    how = "as named" if found.stated else "told from the masks"
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
     if layout.task == "segmentation":
         lines.append(f"ignore label: {labels.ignore}")
@@ -241,10 +249,10 @@ def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # ty
     common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
     lines = [f"{split}: {len(facts):,} pictures, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
     names = found.labels.classes
-    if found.layout.task == "classification":
-        counts = items_per_class(facts, len(names))
-        return lines + [f"  {name:<16} {count:>10,} pictures" for name, count in zip(names, counts, strict=True)]
-    counts = pixels_per_class(facts, len(names))
+    counts = count_per_class(found.layout.task, facts, len(names))
+    if found.layout.task != "segmentation":
+        unit = "pictures" if found.layout.task == "classification" else "boxes"
+        return lines + [f"  {name:<16} {count:>10,} {unit}" for name, count in zip(names, counts, strict=True)]
     seen: Counter[int] = Counter()
     for fact in facts:
         seen.update(dict(fact.pixels))

@@ -11,9 +11,9 @@ from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales
+from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture
-from penstock.datasets.segmentation import is_masks_folder
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
 from penstock.models import Views

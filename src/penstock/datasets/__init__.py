@@ -1,9 +1,8 @@
 """From a folder of raw data to records: what lies there, whether it is sound, and the packing of it.
 
 items.py          the values: Item, Layout, Problem, Labels
-layouts.py        which layout a folder has, and why we think so
-segmentation.py   image and mask folders, with or without splits
-classification.py image-per-class folders
+layouts/          which layout a folder has, and why we think so: one module each
+boxes.py          whether boxes make sense
 checks.py         one item at a time: sizes, ids, damage; and all together: leaks, empty classes
 inspection.py     all of that, in parallel, as one report
 packing.py        a sound inspection to shards
@@ -17,7 +16,8 @@ scenes.py         made-up pictures with exact masks, of any size and number
 
 from penstock.datasets.description import Dataset
 from penstock.datasets.inspection import Inspection, inspect
-from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem
+from penstock.datasets.layouts import How
 from penstock.datasets.packing import PackOptions, pack
 from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
@@ -26,11 +26,14 @@ from penstock.datasets.verification import verify
 
 __all__ = [
     "About",
+    "Box",
     "Dataset",
+    "How",
     "Inspection",
     "Item",
     "Labels",
     "Layout",
+    "Made",
     "PackOptions",
     "Problem",
     "Published",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.datasets.boxes import check as checked_boxes
+from penstock.datasets.items import Item, Labels, Layout, Problem, named
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 
@@ -53,7 +54,7 @@ class Facts:
 
 def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
     """Read and decode one item's files."""
-    name = item.image.relative_to(folder).as_posix()
+    name = named(item.image, folder)
     shown = name.encode(errors="backslashreplace").decode()
     if shown != name:  # bytes that are no UTF-8: no record could hold the name
         message = f"{shown}: expected a file name in UTF-8, found other bytes. Rename the file."
@@ -65,6 +66,8 @@ def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
         codecs.decode_image(image, name, info=info)
     except (PenstockError, OSError) as error:
         return Facts(item, problems=(Problem("unreadable picture", name, _sentence(name, error)),))
+    if item.boxes is not None:
+        return checked_boxes(name, facts)
     if item.mask is None:
         return replace(facts, key=_key(item, facts.content, str(item.label)))
     return _check_mask(folder, facts, info, labels)
@@ -73,7 +76,7 @@ def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
 def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
     mask = facts.item.mask
     assert mask is not None  # noqa: S101 - the caller looked
-    name = mask.relative_to(folder).as_posix()
+    name = named(mask, folder)
     try:
         data = mask.read_bytes()
         info = probe(data, name)
@@ -147,7 +150,7 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
             continue
         first = seen.setdefault(fact.content, fact)
         if first.item.split != fact.item.split:
-            name, other = (f.item.image.relative_to(folder).as_posix() for f in (fact, first))
+            name, other = (named(f.item.image, folder) for f in (fact, first))
             message = (
                 f"{name}: expected a picture that is in one split only, found the same bytes as {other}. "
                 "Remove one of them: scores on seen pictures mean nothing."
@@ -157,7 +160,7 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
 
 def _mask_name(fact: Facts, folder: Path) -> str:
     assert fact.item.mask is not None  # noqa: S101 - it has pixels
-    return fact.item.mask.relative_to(folder).as_posix()
+    return named(fact.item.mask, folder)
 
 
 def _unknown_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:

@@ -45,7 +45,7 @@ class Split:
         records: how many there are.
         shards: where they are, in order.
         height, width: the largest upright picture's, each by itself, in pixels.
-        per_class: pixels of every class for segmentation, pictures for classification.
+        per_class: of every class, pixels for segmentation, pictures for classification, objects for detection.
     """
 
     records: int
@@ -62,14 +62,14 @@ class Description:
     Attributes:
         task: what can be learnt.
         classes: names by id.
-        ignore_label: the id that does not count; classification has none and says 255 all the same.
+        ignore_label: the id that does not count; only segmentation has one.
         splits: by name.
         layout: what the data was packed from.
         content: a hash over all shards' keys and the classes.
         format: of this file.
     """
 
-    task: Literal["segmentation", "classification"]
+    task: Literal["segmentation", "classification", "detection"]
     classes: tuple[str, ...]
     ignore_label: int
     splits: dict[str, Split]

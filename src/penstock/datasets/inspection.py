@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts
-from penstock.datasets.items import Labels, Layout, Problem
+from penstock.datasets.items import Labels, Layout, Problem, named
+from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
 from penstock.progress import silent
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.checks import Facts
+    from penstock.datasets.items import Task
 
 
 _ALONE: Final = ("picture missing", "two pictures of one name", "two masks of one name")
@@ -87,14 +89,14 @@ class Inspection:
         return replace(self, facts=tuple(sorted(facts, key=lambda fact: order.index(fact.item.split))))
 
     def _files(self, fact: Facts) -> set[str]:
-        paths = [path for path in (fact.item.image, fact.item.mask) if path is not None]
-        return {path.relative_to(self.folder).as_posix() for path in paths}
+        return {named(place, self.folder) for place in (fact.item.image, fact.item.mask) if place is not None}
 
 
 def inspect(
     folder: Path,
     labels: Labels | None = None,
     *,
+    how: How = How(),  # noqa: B008 - frozen
     threads: int = 4,
     progress: Callable[[int, int], None] = silent,
 ) -> Inspection:
@@ -103,14 +105,15 @@ def inspect(
     Args:
         folder: where the raw data is.
         labels: what masks mean; classes may be left to be told from `classes.txt` or from the masks.
+        how: what is said of the layout, where it is not to be told from the folder alone.
         threads: how many files are decoded at once.
         progress: called with the items done and the items in all.
 
     Raises:
         DatasetError: the folder has no layout that we know, or no pictures.
     """
-    wanted = labels or Labels()
-    layout = layouts.recognise(folder)
+    layout = layouts.recognise(folder, how)
+    wanted = (labels or Labels()).over(layout.labels)
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -120,8 +123,8 @@ def inspect(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    stated = bool(wanted.classes or layout.classes)
-    classes = wanted.classes or layout.classes or checks.infer_classes(facts, wanted)
+    stated = bool(wanted.classes)
+    classes = wanted.classes or checks.infer_classes(facts, wanted)
     filled = replace(wanted, classes=classes)
     problems = [*layout.problems, *(problem for fact in facts for problem in fact.problems)]
     problems += checks.check_together(layout, facts, filled, folder, stated=stated)
@@ -161,3 +164,15 @@ def items_per_class(facts: list[Facts], classes: int) -> list[int]:
     """Pictures of every class over some items."""
     total = Counter(fact.item.label for fact in facts)
     return [total[i] for i in range(classes)]
+
+
+def boxes_per_class(facts: list[Facts], classes: int) -> list[int]:
+    """Objects of every class over some items."""
+    total = Counter(box.label for fact in facts for box in fact.item.boxes or ())
+    return [total[i] for i in range(classes)]
+
+
+def count_per_class(task: Task, facts: list[Facts], classes: int) -> list[int]:
+    """Pixels, pictures or objects of every class, as the task counts."""
+    count = {"segmentation": pixels_per_class, "classification": items_per_class, "detection": boxes_per_class}[task]
+    return count(facts, classes)

@@ -6,23 +6,71 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _HIGHEST: Final = 255
 
-Task = Literal["segmentation", "classification"]
+Task = Literal["segmentation", "classification", "detection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A picture or a mask that is no file by itself, but is made from a part of one.
+
+    Attributes:
+        file: what it is made from.
+        part: which part, for people: `data_batch_1.bin#7`.
+        make: gives it as an encoded picture; raises a DataError where the part is damaged.
+    """
+
+    file: Path
+    part: str
+    make: Callable[[], bytes]
+
+    def read_bytes(self) -> bytes:
+        """The encoded picture."""
+        return self.make()
+
+
+def named(place: Path | Made, folder: Path) -> str:
+    """A file or a part of one as people call it, relative to the folder that it lies in."""
+    if isinstance(place, Made):
+        return f"{place.file.relative_to(folder).as_posix()}#{place.part}"
+    return place.relative_to(folder).as_posix()
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An object in a picture.
+
+    Attributes:
+        label: the index of its class.
+        left, top, right, bottom: its edges, in pixels of the upright picture.
+        crowd: whether it stands for many objects, which nobody told apart.
+        difficult: whether it is too hard to count, as Pascal VOC says.
+    """
+
+    label: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    crowd: bool = False
+    difficult: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One picture with its label: a mask file, or the index of a class."""
+    """One picture with its label: a mask, the index of a class, or boxes; `relative` ones are in shares of its size."""
 
     split: str
     name: str
-    image: Path
-    mask: Path | None = None
+    image: Path | Made
+    mask: Path | Made | None = None
     label: int | None = None
+    boxes: tuple[Box, ...] | None = None
+    relative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +114,15 @@ class Labels:
             message = f"class ids are bytes, 0 to {_HIGHEST}: {len(self.classes)} classes, ids {sorted(set(ids))}"
             raise ValueError(message)
 
+    def over(self, stated: Labels) -> Labels:
+        """These, and where they say nothing, what a layout states."""
+        return Labels(
+            self.classes or stated.classes,
+            stated.ignore if self.ignore == _HIGHEST else self.ignore,
+            self.mapping or stated.mapping,
+            palette=self.palette or stated.palette,
+        )
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -76,7 +133,7 @@ class Layout:
         name: the layout's name.
         reasons: why we think so, as sentences.
         items: all pictures with their labels, sorted by split and name.
-        classes: names that the folder itself states; may be empty.
+        labels: what the layout states of classes and masks; may be nothing.
         problems: what the names of the files alone show.
         ignored: files that are no pictures and were left out.
     """
@@ -85,6 +142,6 @@ class Layout:
     name: str
     reasons: tuple[str, ...]
     items: tuple[Item, ...]
-    classes: tuple[str, ...] = ()
+    labels: Labels = Labels()
     problems: tuple[Problem, ...] = ()
     ignored: tuple[str, ...] = ()

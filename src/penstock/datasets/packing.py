@@ -18,12 +18,19 @@ import numpy as np
 from penstock import files, seeds
 from penstock.datasets import checks, inspection
 from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
+from penstock.datasets.items import Made, named
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import codecs, geometry, probe, warp_mask
 from penstock.progress import silent
 from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
 from penstock.records import index as indexing
-from penstock.records.schema import encode_classification, encode_segmentation
+from penstock.records.schema import (
+    DetectionRecord,
+    Object,
+    encode_classification,
+    encode_detection,
+    encode_segmentation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -180,13 +187,12 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
 
 def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
     classes = len(found.labels.classes)
-    count = inspection.pixels_per_class if found.layout.task == "segmentation" else inspection.items_per_class
     return Split(
         records=len(facts),
         shards=tuple(ShardFacts(job.name, len(job.facts), job.key) for job in jobs),
         height=max(fact.height for fact in facts),
         width=max(fact.width for fact in facts),
-        per_class=tuple(count(facts, classes)),
+        per_class=tuple(inspection.count_per_class(found.layout.task, facts, classes)),
     )
 
 
@@ -260,12 +266,14 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
 def _payload(fact: Facts, found: Inspection) -> bytes:
     item = fact.item
     image = item.image.read_bytes()
-    name = item.image.relative_to(found.folder).as_posix()
+    name = named(item.image, found.folder)
     if hashlib.blake2b(image, digest_size=16).hexdigest() != fact.content:
         raise DatasetError(
             name, expected="the bytes that were inspected", found="others", remedy="Pack when nobody changes the files"
         )
     info = probe(image, name)
+    if item.boxes is not None:
+        return encode_detection(_detection(fact, image, info.size, found.labels.classes))
     if item.mask is None:
         label = item.label or 0
         text = found.labels.classes[label]
@@ -276,9 +284,18 @@ def _payload(fact: Facts, found: Inspection) -> bytes:
     return encode_segmentation(SegmentationRecord(image, mask, item.name, fact.format, info.height, info.width))
 
 
-def _mask_bytes(path: Path, found: Inspection) -> bytes:
+def _detection(fact: Facts, image: bytes, size: tuple[int, int], classes: Sequence[str]) -> DetectionRecord:
+    item = fact.item
+    objects = tuple(
+        Object(box.label, box.left, box.top, box.right, box.bottom, classes[box.label], box.crowd, box.difficult)
+        for box in item.boxes or ()
+    )
+    return DetectionRecord(image, objects, item.name, fact.format, *size)
+
+
+def _mask_bytes(path: Path | Made, found: Inspection) -> bytes:
     """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
-    data, name = path.read_bytes(), path.relative_to(found.folder).as_posix()
+    data, name = path.read_bytes(), named(path, found.folder)
     info = probe(data, name)
     plain = info.bits == 8 and not info.palette and not found.labels.mapping  # noqa: PLR2004 - a byte
     if plain:

@@ -15,7 +15,7 @@ from penstock.images import codecs, probe
 from penstock.progress import silent
 from penstock.records import ShardWriter
 from penstock.records import index as indexing
-from penstock.records.schema import decode_classification, decode_segmentation
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +132,10 @@ class _Split:
             picture = decode_classification(record)
             info = probe(picture.image, record.origin)
             self._per_class[picture.label] += 1
+        elif self.dataset.description.task == "detection":
+            found = decode_detection(record)
+            info = probe(found.image, record.origin)
+            self._per_class.update(each.label for each in found.objects)
         else:
             fields = decode_segmentation(record)
             info = probe(fields.image, record.origin)

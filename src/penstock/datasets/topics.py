@@ -36,13 +36,13 @@ class About:
     """What a record says of its dataset.
 
     Attributes:
-        task: "segmentation" or "classification".
+        task: "segmentation", "classification" or "detection".
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright picture's, each by itself, in pixels.
     """
 
-    task: Literal["segmentation", "classification"]
+    task: Literal["segmentation", "classification", "detection"]
     classes: tuple[str, ...]
     ignore_label: int = 255
     height: int = 0

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from penstock.datasets.topics import DIGEST, digest
 from penstock.errors import CorruptRecord, LabelError, PenstockError
 from penstock.images import codecs, probe
-from penstock.images.labels import LabelSet, decode_ids
+from penstock.images.labels import LabelSet, check_objects, decode_ids
 from penstock.progress import silent
 from penstock.records import open_shard, read_all
-from penstock.records.schema import decode_classification, decode_segmentation
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 from penstock.values import Record
 
 if TYPE_CHECKING:
@@ -157,6 +157,12 @@ def check_record(dataset: Dataset | TopicDataset, record: Record) -> None:
         where = f"{record.origin} (mask)"
         ids, _ = decode_ids(fields.mask, where, info.size)
         LabelSet(classes, dataset.description.ignore_label).check(ids, where)
+        return
+    if dataset.description.task == "detection":
+        found = decode_detection(record)
+        info = probe(found.image, record.origin)
+        codecs.decode_image(found.image, record.origin, info=info)
+        check_objects(found, classes, info.size, record.origin)
         return
     picture = decode_classification(record)
     codecs.decode_image(picture.image, record.origin)

@@ -1,4 +1,4 @@
-"""A mask against its image and its classes: the checks that training and verification share."""
+"""Masks and boxes against their image and their classes: the checks that training and verification share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images.geometry import Affine, Size
+    from penstock.records.schema import DetectionRecord
 
     Pixels = NDArray[np.uint8]
 
 _IDS: Final = 256
+_NEAR: Final = 1e-3  # pixels: edges are kept as shares, in float32
 
 
 def decode_ids(mask: bytes, where: str, size: Size) -> tuple[Pixels, Affine]:
@@ -44,6 +46,36 @@ def decode_ids(mask: bytes, where: str, size: Size) -> tuple[Pixels, Affine]:
         )
     ids = codecs.decode_mask(mask, where, palette=True)
     return ids, geometry.upright_to_stored(info.orientation, (info.height, info.width))
+
+
+def check_objects(record: DetectionRecord, classes: int, size: Size, where: str) -> None:
+    """A record's boxes must lie in its picture, the right way round, and have classes that there are.
+
+    Args:
+        record: whose boxes.
+        classes: the number of classes.
+        size: of the upright picture, (height, width).
+        where: named in errors.
+
+    Raises:
+        LabelError: one does not, or the record was written for a picture of another size.
+    """
+    if (record.height, record.width) != size:
+        raise LabelError(
+            where,
+            expected=f"a picture of {record.height} x {record.width} (height x width), as the record says",
+            found=f"one of {size[0]} x {size[1]}",
+            remedy="Pack the data again",
+        )
+    for number, box in enumerate(record.objects, 1):
+        near = -_NEAR <= box.left < box.right <= size[1] + _NEAR and -_NEAR <= box.top < box.bottom <= size[0] + _NEAR
+        if not near or not 0 <= box.label < classes:
+            raise LabelError(
+                where,
+                expected=f"boxes inside {size[0]} x {size[1]} (height x width), of classes from 0 to {classes - 1}",
+                found=f"box {number} of class {box.label}: {box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}",
+                remedy="Pack the data again",
+            )
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,14 @@ class Fields:
         """All values of a float field, empty when it is missing."""
         return list(self._list(name, "float_list"))
 
+    def ints(self, name: str) -> list[int]:
+        """All values of an int64 field, empty when it is missing."""
+        return list(self._list(name, "int64_list"))
+
+    def all_bytes(self, name: str) -> list[bytes]:
+        """All values of a bytes field, empty when it is missing."""
+        return list(self._list(name, "bytes_list"))
+
     def _list(self, name: str, kind: str) -> Sequence[Any]:
         if name not in self._feature:
             return ()

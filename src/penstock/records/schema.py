@@ -1,6 +1,7 @@
 """The fields of a record, task by task, with the keys of TensorFlow's DeepLab and TF-slim.
 
-Segmentation: research/deeplab/datasets/build_data.py. Classification: research/slim/datasets/dataset_utils.py.
+Detection: research/object_detection/dataset_tools/create_coco_tf_record.py, whose labels begin with 1. Segmentation:
+research/deeplab/datasets/build_data.py. Classification: research/slim/datasets/dataset_utils.py.
 """
 
 from __future__ import annotations
@@ -38,6 +39,32 @@ class ClassificationRecord:
     height: int
     width: int
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A box and its class id; edges in pixels of the upright picture."""
+
+    label: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    text: str = ""
+    crowd: bool = False
+    difficult: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionRecord:
+    """An encoded image and its objects; `height` and `width` are the upright image's, in pixels."""
+
+    image: bytes
+    objects: tuple[Object, ...]
+    name: str
+    format: str
+    height: int
+    width: int
 
 
 def encode_segmentation(record: SegmentationRecord) -> bytes:
@@ -104,6 +131,68 @@ def decode_classification(record: Record) -> ClassificationRecord:
         width=fields.first_int("image/width", 0),
         text=_text(fields, "image/class/text"),
     )
+
+
+def encode_detection(record: DetectionRecord) -> bytes:
+    """The payload with the keys of TensorFlow's Object Detection API: edges in shares of height and width."""
+    objects, height, width = record.objects, record.height, record.width
+    return encode(
+        {
+            "image/encoded": record.image,
+            "image/filename": record.name,
+            "image/source_id": record.name,
+            "image/format": record.format,
+            "image/height": height,
+            "image/width": width,
+            "image/object/bbox/xmin": [each.left / width for each in objects],
+            "image/object/bbox/xmax": [each.right / width for each in objects],
+            "image/object/bbox/ymin": [each.top / height for each in objects],
+            "image/object/bbox/ymax": [each.bottom / height for each in objects],
+            "image/object/class/label": [each.label + 1 for each in objects],
+            "image/object/class/text": [each.text.encode() for each in objects],
+            "image/object/is_crowd": [int(each.crowd) for each in objects],
+            "image/object/difficult": [int(each.difficult) for each in objects],
+        }
+    )
+
+
+def decode_detection(record: Record) -> DetectionRecord:
+    """Read the Object Detection API's keys; a picture without objects has none of their keys, or empty ones.
+
+    Raises:
+        SchemaError: the payload is no Example, lacks the image or its size, or says more of some objects than others.
+    """
+    fields = Fields(record.payload, record.origin)
+    height, width = fields.first_int("image/height"), fields.first_int("image/width")
+    edges = [fields.floats(f"image/object/bbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")]
+    labels = fields.ints("image/object/class/label")
+    lengths = {len(labels), *map(len, edges)}
+    if len(lengths) > 1 or min(height, width) < 1:
+        raise SchemaError(
+            record.origin,
+            expected="a size, and for every object four edges (image/object/bbox/...) and a label",
+            found=f"{height} x {width}, {', '.join(str(len(edge)) for edge in edges)} edges and {len(labels)} labels",
+            remedy="Check which program wrote the record",
+        )
+    crowd, difficult = (_filled(fields.ints(f"image/object/{name}"), len(labels)) for name in ("is_crowd", "difficult"))
+    texts = [text.decode(errors="replace") for text in fields.all_bytes("image/object/class/text")]
+    texts += [""] * (len(labels) - len(texts))
+    rows = zip(labels, *edges, texts, crowd, difficult, strict=False)
+    return DetectionRecord(
+        fields.first_bytes("image/encoded"),
+        tuple(
+            Object(label - 1, x1 * width, y1 * height, x2 * width, y2 * height, text, bool(many), bool(hard))
+            for label, x1, y1, x2, y2, text, many, hard in rows
+        ),
+        _text(fields, "image/filename"),
+        _text(fields, "image/format"),
+        height,
+        width,
+    )
+
+
+def _filled(values: list[int], count: int) -> list[int]:
+    return values if len(values) == count else [0] * count
 
 
 def decode_name(record: Record) -> str:

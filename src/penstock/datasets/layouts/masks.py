@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Layout, Problem
+from penstock.datasets.items import Item, Labels, Layout, Made, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,6 +57,22 @@ def _loose(folder: Path, path: Path) -> Problem:
 
 
 def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
+    masks_named = next(
+        (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None
+    )
+    about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
+    labels = Labels(listing.read_classes(folder))
+    return paired(folder, pairs, "image and mask folders", (reason, about), labels)
+
+
+def paired(
+    folder: Path,
+    pairs: Mapping[str, tuple[Path | None, Path | None]],
+    name: str,
+    reasons: tuple[str, ...],
+    labels: Labels,
+) -> Layout:
+    """A layout of pictures and masks that have the same names in two folders, for every split."""
     items: list[Item] = []
     problems: list[Problem] = []
     ignored: list[str] = []
@@ -67,19 +83,7 @@ def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], 
         items += found
         problems += wrong
         ignored += left
-    masks_named = next(
-        (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None
-    )
-    about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
-    return Layout(
-        task="segmentation",
-        name="image and mask folders",
-        reasons=(reason, about),
-        items=tuple(items),
-        classes=listing.read_classes(folder),
-        problems=tuple(problems),
-        ignored=tuple(ignored),
-    )
+    return Layout("segmentation", name, reasons, tuple(items), labels, tuple(problems), tuple(ignored))
 
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
@@ -120,8 +124,8 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
     return Problem("mask missing", name, message)
 
 
-def _twice(folder: Path, path: Path, first: Path, what: str) -> Problem:
-    name, other = path.relative_to(folder).as_posix(), first.relative_to(folder).as_posix()
+def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> Problem:
+    name, other = named(path, folder), named(first, folder)
     message = f"{name}: expected one {what} of this name, found {other} too. Rename or remove one of them."
     return Problem(f"two {what}s of one name", name, message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Layout, Problem
+from penstock.datasets.items import Item, Labels, Layout, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def recognise(folder: Path) -> Layout | None:
         "one folder per class",
         (reason,),
         tuple(items),
-        tuple(classes),
+        Labels(tuple(classes)),
         tuple(problems),
         tuple(ignored),
     )

@@ -1,0 +1,72 @@
+"""Whether the boxes of a picture make sense."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.items import Box, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.datasets.checks import Facts
+
+_NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
+
+
+def check(name: str, facts: Facts) -> Facts:
+    """What was found of a picture with boxes: edges in pixels and inside the picture, or named problems.
+
+    Args:
+        name: the picture's, for problems.
+        facts: of the picture, whose size is known.
+    """
+    item, size = facts.item, (facts.height, facts.width)
+    boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
+    problems = [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
+    inside = tuple(_clipped(box, size) for box in boxes)
+    text = f"{item.split}\0{item.name}\0{facts.content}\0{inside}"
+    key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return replace(
+        facts, item=replace(item, boxes=inside, relative=False), key=key, problems=(*facts.problems, *problems)
+    )
+
+
+def _in_pixels(box: Box, size: tuple[int, int]) -> Box:
+    height, width = size
+    return replace(
+        box, left=box.left * width, top=box.top * height, right=box.right * width, bottom=box.bottom * height
+    )
+
+
+def _clipped(box: Box, size: tuple[int, int]) -> Box:
+    height, width = size
+    return replace(
+        box,
+        left=min(max(box.left, 0.0), width),
+        top=min(max(box.top, 0.0), height),
+        right=min(max(box.right, 0.0), width),
+        bottom=min(max(box.bottom, 0.0), height),
+    )
+
+
+def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterator[Problem]:
+    height, width = size
+    edges = f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
+    if box.right <= box.left or box.bottom <= box.top:
+        message = (
+            f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "
+            "Mend it: where a file says x, y, width, height, its columns must be named so."
+        )
+        yield Problem("box inside out", name, message)
+    elif min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR:
+        message = (
+            f"{name}: expected box {number} inside the picture of {height} x {width} (height x width), found {edges} "
+            "(x, y). Mend it, or leave the picture out with --skip-bad."
+        )
+        yield Problem("box outside the picture", name, message)
+    elif box.crowd:
+        message = f"{name}: box {number} is a crowd: nothing is learnt from it, and finding things in it is no mistake."
+        yield Problem("crowd box", name, message, fatal=False)

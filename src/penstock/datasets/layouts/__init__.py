@@ -1,0 +1,20 @@
+"""Raw data as people keep it and as it is published: one module per layout, each with `recognise(folder)`.
+
+recognition.py  which of them a folder has; their names
+masks.py        image and mask folders
+folders.py      image-per-class folders
+patterns.py     labels in the names of files
+table.py        labels or boxes in a CSV file
+camvid.py       CamVid as SegNet's authors give it
+cityscapes.py   Cityscapes, label ids to train ids
+ade20k.py       ADE20K's scene parsing benchmark
+voc.py          Pascal VOC: palette masks, and XML boxes
+coco.py         COCO JSON: boxes, and masks from polygons and run lengths
+yolo.py         YOLO text files
+cifar.py        CIFAR-10 and CIFAR-100 in their binary format
+mnist.py        MNIST and its like in IDX files
+"""
+
+from penstock.datasets.layouts.recognition import How, recognise
+
+__all__ = ["How", "recognise"]

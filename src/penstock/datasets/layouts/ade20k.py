@@ -1,0 +1,37 @@
+"""ADE20K's scene parsing benchmark (Zhou et al. 2017): 150 classes, whose ids begin with 1; 0 is not labelled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.items import Labels, Layout
+from penstock.datasets.layouts import masks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SPLITS: Final = {"train": "training", "val": "validation"}
+_NAMES: Final = "objectInfo150.txt"
+_CLASSES: Final = 150
+
+
+def recognise(folder: Path) -> Layout | None:
+    """`images/` and `annotations/`, each with `training/` and `validation/`, beside `objectInfo150.txt`."""
+    root = folder / "ADEChallengeData2016" if (folder / "ADEChallengeData2016").is_dir() else folder
+    pairs = {
+        split: (root / "images" / name, root / "annotations" / name)
+        for split, name in _SPLITS.items()
+        if (root / "images" / name).is_dir() and (root / "annotations" / name).is_dir()
+    }
+    if not pairs or not (root / _NAMES).is_file():
+        return None
+    mapping = {0: 255, **{i: i - 1 for i in range(1, _CLASSES + 1)}}
+    reasons = (f"images/ and annotations/ in {', '.join(pairs)}", f"the names in {_NAMES}; id 0 is not labelled")
+    return masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping))
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """The first name of every class: the last column of a table whose first row says what the columns are."""
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:] if line.strip()]
+    first = [row[-1].split(",")[0].strip() for row in rows]
+    return tuple(name if first.count(name) == 1 else f"{name} {number}" for number, name in enumerate(first, 1))

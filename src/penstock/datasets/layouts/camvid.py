@@ -1,0 +1,31 @@
+"""CamVid as SegNet's authors give it: `train/`, `val/`, `test/` beside `trainannot/`, `valannot/`, `testannot/`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.items import Labels, Layout
+from penstock.datasets.layouts import masks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASSES: Final = (
+    "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
+)  # fmt: skip
+VOID: Final = 11
+
+
+def recognise(folder: Path) -> Layout | None:
+    """Folders of pictures with folders of ids beside them whose names end in `annot`."""
+    splits = {split: path for split, path in listing.splits(folder).items() if _annotations(path).is_dir()}
+    if not splits:
+        return None
+    pairs = {split: (path, _annotations(path)) for split, path in splits.items()}
+    reason = f"{', '.join(path.name for path in splits.values())} with folders beside them that end in annot"
+    return masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID))
+
+
+def _annotations(path: Path) -> Path:
+    return path.with_name(f"{path.name}annot")

@@ -1,0 +1,87 @@
+"""MNIST and its like (Fashion, KMNIST, EMNIST) in IDX files (yann.lecun.com/exdb/mnist), plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.datasets import listing
+from penstock.datasets.items import Item, Labels, Layout, Made
+from penstock.errors import DatasetError
+from penstock.images import codecs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_FILES: Final = {"train": ("train-images", "train-labels"), "test": ("t10k-images", "t10k-labels")}
+_BYTES: Final = 8  # the code of unsigned bytes in an IDX file
+_GZIP: Final = b"\x1f\x8b"
+
+
+def recognise(folder: Path) -> Layout | None:
+    """Pairs of `...-images-idx3-ubyte` and `...-labels-idx1-ubyte`, in the folder or in `raw` in it.
+
+    Raises:
+        DatasetError: a file is no IDX file, is cut short, or its pair has another number of records.
+    """
+    root = folder if _of(folder, _FILES["train"][0]) else folder / "raw"
+    pairs = {split: [_of(root, name) for name in names] for split, names in _FILES.items()}
+    items: list[Item] = []
+    for split, (images, labels) in pairs.items():
+        if images and labels:
+            items += _read(split, images, labels)
+    if not items:
+        return None
+    stated = listing.read_classes(root)
+    classes = stated or tuple(str(label) for label in range(1 + max(item.label or 0 for item in items)))
+    reason = f"IDX files of {', '.join(dict.fromkeys(item.split for item in items))}"
+    return Layout("classification", "MNIST (IDX files)", (reason,), tuple(items), Labels(classes))
+
+
+def _of(folder: Path, stem: str) -> Path | None:
+    return next(iter(sorted(folder.glob(f"{stem}*idx*-ubyte*"))), None) if folder.is_dir() else None
+
+
+def _read(split: str, images: Path, labels: Path) -> list[Item]:
+    pixels, ids = _load(images), _load(labels)
+    if pixels.ndim != 3 or ids.ndim != 1 or len(pixels) != len(ids):  # noqa: PLR2004 - the axes of pictures
+        raise DatasetError(
+            str(images),
+            expected="pictures of two axes, and as many labels",
+            found=f"shapes {pixels.shape} and {ids.shape}",
+            remedy="Download both files again",
+        )
+    return [
+        Item(split, f"{split}-{number:05d}", Made(images, str(number), partial(_png, images, number)), label=int(label))
+        for number, label in enumerate(ids)
+    ]
+
+
+@cache
+def _load(path: Path) -> NDArray[np.uint8]:
+    data = path.read_bytes()
+    try:
+        data = gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (OSError, EOFError) as error:
+        raise DatasetError(
+            str(path), expected="a whole gzip file", found=str(error), remedy="Download it again"
+        ) from None
+    axes = data[3] if data[:3] == bytes((0, 0, _BYTES)) and len(data) > 3 else 0  # noqa: PLR2004 - the magic number
+    shape = tuple(np.frombuffer(data, ">u4", axes, 4).tolist()) if len(data) >= 4 + 4 * axes else ()
+    if not shape or len(data) != 4 + 4 * axes + int(np.prod(shape)):
+        raise DatasetError(
+            str(path),
+            expected=f"an IDX file of bytes of shape {shape or 'that it states'}",
+            found=f"{len(data):,} bytes that are not",
+            remedy="Download it again",
+        )
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def _png(path: Path, number: int) -> bytes:
+    return codecs.encode_png(np.repeat(_load(path)[number][..., np.newaxis], 3, axis=2))

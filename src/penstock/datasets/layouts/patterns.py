@@ -1,0 +1,64 @@
+"""Labels in the names of files: `--pattern '(?P<label>[a-z]+)_'` for cat_001.jpg."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.datasets import listing
+from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def by_pattern(folder: Path, pattern: str) -> Layout:
+    """Pictures whose names, below the folder, say their class and perhaps their split.
+
+    Args:
+        folder: searched to the bottom.
+        pattern: a regular expression with a group `label`, and perhaps one `split`.
+
+    Raises:
+        DatasetError: it is no such expression.
+    """
+    expression = _compiled(pattern)
+    pictures = [path for path in listing.files(folder) if listing.is_picture(path)]
+    found = {path: expression.search(path.relative_to(folder).as_posix()) for path in pictures}
+    classes = tuple(sorted({match["label"] for match in found.values() if match}))
+    items = [
+        Item(
+            match.groupdict().get("split") or "train",
+            path.relative_to(folder).with_suffix("").as_posix(),
+            path,
+            label=classes.index(match["label"]),
+        )
+        for path, match in found.items()
+        if match
+    ]
+    problems = [_unnamed(path.relative_to(folder).as_posix(), pattern) for path, match in found.items() if not match]
+    reason = f"{len(classes)} classes in the names of files, by {pattern}"
+    return Layout("classification", "labels in names", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        found = f"{pattern} ({error})"
+    else:
+        if "label" in expression.groupindex:
+            return expression
+        found = pattern
+    raise DatasetError(
+        "--pattern",
+        expected="a regular expression with a group named label, such as (?P<label>[a-z]+)_",
+        found=found,
+        remedy="Write it so; a group named split may be there too",
+    )
+
+
+def _unnamed(name: str, pattern: str) -> Problem:
+    message = f"{name}: expected a name that fits {pattern}, found another. Rename it, or leave it out with --skip-bad."
+    return Problem("name without a label", name, message)

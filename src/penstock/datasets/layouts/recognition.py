@@ -1,0 +1,132 @@
+"""Which layout a folder has."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.datasets.layouts import ade20k, camvid, cifar, cityscapes, coco, folders, masks, mnist, table, voc, yolo
+from penstock.datasets.layouts.patterns import by_pattern
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from penstock.datasets.items import Layout, Task
+
+
+class Recognise(Protocol):
+    """What a module of a layout gives: `recognise`."""
+
+    def __call__(self, folder: Path) -> Layout | None:
+        """The layout, or None where the folder has another one."""
+        ...
+
+
+LAYOUTS: Final[dict[str, Recognise]] = {
+    "cifar10": cifar.recognise_ten,
+    "cifar100": cifar.recognise_hundred,
+    "cifar100-coarse": cifar.recognise_coarse,
+    "mnist": mnist.recognise,
+    "cityscapes": cityscapes.recognise,
+    "ade20k": ade20k.recognise,
+    "camvid": camvid.recognise,
+    "voc": voc.recognise_masks,
+    "voc-boxes": voc.recognise_boxes,
+    "coco": coco.recognise_boxes,
+    "coco-masks": coco.recognise_masks,
+    "yolo": yolo.recognise,
+    "csv": table.recognise,
+    "masks": masks.recognise,
+    "folders": folders.recognise,
+}
+"""Every layout by its name, the more telling ones first."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What is said of a layout.
+
+    Attributes:
+        layout: one of `LAYOUTS`, or a file FILE.py with a function `recognise(folder)`; "" tells it from the folder.
+        task: what it is to be packed for, where a folder can be more than one thing.
+        pattern: a regular expression that finds `label`, and perhaps `split`, in the names of pictures.
+    """
+
+    layout: str = ""
+    task: Task | None = None
+    pattern: str = ""
+
+
+def recognise(folder: Path, how: How) -> Layout:
+    """The layout of a folder, from the names in it.
+
+    Raises:
+        DatasetError: there is no such folder, or nothing in it that we know.
+    """
+    if not folder.is_dir():
+        raise DatasetError(
+            str(folder),
+            expected="a folder of pictures",
+            found="a file" if folder.exists() else "nothing",
+            remedy="Check the path",
+        )
+    found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
+    if found is None:
+        raise _unknown(folder, how)
+    if not found.items:
+        raise DatasetError(
+            str(folder),
+            expected="at least one JPEG or PNG picture",
+            found=f"none in its {found.name}",
+            remedy="Check that the files are there and end in .jpg, .jpeg or .png",
+        )
+    return found
+
+
+def _found(folder: Path, how: How) -> Layout | None:
+    if how.layout.endswith(".py"):
+        return _of_file(Path(how.layout))(folder)
+    if how.layout and how.layout not in LAYOUTS:
+        raise DatasetError(
+            f"--layout {how.layout}",
+            expected=f"a file of Python (NAME.py), or one of {', '.join(LAYOUTS)}",
+            found=how.layout,
+            remedy="Choose one of them, or leave it out",
+        )
+    tried = [LAYOUTS[how.layout]] if how.layout else LAYOUTS.values()
+    layouts = (layout for one in tried if (layout := one(folder)) is not None)
+    return next((layout for layout in layouts if how.task in {None, layout.task}), None)
+
+
+def _of_file(path: Path) -> Recognise:
+    """The `recognise` of somebody's own file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise DatasetError(f"--layout {path}", expected="a file of Python", found="nothing", remedy="Check the path")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, "recognise"):
+        raise DatasetError(
+            str(path),
+            expected="a function recognise(folder) that gives a Layout",
+            found="none",
+            remedy="See docs/layouts.md for one",
+        )
+    own: Recognise = module.recognise
+    return own
+
+
+def _unknown(folder: Path, how: How) -> DatasetError:
+    entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
+    wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else ""
+    return DatasetError(
+        str(folder),
+        expected=wanted
+        or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
+        "as it is published: "
+        + ", ".join(LAYOUTS),
+        found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
+        remedy="Arrange the files so, name the folder one level up or down, or describe it in a file of your own with "
+        "--layout FILE.py",
+    )

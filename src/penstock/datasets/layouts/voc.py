@@ -1,0 +1,131 @@
+"""Pascal VOC (Everingham et al. 2010): palette masks in `SegmentationClass/`, boxes in the XML of `Annotations/`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from penstock.datasets import listing
+from penstock.datasets.items import Box, Item, Labels, Layout, Problem
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+CLASSES: Final = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+_SPLITS: Final = ("train", "val", "test")
+_AUGMENTED: Final = ("train_aug.txt", "trainaug.txt")
+
+
+def recognise_masks(folder: Path) -> Layout | None:
+    """`JPEGImages/` and `SegmentationClass/`, divided by `ImageSets/Segmentation/`.
+
+    With the masks of Hariharan et al. (2011) in `SegmentationClassAug/` and their list in `train_aug.txt`, that is the
+    training split, without the pictures of val: 10,582 of them.
+    """
+    pictures, masks = folder / "JPEGImages", folder / "SegmentationClass"
+    if not pictures.is_dir() or not masks.is_dir():
+        return None
+    lists = _lists(folder, "Segmentation")
+    more = next((path for name in _AUGMENTED if (path := folder / "ImageSets" / "Segmentation" / name).is_file()), None)
+    more_masks = folder / "SegmentationClassAug"
+    folders = dict.fromkeys(lists, masks)
+    reasons = ["JPEGImages/ and palette masks in SegmentationClass/"]
+    if more and more_masks.is_dir():
+        names, seen = _names(more), set(lists.get("val", ()))
+        lists["train"], folders["train"] = [name for name in names if name not in seen], more_masks
+        left = len(names) - len(lists["train"])
+        reasons.append(f"train is {more.name}: {len(lists['train']):,} pictures, {left:,} of val left out")
+    items: list[Item] = []
+    problems: list[Problem] = []
+    for split, names in lists.items():
+        for name in names:
+            mask = folders[split] / f"{name}.png"
+            if not mask.is_file() and split == "test":
+                continue  # the benchmark keeps its labels
+            problems += _missing(folder, split, [pictures / f"{name}.jpg", mask])
+            if (pictures / f"{name}.jpg").is_file():
+                items.append(Item(split, name, pictures / f"{name}.jpg", mask=mask if mask.is_file() else None))
+    labels = Labels(listing.read_classes(folder) or ("background", *CLASSES), 255, palette=True)
+    return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
+
+
+def recognise_boxes(folder: Path) -> Layout | None:
+    """`JPEGImages/` and XML in `Annotations/`, divided by `ImageSets/Main/`.
+
+    Edges in the XML are counted from 1 and belong to the box, so a box reaches from xmin - 1 to xmax.
+    """
+    pictures, annotations = folder / "JPEGImages", folder / "Annotations"
+    if not pictures.is_dir() or not annotations.is_dir():
+        return None
+    lists = _lists(folder, "Main") or {"train": sorted(path.stem for path in annotations.glob("*.xml"))}
+    trees = {name: _parse(annotations / f"{name}.xml") for names in lists.values() for name in names}
+    found = sorted({_text(each, "name") for tree in trees.values() if tree is not None for each in tree.iter("object")})
+    classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else tuple(found))
+    items: list[Item] = []
+    problems: list[Problem] = []
+    for split, names in lists.items():
+        for name in names:
+            picture = next(
+                (path for end in (".jpg", ".jpeg", ".png") if (path := pictures / f"{name}{end}").is_file()), None
+            )
+            tree = trees[name]
+            problems += _missing(folder, split, [picture or pictures / f"{name}.jpg", annotations / f"{name}.xml"])
+            if picture and tree is not None:
+                items.append(
+                    Item(split, name, picture, boxes=tuple(_boxes(tree, classes, annotations / f"{name}.xml")))
+                )
+    reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
+    return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
+
+
+def _lists(folder: Path, kind: str) -> dict[str, list[str]]:
+    """Names by split; the lists of single classes are left out."""
+    root = folder / "ImageSets" / kind
+    return {split: _names(root / f"{split}.txt") for split in _SPLITS if (root / f"{split}.txt").is_file()}
+
+
+def _names(path: Path) -> list[str]:
+    return [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
+
+
+def _parse(path: Path) -> ET.Element | None:
+    if not path.is_file():
+        return None
+    try:
+        return ET.parse(path).getroot()  # noqa: S314 - expat limits what entities grow to
+    except ET.ParseError as error:
+        raise DatasetError(str(path), expected="XML", found=str(error), remedy="Mend or remove the file") from None
+
+
+def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Box]:
+    for each in tree.iter("object"):
+        name = _text(each, "name")
+        edges: Mapping[str, str] = {edge: _text(each, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")}
+        try:
+            left, top, right, bottom = (float(text) for text in edges.values())
+            label = classes.index(name)
+        except ValueError:
+            raise DatasetError(
+                str(path),
+                expected="for every object four edges as numbers, and the name of a class",
+                found=f"{name or 'no name'}: {', '.join(f'{edge} {text}' for edge, text in edges.items())}",
+                remedy="Mend the file",
+            ) from None
+        yield Box(label, left - 1, top - 1, right, bottom, difficult=_text(each, "difficult") == "1")
+
+
+def _text(element: ET.Element, path: str) -> str:
+    return (element.findtext(path) or "").strip()
+
+
+def _missing(folder: Path, split: str, paths: list[Path]) -> Iterator[Problem]:
+    for path in paths:
+        if not path.is_file():
+            name = path.relative_to(folder).as_posix()
+            message = f"{name}: expected it, as the list of {split} names it, found nothing. Add it, or mend the list."
+            yield Problem("file missing", name, message)

@@ -1,0 +1,101 @@
+"""YOLO text files: `labels/train/a.txt` beside `images/train/a.jpg`, a line per object: class, then the middle and the
+size of its box in shares of the picture.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import yaml
+
+from penstock.datasets import listing
+from penstock.datasets.items import Box, Item, Labels, Layout, Problem
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def recognise(folder: Path) -> Layout | None:
+    """Folders `images` and `labels`, divided into splits or the splits into them, with names in a YAML file."""
+    pairs = {split: (path, labels) for split, path, labels in _folders(folder)}
+    texts = [path for _, labels in pairs.values() for path in listing.files(labels) if path.suffix == ".txt"]
+    if not texts:
+        return None
+    items, problems, highest = [], [], -1
+    for split, (images, labels) in pairs.items():
+        for picture in filter(listing.is_picture, listing.files(images)):
+            text = labels / picture.relative_to(images).with_suffix(".txt")
+            boxes = tuple(_boxes(text)) if text.is_file() else ()
+            highest = max(highest, *(box.label for box in boxes), -1)
+            name = picture.relative_to(images).with_suffix("").as_posix()
+            items.append(Item(split, name, picture, boxes=boxes, relative=True))
+        known = {item.name for item in items if item.split == split}
+        problems += [
+            _alone(path.relative_to(folder).as_posix())
+            for path in listing.files(labels)
+            if path.suffix == ".txt" and path.relative_to(labels).with_suffix("").as_posix() not in known
+        ]
+    classes = _names(folder) or tuple(f"class{label}" for label in range(highest + 1))
+    if highest >= len(classes):
+        raise DatasetError(
+            str(folder),
+            expected=f"classes from 0 to {len(classes) - 1}, as the names say",
+            found=f"class {highest} in a text file",
+            remedy="Mend the names, or the text files",
+        )
+    reason = "images/ and text files in labels/: boxes as middle and size, in shares of the picture"
+    return Layout("detection", "YOLO", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
+    if (folder / "images").is_dir() and (folder / "labels").is_dir():
+        divided = listing.splits(folder / "images")
+        if not divided:
+            yield "train", folder / "images", folder / "labels"
+        for split, path in divided.items():
+            if (folder / "labels" / path.name).is_dir():
+                yield split, path, folder / "labels" / path.name
+        return
+    for split, path in listing.splits(folder).items():
+        if (path / "images").is_dir() and (path / "labels").is_dir():
+            yield split, path / "images", path / "labels"
+
+
+def _boxes(path: Path) -> Iterator[Box]:
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            label, x, y, width, height = (float(word) for word in line.split())
+            if label != int(label) or label < 0:
+                raise ValueError  # noqa: TRY301 - named below
+        except ValueError:
+            raise DatasetError(
+                f"{path}, line {number}",
+                expected="a class and four numbers: the middle (x, y), the width and the height of a box",
+                found=line.strip()[:80],
+                remedy="Mend the line",
+            ) from None
+        yield Box(int(label), x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+
+
+def _names(folder: Path) -> tuple[str, ...]:
+    """The `names` of the first YAML file, a list or a table by id; or classes.txt."""
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        try:
+            tree = yaml.safe_load(path.read_text())
+        except yaml.YAMLError as error:
+            found = re.sub(r"\s+", " ", str(error))
+            raise DatasetError(str(path), expected="YAML", found=found, remedy="Mend or remove it") from None
+        names = tree.get("names") if isinstance(tree, dict) else None
+        if names:
+            return tuple(map(str, names.values() if isinstance(names, dict) else names))
+    return listing.read_classes(folder)
+
+
+def _alone(name: str) -> Problem:
+    message = f"{name}: expected a picture of the same name in images/, found none. Add it, or remove the file."
+    return Problem("picture missing", name, message)
