@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penstock import devices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch import nn
 
@@ -30,7 +31,7 @@ def evaluate(
     precision: str = "float32",
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Scores, float] | None:
+) -> tuple[Scores, float | None] | None:
     """The scores and the mean loss of a model over a feed's snapshot, every record once over all ranks.
 
     Args:
@@ -44,7 +45,7 @@ def evaluate(
         progress: called after every batch with the records done and the records in all.
 
     Returns:
-        None if `stop` said so.
+        None if `stop` said so. The loss is None where the model gives none in evaluation, as detectors do.
 
     Raises:
         DataError: a record is not what it should be.
@@ -60,11 +61,30 @@ def evaluate(
             if stop():
                 return None
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
-    if ranks.of > 1:
-        counts = scorer.counts.to(device)
-        scorer.counts.copy_(ranks.sum(counts))
+    scorer.gather(_Everybody(ranks, device))
+    if not task.evaluates_loss:
+        return scorer.scores(), None
     losses, counts = total.cpu()
     return scorer.scores(), float((losses / torch.where(counts > 0, counts, 1)).sum())
+
+
+def with_loss(loss: float | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Scores with the loss before them, where there is one."""
+    return values if loss is None else {"loss": loss, **values}
+
+
+@dataclass(frozen=True)
+class _Everybody:
+    """Ranks that can add up tensors of any device: NCCL wants them on its own."""
+
+    ranks: Ranks
+    device: torch.device
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.copy_(self.ranks.sum(tensor.to(self.device))) if self.ranks.of > 1 else tensor
+
+    def gather(self, texts: Sequence[str]) -> list[str]:
+        return self.ranks.gather(texts)
 
 
 @torch.inference_mode()
@@ -74,7 +94,9 @@ def _score(
     """Count one batch; the sums of its losses and their counts, float64 on the CPU, of shape (2, losses)."""
     tensors = task.mask_padding({name: t.to(device) for name, t in batch.tensors.items()}, batch.weight)
     with devices.autocast(device, precision):
-        outputs = model(task.inputs(tensors).contiguous(memory_format=torch.channels_last))
+        outputs = model(task.inputs(tensors))
     scorer.update(outputs, tensors, batch.origins)
+    if not task.evaluates_loss:
+        return torch.zeros((2, 1), dtype=torch.float64)
     # Added up on the CPU, in float64, which MPS has not.
     return torch.stack([task.loss(outputs, tensors).cpu().double(), task.count(tensors).cpu().double()])

@@ -45,7 +45,8 @@ def evaluate(
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress)
-    print(f"{found.split}, with the weights of step {found.step:,}: loss {found.loss:.4f}")
+    lost = "" if found.loss is None else f": loss {found.loss:.4f}"
+    print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))
     if pictures:
         print(f"drawn {_draw_answers(run, trained, found.split, pictures)}")

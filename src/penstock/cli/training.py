@@ -29,14 +29,14 @@ Optimizer = Annotated[
     Literal["sgd", "adamw", "muon"],
     Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
 ]
-Tasks = Literal["segmentation", "classification"]
+Tasks = Literal["segmentation", "classification", "detection"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 
 
 def train(
     data: Learnt = "", /, *,
-    model: Annotated[str, Parameter(help="deeplabv3plus:resnet50, unet:..., or resnet50 to classify.")] = "",
+    model: Annotated[str, Parameter(help="deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50.")] = "",
     weights: Annotated[str, Parameter(help="Of the backbone: pretrained, none, or a file.")] = "",
     init: Annotated[Path | None, Parameter(help="A run to take weights from, perhaps with other classes.")] = None,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,

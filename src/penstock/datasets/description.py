@@ -45,6 +45,7 @@ class Split:
         records: how many there are.
         shards: where they are, in order.
         height, width: the largest upright picture's, each by itself, in pixels.
+        objects: the most boxes in a picture, for detection.
         per_class: of every class, pixels for segmentation, pictures for classification, objects for detection.
     """
 
@@ -53,6 +54,7 @@ class Split:
     height: int
     width: int
     per_class: tuple[int, ...]
+    objects: int = 0
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,7 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
         shards=tuple(ShardFacts(job.name, len(job.facts), job.key) for job in jobs),
         height=max(fact.height for fact in facts),
         width=max(fact.width for fact in facts),
+        objects=max(len(fact.item.boxes or ()) for fact in facts),
         per_class=tuple(inspection.count_per_class(found.layout.task, facts, classes)),
     )
 

@@ -64,10 +64,11 @@ class Console(Hook):
             f"data wait {wait:.0%}{remaining}"
         )
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Say the scores."""
         shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.summary().items())
-        self.say(f"step {session.step:>6,}  evaluation  loss {loss:.4f}  {shown}{'  (best)' * session.is_best}")
+        lost = "" if loss is None else f"loss {loss:.4f}  "
+        self.say(f"step {session.step:>6,}  evaluation  {lost}{shown}{'  (best)' * session.is_best}")
         self._mark = (session.step, time.perf_counter(), self._waited)
 
     def on_end(self, session: Session) -> None:

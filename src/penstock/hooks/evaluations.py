@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.evaluate import with_loss
 from penstock.session import Hook
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class EvaluationFiles(Hook):
         self.folder = folder
         self.split = split
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the file."""
-        content = {"step": session.step, "split": self.split, "loss": loss, **scores.as_json()}
+        content = {"step": session.step, "split": self.split, **with_loss(loss, scores.as_json())}
         self.folder.write_json(f"evaluations/step-{session.step:08d}.json", content)

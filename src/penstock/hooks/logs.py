@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock import files
+from penstock.evaluate import with_loss
 from penstock.runs.folder import cut_back
 from penstock.session import Hook
 
@@ -66,9 +67,9 @@ class MetricsLog(_Log):
         epoch = session.feed.plan.epoch(session.cursor.position)
         self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the scores."""
-        self.write({"step": session.step, "evaluation": {"loss": loss, **scores.summary()}, "best": session.is_best})
+        self.write({"step": session.step, "evaluation": with_loss(loss, scores.summary()), "best": session.is_best})
         self._open().flush()
 
 
@@ -117,7 +118,7 @@ class EventsLog(Hook):
         """Note the start, or where it goes on."""
         self.folder.event("resumed" if session.step else "started", step=session.step, ranks=session.ranks.of)
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Note the scores."""
         self.folder.event("evaluated", step=session.step, best=session.is_best, **scores.summary())
 

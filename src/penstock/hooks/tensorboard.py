@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from penstock.evaluate import with_loss
 from penstock.session import Hook, Steps
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ class TensorBoard(Hook):
         self._writer.add_scalar("train/loss", session.loss, session.step)
         self._writer.add_scalar("train/rate", session.rate, session.step)
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the scores."""
-        for name, value in {"loss": loss, **scores.summary()}.items():
+        for name, value in with_loss(loss, scores.summary()).items():
             self._writer.add_scalar(f"evaluation/{name}", value, session.step)
 
     def on_end(self, session: Session) -> None:

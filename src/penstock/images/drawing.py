@@ -67,6 +67,24 @@ def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6) ->
     return np.asarray(mixed, np.uint8)
 
 
+def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], words: Sequence[str] = ()) -> Pixels:
+    """An image with boxes on it in the colours of their classes, each with a word.
+
+    Args:
+        image: what they are drawn on.
+        edges: (n, 4), as x1, y1, x2, y2, in pixels.
+        labels: their class ids, (n,).
+        words: one for each, or none.
+    """
+    drawn, colors = image.copy(), palette(None)
+    for number, (box, label) in enumerate(zip(edges.round().astype(int).tolist(), labels.tolist(), strict=True)):
+        color = [int(value) for value in colors[label % len(colors)]]
+        cv2.rectangle(drawn, box[:2], box[2:], color, 2)
+        if words:
+            cv2.putText(drawn, words[number], (box[0] + 3, box[1] + 12), _FONT, 0.4, color, 1, cv2.LINE_AA)
+    return drawn
+
+
 def caption(image: Pixels, text: str) -> Pixels:
     """The image with a bar of text below it, its end cut off where it does not fit."""
     bar = np.full((_BAR, image.shape[1], 3), 32, np.uint8)

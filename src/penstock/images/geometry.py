@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from penstock.seeds import Generator
 
 Size = tuple[int, int]
+T = TypeVar("T", float, "NDArray[np.float64]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,14 @@ class Affine:
             after.yx * self.x0 + after.yy * self.y0 + after.y0,
         )
 
-    def point(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point goes."""
+    def inverse(self) -> Affine:
+        """The map back."""
+        d = self.xx * self.yy - self.xy * self.yx
+        xx, xy, yx, yy = self.yy / d, -self.xy / d, -self.yx / d, self.xx / d
+        return Affine(xx, xy, -xx * self.x0 - xy * self.y0, yx, yy, -yx * self.x0 - yy * self.y0)
+
+    def point(self, x: T, y: T) -> tuple[T, T]:
+        """Where a point goes, or points in arrays."""
         return self.xx * x + self.xy * y + self.x0, self.yx * x + self.yy * y + self.y0
 
     @classmethod
@@ -177,6 +188,31 @@ def middle(source: Size, to: Size, share: float) -> View:
     height, width = (max(1, min(side, round(scale * out))) for side, out in zip(source, to, strict=True))
     y, x = (source[0] - height) // 2, (source[1] - width) // 2
     return View(to, Affine.rectangle((0, 0, to[1], to[0]), (x, y, width, height)))
+
+
+def move_boxes(
+    boxes: NDArray[np.float64], view: View, source: Size, kept: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Boxes moved with their picture, and which of them stay.
+
+    A box becomes the smallest upright one around its four corners, cut at the edges of the output. It stays where at
+    least `kept` of its area is left, and its sides are at least a pixel long.
+
+    Args:
+        boxes: (n, 4), as x1, y1, x2, y2, in pixels of the source.
+        view: what of the source fills the output.
+        source: the upright picture's size.
+        kept: share of the area, from 0 to 1.
+    """
+    back = view.affine.inverse()
+    x, y = boxes[:, [0, 2, 0, 2]].clip(0, source[1]), boxes[:, [1, 1, 3, 3]].clip(0, source[0])
+    moved_x, moved_y = back.point(x, y)
+    edges = np.stack([moved_x.min(1), moved_y.min(1), moved_x.max(1), moved_y.max(1)], axis=1)
+    inside = np.stack([edges[:, axis].clip(0, view.size[1 - axis % 2]) for axis in range(4)], axis=1)
+    sides = inside[:, 2:] - inside[:, :2]
+    whole = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
+    stays = (sides.min(axis=1, initial=np.inf) >= 1) & (sides.prod(axis=1) >= kept * whole)
+    return inside, stays
 
 
 def flip(view: View) -> View:

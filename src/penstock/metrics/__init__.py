@@ -1,6 +1,7 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once."""
 
+from penstock.metrics.boxes import Boxes, DetectionScores, Found
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
 
-__all__ = ["Answers", "ClassificationScores", "Confusion", "SegmentationScores"]
+__all__ = ["Answers", "Boxes", "ClassificationScores", "Confusion", "DetectionScores", "Found", "SegmentationScores"]

@@ -2,6 +2,7 @@
 
 segmentation.py   names to segmentation models
 classification.py names to classifiers
+detection.py      names to detectors
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
@@ -10,7 +11,8 @@ weights.py        weights of another run, with an account of every tensor
 """
 
 from penstock.models.cifar import FastNetwork
-from penstock.models.classification import CIFAR_NETWORKS, build_classifier, classifier_normalization
+from penstock.models.classification import build_classifier, classifier_normalization
+from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
 from penstock.models.views import Averaged, Views
@@ -18,17 +20,19 @@ from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
     "ARCHITECTURES",
-    "CIFAR_NETWORKS",
     "Averaged",
+    "Detector",
     "FastNetwork",
     "Loaded",
     "Normalization",
     "Views",
     "as_floats",
     "build_classifier",
+    "build_detector",
     "build_segmenter",
     "classifier_normalization",
     "load_matching",
     "normalization",
+    "parse_detector",
     "parse_name",
 ]

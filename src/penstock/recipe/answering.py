@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock import devices
 from penstock import ranks as ranking
 from penstock.errors import DatasetError, RecipeError, RunError
-from penstock.evaluate import evaluate
+from penstock.evaluate import evaluate, with_loss
 from penstock.models import Averaged, Views
 from penstock.recipe import toml
 from penstock.recipe.building import Parts, check_data, open_parts, without_weights
@@ -64,11 +64,13 @@ class Trained:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts."""
+    """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts,
+    None where the model gives none.
+    """
 
     split: str
     step: int
-    loss: float
+    loss: float | None
     scores: Scores
 
 
@@ -165,6 +167,6 @@ def evaluate_run(
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
     views = {} if trained.views.single else {"views": {"scales": trained.views.scales, "flip": trained.views.flip}}
-    content = {"step": trained.step, "split": split, **views, "loss": loss, **scores.as_json()}
+    content = {"step": trained.step, "split": split, **views, **with_loss(loss, scores.as_json())}
     RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

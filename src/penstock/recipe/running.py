@@ -321,7 +321,7 @@ def _told_of_lone_pictures() -> Iterator[None]:
 
 def _evaluation(
     parts: Parts, ranks: Ranks, device: torch.device, *, pin: bool
-) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float] | None] | None:
+) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None] | None:
     split = parts.recipe.data.validation
     if not split:
         return None

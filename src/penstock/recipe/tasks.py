@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import RecipeError
-from penstock.models import CIFAR_NETWORKS
+from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Classification, Objective, Regularize, Segmentation, weights_of
+from penstock.tasks import Augment, Classification, Detection, Objective, Regularize, Segmentation, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ _CLASSIFIER: Final = Recipe(
     model=Model("resnet50"),
     augment=Augment((224, 224), "resized-crop"),
     loss=Objective(smoothing=0.1),
-    optimizer=OptimizerSpec(schedule="cosine", weight_decay=5e-5, warmup=500),
+    optimizer=OptimizerSpec(schedule="cosine", weight_decay=5e-5),
     train=Train(batch=64),
 )
 _TUTORIAL: Final = Recipe(  # TensorFlow's cifar10.py and cifar10_input.py of 2016
@@ -43,8 +43,15 @@ _FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 p
     ),
     train=Train(steps=800, batch=500, evaluate_every=100, save_every=100, log_every=10),
 )
+_MOST: Final = 512  # boxes in a picture of a topic, which does not say
 _OF_MODELS: Final = {"cifar10-tutorial": _TUTORIAL, "cifar10-fast": _FAST}
-_OF_TASKS: Final = {"segmentation": Recipe(), "classification": _CLASSIFIER}
+_DETECTOR: Final = Recipe(
+    model=Model("fasterrcnn:resnet50"),
+    augment=Augment((512, 512), scale=(0.5, 1.5)),
+    optimizer=OptimizerSpec(learning_rate=0.005, schedule="cosine", clip=10.0),
+    train=Train(batch=8, frozen_norms=True),
+)
+_OF_TASKS: Final = {"segmentation": Recipe(), "classification": _CLASSIFIER, "detection": _DETECTOR}
 
 
 def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:
@@ -81,6 +88,11 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
             objective=recipe.loss,
             class_weights=weights,
         )
+    if described.task == "detection":
+        _refuse_regularize(recipe)
+        _check_detector(recipe)
+        most = described.splits[recipe.data.train].objects or _MOST
+        return Detection(recipe.model.name, described.classes, most, recipe.augment, weights=recipe.model.weights)
     _check_classifier(recipe)
     return Classification(
         recipe.model.name,
@@ -121,6 +133,17 @@ def _check_classifier(recipe: Recipe) -> None:
         )
 
 
+def _check_detector(recipe: Recipe) -> None:
+    """A detector's losses are its own."""
+    if recipe.loss != Objective():
+        raise RecipeError(
+            "loss",
+            expected="nothing: a detector brings its own losses",
+            found=f"{recipe.loss}",
+            remedy="Leave the section out",
+        )
+
+
 def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
     """Decoders put feature maps of different strides together, so sides must divide by the largest.
 
@@ -130,6 +153,8 @@ def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
     crop = recipe.augment.crop
     if isinstance(task, Classification):
         _check_size(recipe)
+        return
+    if isinstance(task, Detection):
         return
     stride = int(getattr(model.encoder, "output_stride", STRIDE))
     if any(side % stride for side in crop):

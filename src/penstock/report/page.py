@@ -32,7 +32,7 @@ dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-le
 """
 
 
-_SCORES: Final = {"mean_iou": "mean IoU", "top1": "top-1 accuracy"}
+_SCORES: Final = {"mean_iou": "mean IoU", "top1": "top-1 accuracy", "map": "mAP"}
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -72,13 +72,15 @@ def _curves(folder: RunFolder) -> str:
     left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
     smooth = _smoothed([line["loss"] for line in steps])
     left.plot([line["step"] for line in steps], smooth, color="#155", label="training (smoothed)")
-    left.plot([s["step"] for s in scores], [s["evaluation"]["loss"] for s in scores], "o-", ms=3, label="evaluation")
+    lost = [line for line in scores if "loss" in line["evaluation"]]
+    left.plot([s["step"] for s in lost], [s["evaluation"]["loss"] for s in lost], "o-", ms=3, label="evaluation")
     left.set(xlabel="step", ylabel="loss", title="Loss")
     left.legend()
     for name in [key for key in (scores[-1]["evaluation"] if scores else ()) if key != "loss"]:
         right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
     right.set(xlabel="step", ylim=(0, 1), title="Scores")
-    right.legend()
+    if scores:
+        right.legend()
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return _section("Curves", _image(buffer.getvalue(), "loss and scores over steps"))
@@ -100,7 +102,7 @@ def _steps(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lines of evaluations."""
-    return [line for line in metrics if "step" in line and "loss" in line.get("evaluation", ())]
+    return [line for line in metrics if "step" in line and line.get("evaluation")]
 
 
 def _evaluations(folder: RunFolder) -> list[str]:
@@ -111,9 +113,10 @@ def _evaluations(folder: RunFolder) -> list[str]:
     sections = []
     for path in chosen:
         name = f"evaluations/{path.name}"
-        scores = folder.read_json(name, "step", "split", "loss", "classes", "absent")
-        loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-        title = f"Evaluation on {scores['split']} after step {scores['step']:,}: loss {loss}"
+        scores = folder.read_json(name, "step", "split", "classes", "absent")
+        loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
+        title = f"Evaluation on {scores['split']} after step {scores['step']:,}"
+        title += f": loss {loss}" if "loss" in scores else ""
         sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))
     return sections
 

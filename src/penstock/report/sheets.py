@@ -133,9 +133,11 @@ def answers_sheet(
         sample, record = feed[position], _read(feed, position)
         if record is None:
             continue
-        batch = {"image": torch.from_numpy(sample.arrays["image"]).unsqueeze(0).to(device)}
+        batch = {
+            name: torch.as_tensor(np.asarray(array)).unsqueeze(0).to(device) for name, array in sample.arrays.items()
+        }
         with devices.autocast(device, precision):
-            outputs = model(task.inputs(batch))[0].float()
+            outputs = model(task.inputs(batch))[0]
         drawn = drawing.fit(task.draw(sample.arrays, outputs, record), 3 * _TILE)
         tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): picture, labels, prediction"))
     return _sheet(tiles, task.legend, task.ignore, columns=1 if task.legend else 0)

@@ -9,7 +9,23 @@ _FEW: Final = 5  # classes among which the five most likely are all
 
 def class_table(scores: dict[str, Any]) -> str:
     """One row per class, from what the `as_json` of a task's scores gives; a dash where a class has no score."""
-    return _of_pixels(scores) if "mean_iou" in scores else _of_pictures(scores)
+    return (_of_pixels if "mean_iou" in scores else _of_boxes if "map" in scores else _of_pictures)(scores)
+
+
+def _of_boxes(scores: dict[str, Any]) -> str:
+    width = max(12, *(len(row["name"]) for row in scores["classes"]))
+    lines = [f"{'class':<{width}}  {'AP':>7}  {'AP50':>7}  {'boxes':>10}"]
+    lines += [
+        f"{row['name']:<{width}}  {_percent(row['ap'])}  {_percent(row['ap50'])}  {row['boxes']:>10,}"
+        for row in scores["classes"]
+    ]
+    lines.append(
+        f"{'mAP':<{width}}  {_percent(scores['map'])}  {_percent(scores['map50'])}  {scores['found']:>10,} found"
+    )
+    lines.append(f"{'recall':<{width}}  {_percent(scores['recall'])}")
+    if scores["absent"]:
+        lines.append(f"without a box, and not in the mean: {', '.join(scores['absent'])}")
+    return "\n".join(lines)
 
 
 def _of_pictures(scores: dict[str, Any]) -> str:

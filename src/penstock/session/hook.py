@@ -63,7 +63,7 @@ class Hook:
     def after_step(self, session: Session) -> None:
         """The optimizer has stepped and `session.step` counts this step; `session.loss` is its loss."""
 
-    def after_eval(self, session: Session, scores: Scores, loss: float) -> None:
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """An evaluation has ended; `session.is_best` tells whether it is the best so far."""
 
     def on_exception(self, session: Session, error: BaseException) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.tasks import Task
     from penstock.tasks.base import Scores, Tensors
 
-    Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float] | None]
+    Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]
 
 
 @dataclass(slots=True)

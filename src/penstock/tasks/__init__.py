@@ -5,12 +5,14 @@ augment.py    the random view and colours of a training sample
 objective.py  what training makes small
 segment.py    semantic segmentation
 classify.py   classification
+detect.py     detection
 regularize.py mixed, erased and toned pictures
 """
 
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.classify import Classification, PrepareClassification
+from penstock.tasks.detect import Detection, PrepareDetection
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.regularize import Regularize
 from penstock.tasks.segment import PrepareSegmentation, Segmentation
@@ -18,8 +20,10 @@ from penstock.tasks.segment import PrepareSegmentation, Segmentation
 __all__ = [
     "Augment",
     "Classification",
+    "Detection",
     "Objective",
     "PrepareClassification",
+    "PrepareDetection",
     "PrepareSegmentation",
     "Regularize",
     "Segmentation",

@@ -54,8 +54,7 @@ class Augment:
             view = geometry.pad_and_crop(source, self.crop, self.margin, (generator.uniform(), generator.uniform()))
         else:
             scale = geometry.random_scale(generator, *self.scale, self.scale_step)
-            if self.resize_range:
-                scale *= geometry.fit_range(source, *self.resize_range)[0] / source[0]
+            scale *= self.fitted(source)[0] / source[0]
             at = generator.uniform(), generator.uniform()
             view = geometry.scale_and_crop(source, self.crop, scale, at)
         if self.flip and generator.chance(self.flip):
@@ -63,6 +62,10 @@ class Augment:
         if self.rotate:
             view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))
         return view
+
+    def fitted(self, source: Size) -> Size:
+        """The size of a picture once it is brought to `resize_range`."""
+        return geometry.fit_range(source, *self.resize_range) if self.resize_range else source
 
     def middle(self, source: Size) -> View:
         """What a classifier is shown of an upright picture of size `source` when it is evaluated."""

@@ -31,15 +31,26 @@ class Scores(Protocol):
         ...
 
 
-class Scorer(Protocol):
-    """Counts answers. `counts` is summed over ranks before `scores` is asked for."""
+class Together(Protocol):
+    """What scorers need of ranks."""
 
-    @property
-    def counts(self) -> torch.Tensor:
-        """All that has been counted, as one integer tensor that ranks may add up in place."""
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor added up over all ranks, in place."""
         ...
 
-    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+    def gather(self, texts: Sequence[str]) -> list[str]:
+        """The texts of all ranks in the order of the ranks, on every rank."""
+        ...
+
+
+class Scorer(Protocol):
+    """Counts answers."""
+
+    def gather(self, ranks: Together) -> None:
+        """Put together what all ranks have counted; called before `scores`."""
+        ...
+
+    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch. Samples whose origin is "" are padding and do not count."""
         ...
 
@@ -64,6 +75,9 @@ class Task(ABC):
     main_score: str
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
+    evaluates_loss = True
+    """Whether the model gives what the losses need in evaluation too."""
+
     @abstractmethod
     def prepare(self, *, train: bool) -> Prepare:
         """What turns a record into a sample."""
@@ -73,8 +87,8 @@ class Task(ABC):
         """A new model, with its initial weights."""
 
     @abstractmethod
-    def inputs(self, tensors: Tensors) -> torch.Tensor:
-        """The model's input, normalised on the device."""
+    def inputs(self, tensors: Tensors) -> Any:
+        """What the model takes, its pictures normalised on the device."""
 
     @abstractmethod
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
@@ -85,7 +99,7 @@ class Task(ABC):
         """What each loss is divided by, of shape (losses,), on the device."""
 
     @abstractmethod
-    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+    def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
         """The sum of each loss over what counts: float32 of shape (losses,)."""
 
     def after(self, step: int) -> Task:
@@ -128,7 +142,7 @@ class Task(ABC):
     def draw(
         self,
         arrays: Mapping[str, NDArray[Any]],
-        outputs: torch.Tensor | None = None,
+        outputs: Any = None,
         record: Record | None = None,
     ) -> NDArray[np.uint8]:
         """A picture of one sample, with its label and, where there are outputs, the answer: uint8 RGB.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.feed import Prepare
     from penstock.losses import Mixture
     from penstock.seeds import Generator
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.base import Tensors, Together
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -104,10 +104,9 @@ class ClassificationScorer:
         self.names = names
         self.answers = Answers(len(names))
 
-    @property
-    def counts(self) -> torch.Tensor:
-        """All that was counted."""
-        return self.answers.counts
+    def gather(self, ranks: Together) -> None:
+        """Add up what all ranks have counted."""
+        ranks.sum(self.answers.counts)
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has a label below 0."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.losses import Mixture
     from penstock.seeds import Generator
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.base import Tensors, Together
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -110,10 +110,9 @@ class SegmentationScorer:
         self.confusion = Confusion(len(names), ignore)
         self.names = names
 
-    @property
-    def counts(self) -> torch.Tensor:
-        """The confusion matrix."""
-        return self.confusion.matrix
+    def gather(self, ranks: Together) -> None:
+        """Add up what all ranks have counted."""
+        ranks.sum(self.confusion.matrix)
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has only ignored labels."""

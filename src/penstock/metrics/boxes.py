@@ -1,0 +1,153 @@
+"""Mean average precision of boxes, as COCO counts it, by faster-coco-eval."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from penstock.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Found(NamedTuple):
+    """A box that was found, or that should be.
+
+    Attributes:
+        picture: the origin of its record.
+        label: its class id.
+        box: left, top, width, height, in pixels of the picture.
+        score: of one that was found; of a true one, 1 if it is a crowd, which does not count, else 0.
+    """
+
+    picture: str
+    label: int
+    box: tuple[float, float, float, float]
+    score: float
+
+
+@dataclass
+class Boxes:
+    """What was found in some pictures, and what should be.
+
+    Attributes:
+        pictures: their origins.
+        true, found: the boxes.
+    """
+
+    pictures: list[str] = field(default_factory=list)
+    true: list[Found] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+
+    def gather(self, gather: Callable[[Sequence[str]], list[str]]) -> None:
+        """Put together what all ranks have; `gather` gives the texts of all of them."""
+        own = json.dumps([self.pictures, self.true, self.found])
+        everybody = [json.loads(text) for text in gather([own])]
+        self.pictures = [picture for each in everybody for picture in each[0]]
+        self.true, self.found = ([Found(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
+
+    def scores(self, names: Sequence[str]) -> DetectionScores:
+        """The scores of what was found; the same on any number of ranks, whatever the order of the pictures.
+
+        Raises:
+            RecipeError: faster-coco-eval is not installed.
+        """
+        try:
+            from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise RecipeError(
+                "evaluating a detector",
+                expected="faster-coco-eval to be installed",
+                found="that it is not",
+                remedy="Install penstock[detect], or train without evaluation: --set data.validation=''",
+            ) from None
+        numbers = {picture: number for number, picture in enumerate(sorted(self.pictures), 1)}
+        counts = [sum(each.label == label and not each.score for each in self.true) for label in range(len(names))]
+        truth = COCO(_truth(numbers, sorted(self.true), len(names)))
+        results = [_row(numbers, each) | {"score": each.score} for each in sorted(self.found)]
+        if not results or not any(counts):
+            nothing = tuple(0.0 if count else None for count in counts)
+            return DetectionScores(tuple(names), tuple(counts), nothing, nothing, 0.0, len(results))
+        evaluation = COCOeval_faster(truth, truth.loadRes(results), "bbox", print_function=lambda *_: None)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+        precision = evaluation.eval["precision"][..., 0, -1]  # thresholds, recalls, classes: all areas, 100 boxes
+        recall = float(evaluation.stats_as_dict["AR_third"])
+        every, half = (_per_class(precision[index], counts) for index in (slice(None), slice(0, 1)))
+        return DetectionScores(tuple(names), tuple(counts), every, half, max(0.0, recall), len(results))
+
+
+def _truth(numbers: dict[str, int], true: list[Found], classes: int) -> dict[str, Any]:
+    annotations = [
+        _row(numbers, each) | {"id": number, "iscrowd": int(each.score), "area": each.box[2] * each.box[3]}
+        for number, each in enumerate(true, 1)
+    ]
+    return {
+        "info": {},
+        "images": [{"id": number} for number in numbers.values()],
+        "categories": [{"id": label} for label in range(classes)],
+        "annotations": annotations,
+    }
+
+
+def _row(numbers: dict[str, int], each: Found) -> dict[str, Any]:
+    return {"image_id": numbers[each.picture], "category_id": each.label, "bbox": list(each.box)}
+
+
+def _per_class(precision: Any, counts: Sequence[int]) -> tuple[float | None, ...]:
+    """The mean precision of every class over thresholds and recalls; None where it has no box."""
+    return tuple(
+        float(np.mean(precision[:, :, label].clip(min=0))) if count else None for label, count in enumerate(counts)
+    )
+
+
+@dataclass(frozen=True)
+class DetectionScores:
+    """Average precision (Lin et al. 2014), in [0, 1].
+
+    Attributes:
+        names: the classes.
+        true: boxes of every class that should be found.
+        every: of every class, the mean over overlaps from 0.5 to 0.95; None without a box.
+        half: the same at an overlap of 0.5.
+        recall: the mean share of boxes that are among the 100 best of their picture, over the same overlaps.
+        found: how many boxes were found.
+    """
+
+    names: tuple[str, ...]
+    true: tuple[int, ...]
+    every: tuple[float | None, ...]
+    half: tuple[float | None, ...]
+    recall: float
+    found: int
+
+    @property
+    def absent(self) -> list[str]:
+        """The classes without a box."""
+        return [name for name, count in zip(self.names, self.true, strict=True) if not count]
+
+    def summary(self) -> dict[str, float]:
+        """The scores in one line."""
+        return {"map": _mean(self.every), "map50": _mean(self.half)}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        rows = zip(self.names, self.every, self.half, self.true, strict=True)
+        return {
+            **self.summary(),
+            "recall": self.recall,
+            "found": self.found,
+            "absent": self.absent,
+            "classes": [{"name": n, "ap": e, "ap50": h, "boxes": t} for n, e, h, t in rows],
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    """The mean over the classes that have boxes."""
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else 0.0

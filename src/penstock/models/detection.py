@@ -1,0 +1,198 @@
+"""Detectors by name: `ARCHITECTURE:BACKBONE`, torchvision's heads on any backbone of timm that gives features."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import timm
+import torch
+from torch import nn
+from torchvision.models import detection as tv
+from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
+from torchvision.models.detection.ssd import SSD
+from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7
+
+from penstock.errors import RecipeError
+from penstock.models import pretrained
+from penstock.models.segmentation import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DETECTORS: Final = {
+    "fasterrcnn": "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
+    "retinanet": "RetinaNet (Lin et al. 2017)",
+    "fcos": "FCOS (Tian et al. 2019)",
+    "ssd": "SSD (Liu et al. 2016)",
+}
+KEPT: Final = 100
+"""Boxes that are found in a picture at most, as COCO counts."""
+
+_CHANNELS: Final = 256
+_STRIDES: Final = {"fasterrcnn": (4, 8, 16, 32), "retinanet": (8, 16, 32), "fcos": (8, 16, 32), "ssd": (8, 16, 32)}
+_LEAST: Final = 0.05  # score of a box that is found
+_PLAIN: Final = {
+    "image_mean": [0.0] * 3,
+    "image_std": [1.0] * 3,
+    "_skip_resize": True,
+}  # pictures come as they should be
+_RATIOS: Final = ([2], [2, 3], [2, 3], [2, 3], [2])
+
+
+class Pyramid(nn.Module):
+    """Features of a backbone at several strides, brought to 256 channels, and some coarser ones."""
+
+    def __init__(self, encoder: nn.Module, neck: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.neck, self.out_channels = encoder, neck, _CHANNELS
+
+    def forward(self, images: torch.Tensor) -> OrderedDict[str, torch.Tensor]:
+        """Features from fine to coarse."""
+        features = OrderedDict((str(number), each) for number, each in enumerate(self.encoder(images)))
+        found: OrderedDict[str, torch.Tensor] = self.neck(features)
+        return found
+
+
+class _Coarser(nn.Module):
+    """SSD's own: no pyramid, but two convolutions for coarser strides behind the backbone's features."""
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        super().__init__()
+        self.sides = nn.ModuleList(nn.Conv2d(each, _CHANNELS, 1) for each in channels)
+        self.more = nn.ModuleList(nn.Conv2d(_CHANNELS, _CHANNELS, 3, 2, 1) for _ in range(2))
+
+    def forward(self, features: OrderedDict[str, torch.Tensor]) -> OrderedDict[str, torch.Tensor]:
+        """As the pyramid's."""
+        found = [side(each) for side, each in zip(self.sides, features.values(), strict=True)]
+        for more in self.more:
+            found.append(more(found[-1].relu()))
+        return OrderedDict((str(number), each) for number, each in enumerate(found))
+
+
+class Detector(nn.Module):
+    """A detector of torchvision behind one door: losses in training, boxes in evaluation.
+
+    Attributes:
+        network: torchvision's.
+        first: the number it gives to the first class; 1 where 0 is the background.
+    """
+
+    def __init__(self, network: nn.Module, first: int) -> None:
+        super().__init__()
+        self.network, self.first = network, first
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> Any:
+        """From `image`, float (n, 3, h, w) normalised, of which `size`, int64 (n, 2), is not padding.
+
+        In training, with `boxes`, float32 (n, most, 4) as (x1, y1, x2, y2) in pixels, and `label`, int64 (n, most),
+        below 0 where there is none: the losses that torchvision gives, averaged over the pictures, times their number:
+        float32 (losses,). In evaluation: for every picture a dictionary of `boxes`, `scores` and `labels`.
+        """
+        images = [
+            image[:, : int(h)][:, :, : int(w)] for image, (h, w) in zip(inputs["image"], inputs["size"], strict=True)
+        ]
+        if self.training:
+            targets = [
+                {"boxes": boxes[label >= 0], "labels": label[label >= 0] + self.first}
+                for boxes, label in zip(inputs["boxes"], inputs["label"], strict=True)
+            ]
+            losses = self.network(images, targets)
+            return len(images) * torch.stack([losses[name].float() for name in sorted(losses)])
+        return [{**found, "labels": found["labels"] - self.first} for found in self.network(images)]
+
+
+def parse_detector(name: str) -> tuple[str, str]:
+    """Architecture and backbone of a detector's name.
+
+    Raises:
+        RecipeError: one of them is unknown; the error suggests the nearest.
+    """
+    architecture, _, backbone = name.partition(":")
+    if architecture not in DETECTORS:
+        raise unknown(name, "a detector", architecture, list(DETECTORS))
+    if not timm.is_model(backbone.split(".", maxsplit=1)[0]):
+        raise unknown(name, "a timm backbone", backbone, timm.list_models())
+    return architecture, backbone
+
+
+def build_detector(name: str, classes: int, weights: str) -> Detector:
+    """A detector.
+
+    Args:
+        name: `ARCHITECTURE:BACKBONE`.
+        classes: the number of classes, without a background.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
+
+    Raises:
+        RecipeError: the name is unknown, or the backbone does not give the features that are needed.
+        WeightsError: the weights cannot be had, or do not fit.
+    """
+    architecture, backbone = parse_detector(name)
+    build = functools.partial(_encoder, name, architecture, backbone)
+    if weights == "none":
+        encoder = build(encoder_weights=None)
+    elif weights == "pretrained":
+        encoder = pretrained.from_hub(build, backbone, native=False)
+    else:
+        encoder = pretrained.from_file(build, backbone, Path(weights), native=False)
+    return _HEADS[architecture](encoder, classes)
+
+
+def _encoder(name: str, architecture: str, backbone: str, *, encoder_weights: object, **options: Any) -> Any:
+    """The backbone's features at the strides that are needed."""
+    try:
+        features: Any = timm.create_model(backbone, features_only=True)
+        strides = features.feature_info.reduction()
+        chosen = [strides.index(stride) for stride in _STRIDES[architecture]]
+    except (RuntimeError, ValueError, AttributeError):
+        raise RecipeError(
+            f"model.name = {name!r}",
+            expected=f"a backbone with features at strides {', '.join(map(str, _STRIDES[architecture]))}",
+            found=backbone,
+            remedy="Choose a convolutional one, such as resnet50 or convnext_tiny",
+        ) from None
+    return timm.create_model(
+        backbone, pretrained=bool(encoder_weights), features_only=True, out_indices=chosen, **options
+    )
+
+
+def _faster_rcnn(encoder: Any, classes: int) -> Detector:
+    pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
+    network = tv.FasterRCNN(
+        Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT, **_PLAIN
+    )
+    return Detector(network, 1)
+
+
+def _retina_net(encoder: Any, classes: int) -> Detector:
+    pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelP6P7(_CHANNELS, _CHANNELS))
+    network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_LEAST, detections_per_img=KEPT, **_PLAIN)
+    return Detector(network, 0)
+
+
+def _fcos(encoder: Any, classes: int) -> Detector:
+    pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelP6P7(_CHANNELS, _CHANNELS))
+    anchors = AnchorGenerator(
+        ((8,), (16,), (32,), (64,), (128,)), ((1.0,),) * 5
+    )  # one point per place: its own strides
+    network = tv.FCOS(
+        Pyramid(encoder, pyramid), classes, anchor_generator=anchors, score_thresh=_LEAST, detections_per_img=KEPT,
+        **_PLAIN,
+    )  # fmt: skip
+    return Detector(network, 0)
+
+
+def _ssd(encoder: Any, classes: int) -> Detector:
+    backbone = Pyramid(encoder, _Coarser(encoder.feature_info.channels()))
+    boxes = DefaultBoxGenerator([list(ratios) for ratios in _RATIOS])
+    network = SSD(
+        backbone, boxes, (320, 320), classes + 1, score_thresh=_LEAST, detections_per_img=KEPT,
+        head=tv.ssd.SSDHead([_CHANNELS] * len(_RATIOS), boxes.num_anchors_per_location(), classes + 1), **_PLAIN,
+    )  # fmt: skip
+    return Detector(network, 1)
+
+
+_HEADS: Final = {"fasterrcnn": _faster_rcnn, "retinanet": _retina_net, "fcos": _fcos, "ssd": _ssd}

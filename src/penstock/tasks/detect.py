@@ -1,0 +1,263 @@
+"""Detection: boxes around things, with their classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from penstock.errors import LabelError
+from penstock.feed import Field
+from penstock.images import drawing, fetch_image, geometry, probe
+from penstock.images.labels import check_objects
+from penstock.metrics import Boxes, DetectionScores, Found
+from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
+from penstock.models.segmentation import STRIDE
+from penstock.records.schema import decode_detection
+from penstock.tasks.augment import Augment
+from penstock.tasks.base import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Size, View
+    from penstock.images.header import ImageInfo
+    from penstock.seeds import Generator
+    from penstock.tasks.base import Tensors, Together
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+_SHOWN: Final = 0.3  # score of a box that is drawn
+
+
+@dataclass(frozen=True)
+class PrepareDetection:
+    """A record to `image`, uint8 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in pixels of it;
+    `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is not padding;
+    and `scale`, float32, pixels of it per pixel of the picture.
+
+    Attributes:
+        classes: the number of classes.
+        most: boxes that a picture may have.
+        kept: a box stays where this share of its area is inside the crop.
+        fill: the pixel that lies outside the picture, RGB.
+        augment: training's random view, and to what range of sizes pictures are brought.
+        canvas: the size of an evaluation sample; None trains.
+    """
+
+    classes: int
+    most: int
+    kept: float
+    fill: tuple[int, int, int]
+    augment: Augment
+    canvas: Size | None = None
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        return {
+            "image": Field((*(self.canvas or self.augment.crop), 3), "uint8"),
+            "boxes": Field((self.most, 4), "float32"),
+            "label": Field((self.most,), "int64"),
+            "crowd": Field((self.most,), "uint8"),
+            "size": Field((2,), "int64"),
+            "scale": Field((), "float32"),
+        }
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Decode, crop, scale and flip the image, and move its boxes with it.
+
+        Raises:
+            DataError: the record, its image or a box is not what it should be.
+        """
+        fields = decode_detection(record)
+        info = probe(fields.image, record.origin)
+        check_objects(fields, self.classes, info.size, record.origin)
+        if len(fields.objects) > self.most:
+            raise LabelError(
+                record.origin,
+                expected=f"at most {self.most} boxes, as dataset.json says",
+                found=str(len(fields.objects)),
+                remedy="Pack the data again",
+            )
+        view = self._view(info, record.origin, generator)
+        matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
+        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
+        moved, there = geometry.move_boxes(edges, view, info.size, self.kept)
+        count = int(there.sum())
+        out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
+        out["boxes"][:count] = moved[there]
+        out["label"][:count] = np.array([o.label for o in fields.objects], np.int64)[there]
+        out["crowd"][:count] = np.array([o.crowd or o.difficult for o in fields.objects], np.uint8)[there]
+        out["size"][...] = self._size(info, view)
+        out["scale"][...] = 1 / view.affine.shrink
+
+    def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
+        if self.canvas is None and generator:
+            return self.augment.view(info.size, generator)
+        if self.canvas is None:
+            return geometry.resize(info.size, self.augment.crop)
+        size = self.augment.fitted(info.size)
+        if size[0] > self.canvas[0] or size[1] > self.canvas[1]:
+            raise LabelError(
+                origin,
+                expected=f"a picture of at most {self.canvas[0]} x {self.canvas[1]} (height x width)",
+                found=f"one of {size[0]} x {size[1]}",
+                remedy="Pack the dataset again: its dataset.json states a smaller largest size",
+            )
+        return geometry.resize(info.size, size, self.canvas)
+
+    def _size(self, info: ImageInfo, view: View) -> Size:
+        return view.size if self.canvas is None else self.augment.fitted(info.size)
+
+
+class DetectionScorer:
+    """Gathers boxes."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.boxes = Boxes()
+
+    def gather(self, ranks: Together) -> None:
+        """Put together what all ranks have found."""
+        self.boxes.gather(ranks.gather)
+
+    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Add what was found in some pictures; padding has no origin."""
+        for row, (origin, answer) in enumerate(zip(origins, outputs, strict=True)):
+            if not origin:
+                continue
+            scale = float(tensors["scale"][row])
+            there = tensors["label"][row] >= 0
+            self.boxes.pictures.append(origin)
+            label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
+            self.boxes.true += _found(origin, label, boxes, crowd, scale)
+            self.boxes.found += _found(origin, answer["labels"], answer["boxes"], answer["scores"], scale)
+
+    def scores(self) -> DetectionScores:
+        """Average precisions."""
+        return self.boxes.scores(self.names)
+
+
+def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float) -> list[Found]:
+    """Boxes in pixels of the picture, as left, top, width, height."""
+    edges = boxes.double().cpu() / scale
+    sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)
+    rows = zip(labels.tolist(), sizes.tolist(), scores.double().cpu().tolist(), strict=True)
+    return [Found(origin, label, (x, y, w, h), score) for label, (x, y, w, h), score in rows]
+
+
+@dataclass(frozen=True)
+class Detection(Task):
+    """Detection.
+
+    The losses are torchvision's, averaged over the pictures of a micro-batch as it does, and weighed by their number.
+
+    Attributes:
+        name: the model, `ARCHITECTURE:BACKBONE`.
+        classes: the classes' names; their index is their id.
+        most: boxes that a picture may have.
+        augment: what training does to a picture.
+        kept: a box stays where this share of its area is inside the crop.
+        canvas: the size of the largest picture to evaluate, (height, width).
+        weights: the backbone's: "pretrained", "none" or a file.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    most: int
+    augment: Augment = field(default_factory=Augment)
+    kept: float = 0.25
+    canvas: Size = (512, 512)
+    weights: str = "none"
+
+    main_score = "map"
+    evaluates_loss = False
+    ignore = -1
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the backbone expects of its input."""
+        return normalization(parse_detector(self.name)[1])
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole picture for evaluation."""
+        canvas = None if train else self.canvas
+        return PrepareDetection(len(self.classes), self.most, self.kept, self.normalization.fill, self.augment, canvas)
+
+    def for_pictures(self, height: int, width: int) -> Detection:
+        """The task with a canvas that pictures of up to a size fit."""
+        if self.augment.resize_range:
+            height = width = self.augment.resize_range[1]
+        return replace(self, canvas=(-(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE))
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_detector(self.name, len(self.classes), self.weights)
+
+    def inputs(self, tensors: Tensors) -> dict[str, torch.Tensor]:
+        """What `Detector` takes; crowds are not learnt."""
+        image = self.normalization.apply(as_floats(tensors["image"]))
+        label = torch.where(tensors["crowd"] > 0, -1, tensors["label"])
+        return {"image": image, "size": tensors["size"], "boxes": tensors["boxes"], "label": label}
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """Padding samples have no boxes, and are as large as the canvas."""
+        real = weight.to(tensors["label"].device) > 0
+        size = torch.tensor(tensors["image"].shape[1:3], device=real.device)
+        return {
+            **tensors,
+            "label": torch.where(real.unsqueeze(1), tensors["label"], -1),
+            "size": torch.where(real.unsqueeze(1), tensors["size"], size),
+            "scale": torch.where(real, tensors["scale"], 1.0),
+        }
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """The number of pictures."""
+        return torch.tensor([len(tensors["label"])], device=tensors["label"].device)
+
+    def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
+        """The sum of the losses over the pictures."""
+        del tensors
+        total: torch.Tensor = outputs.sum().unsqueeze(0)
+        return total
+
+    def scorer(self) -> DetectionScorer:
+        """Nothing found yet."""
+        return DetectionScorer(self.classes)
+
+    def shown(self, record: Record) -> set[int]:
+        """The classes of a record's boxes."""
+        return {each.label for each in decode_detection(record).objects}
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Boxes are drawn in colours."""
+        return self.classes
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: Any = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """The picture with its boxes and, beside it, with those that were found with a score above 0.3."""
+        del record
+        height, width = (int(side) for side in arrays["size"])
+        image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
+        drawn = [drawing.boxes(image, arrays["boxes"][there], arrays["label"][there])]
+        if outputs is not None:
+            sure = outputs["scores"] > _SHOWN
+            found = {name: value[sure].float().cpu().numpy() for name, value in outputs.items()}
+            words = [f"{self.classes[int(i)]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
+            drawn.append(drawing.boxes(image, found["boxes"], found["labels"].astype(np.int64), words))
+        return np.hstack(drawn)
