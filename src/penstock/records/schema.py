@@ -136,14 +136,19 @@ def decode_classification(record: Record) -> ClassificationRecord:
 def encode_detection(record: DetectionRecord) -> bytes:
     """The payload with the keys of TensorFlow's Object Detection API: edges in shares of height and width."""
     objects, height, width = record.objects, record.height, record.width
+    picture = {
+        "image/encoded": record.image,
+        "image/filename": record.name,
+        "image/source_id": record.name,
+        "image/format": record.format,
+        "image/height": height,
+        "image/width": width,
+    }
+    if not objects:  # an empty list has no type
+        return encode(picture)
     return encode(
         {
-            "image/encoded": record.image,
-            "image/filename": record.name,
-            "image/source_id": record.name,
-            "image/format": record.format,
-            "image/height": height,
-            "image/width": width,
+            **picture,
             "image/object/bbox/xmin": [each.left / width for each in objects],
             "image/object/bbox/xmax": [each.right / width for each in objects],
             "image/object/bbox/ymin": [each.top / height for each in objects],

@@ -124,8 +124,7 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         str(folder),
         expected=wanted
         or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
-        "as it is published: "
-        + ", ".join(LAYOUTS),
+        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, a CSV file)",
         found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
         remedy="Arrange the files so, name the folder one level up or down, or describe it in a file of your own with "
         "--layout FILE.py",

@@ -28,9 +28,9 @@ def recognise_masks(folder: Path) -> Layout | None:
     training split, without the pictures of val: 10,582 of them.
     """
     pictures, masks = folder / "JPEGImages", folder / "SegmentationClass"
-    if not pictures.is_dir() or not masks.is_dir():
-        return None
     lists = _lists(folder, "Segmentation")
+    if not pictures.is_dir() or not masks.is_dir() or not lists:
+        return None
     more = next((path for name in _AUGMENTED if (path := folder / "ImageSets" / "Segmentation" / name).is_file()), None)
     more_masks = folder / "SegmentationClassAug"
     folders = dict.fromkeys(lists, masks)
@@ -60,7 +60,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
     Edges in the XML are counted from 1 and belong to the box, so a box reaches from xmin - 1 to xmax.
     """
     pictures, annotations = folder / "JPEGImages", folder / "Annotations"
-    if not pictures.is_dir() or not annotations.is_dir():
+    if not pictures.is_dir() or not any(annotations.glob("*.xml")):
         return None
     lists = _lists(folder, "Main") or {"train": sorted(path.stem for path in annotations.glob("*.xml"))}
     trees = {name: _parse(annotations / f"{name}.xml") for names in lists.values() for name in names}

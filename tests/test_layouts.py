@@ -1,0 +1,426 @@
+"""Published data sets: recognised from the folder alone, packed to the bytes and labels that they hold, and shown."""
+
+from __future__ import annotations
+
+import json
+
+import miniatures
+import numpy as np
+import pytest
+from test_cli import call
+from test_packing import records
+
+from penstock.datasets import Dataset, How, inspect, pack
+from penstock.datasets.layouts import camvid, cityscapes
+from penstock.errors import DatasetError
+from penstock.images import decode_image, decode_mask
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
+from penstock.report.sheets import records_sheet
+
+FACTS = {  # layout's name, task, classes, records by split
+    "cifar10": ("CIFAR-10", "classification", 10, {"train": 30, "test": 6}),
+    "cifar100": ("CIFAR-100", "classification", 100, {"train": 6, "test": 6}),
+    "mnist": ("MNIST (IDX files)", "classification", 5, {"train": 5, "test": 5}),
+    "cityscapes": ("Cityscapes", "segmentation", 19, {"train": 1, "val": 1}),
+    "ade20k": ("ADE20K", "segmentation", 150, {"train": 2, "val": 2}),
+    "camvid": ("CamVid", "segmentation", 11, {"train": 1, "val": 1, "test": 1}),
+    "voc": ("Pascal VOC", "segmentation", 21, {"train": 2, "val": 1}),
+    "coco": ("COCO", "detection", 2, {"train": 3, "val": 3}),
+    "yolo": ("YOLO", "detection", 2, {"train": 2, "val": 2}),
+    "csv": ("CSV", "classification", 2, {"train": 2, "val": 2}),
+    "masks": ("image and mask folders", "segmentation", 3, {"train": 1, "val": 1}),
+    "folders": ("one folder per class", "classification", 2, {"train": 2, "val": 2}),
+}
+
+
+def packed(name, tmp_path, how=None, **options):
+    miniatures.MINIATURES[name](tmp_path / "raw", **options)
+    return pack(inspect(tmp_path / "raw", how=how or How()), tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_each_is_recognised_from_the_folder_alone_packed_and_shown(name, tmp_path):
+    miniatures.MINIATURES[name](tmp_path / "raw")
+    found = inspect(tmp_path / "raw")
+    title, task, classes, counts = FACTS[name]
+
+    assert [problem.message for problem in found.fatal] == []
+    assert (found.layout.name, found.layout.task, len(found.labels.classes)) == (title, task, classes)
+    assert {split: len(facts) for split, facts in found.splits.items()} == counts
+    dataset = pack(found, tmp_path / "data")
+    assert {split: len(records(dataset, split)) for split in counts} == counts
+    sheet = records_sheet(dataset, next(iter(counts)), 4)
+    assert sheet.std() > 10
+
+
+def test_cifar_pixels_are_those_of_the_file(tmp_path):
+    dataset = packed("cifar10", tmp_path)
+    found = {decode_classification(record).name: decode_classification(record) for record in records(dataset, "train")}
+
+    assert len(found) == 30
+    for number in range(1, 6):
+        for i in range(6):
+            record = found[f"data_batch_{number}-{i:05d}"]
+            pixels = decode_image(record.image, "x")
+            assert pixels.tobytes() == miniatures.cifar_pixels(100 * (number - 1) + i).transpose(1, 2, 0).tobytes()
+            assert (record.label, record.text) == (i, dataset.description.classes[i])
+
+
+@pytest.mark.parametrize(("layout", "label", "name"), [("", 97, "fine97"), ("cifar100-coarse", 2, "coarse2")])
+def test_cifar_100_has_two_labels(tmp_path, layout, label, name):
+    dataset = packed("cifar100", tmp_path, How(layout))
+    found = {decode_classification(record).name: decode_classification(record) for record in records(dataset, "train")}
+
+    assert (found["train-00002"].label, found["train-00002"].text) == (label, name)
+
+
+def test_a_cifar_file_that_is_cut_short_is_named(tmp_path):
+    miniatures.cifar10(tmp_path)
+    file = tmp_path / "data_batch_2.bin"
+    file.write_bytes(file.read_bytes()[:-100])
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [
+        "data_batch_2.bin: expected whole records of 3,073 bytes, found 18,338 bytes, which is 5 and 2,973 bytes more. "
+        "The file was cut short, or is of another format: download it again."
+    ]
+
+
+def test_a_cifar_label_above_nine_is_named_and_may_be_left_out(tmp_path):
+    miniatures.cifar10(tmp_path)
+    file = tmp_path / "data_batch_3.bin"
+    data = bytearray(file.read_bytes())
+    data[2 * 3073] = 17
+    file.write_bytes(data)
+    found = inspect(tmp_path)
+
+    assert [problem.message for problem in found.fatal] == [
+        "data_batch_3.bin#2: expected a label from 0 to 9, found 17. The file is damaged, or of another data set: "
+        "download it again."
+    ]
+    assert len(found.sound().facts) == 35
+
+
+def test_a_cifar_batch_that_is_missing_is_a_note(tmp_path):
+    miniatures.cifar10(tmp_path)
+    (tmp_path / "data_batch_4.bin").unlink()
+
+    assert [(problem.fatal, problem.message) for problem in inspect(tmp_path).problems] == [
+        (
+            False,
+            "data_batch_4.bin: expected it beside data_batch_1.bin, found nothing. Without it some pictures are missing.",
+        )
+    ]
+
+
+def test_the_head_of_the_original_cifar_file_is_read(real_data, tmp_path):
+    source = real_data("cifar10")
+    (tmp_path / "data_batch_1.bin").symlink_to(source / "data_batch_1_first4000.bin")
+    (tmp_path / "batches.meta.txt").symlink_to(source / "batches.meta.txt")
+    found = inspect(tmp_path)
+
+    assert not found.fatal
+    assert len(found.facts) == 4000
+    assert [found.labels.classes[fact.item.label] for fact in found.facts[:5]] == [
+        "frog",
+        "truck",
+        "truck",
+        "deer",
+        "automobile",
+    ]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_mnist_pixels_are_those_of_the_file(tmp_path, zipped):
+    dataset = packed("mnist", tmp_path, zipped=zipped)
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 28, 28), np.uint8)
+    for record in map(decode_classification, records(dataset, "train")):
+        image = decode_image(record.image, "x")
+        assert (image == pixels[record.label][..., np.newaxis]).all()
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (lambda data: data[:-10], "3,926 bytes that are not"),
+        (lambda data: b"\1\2\3\4" + data[4:], "3,936 bytes that are not"),
+    ],
+)
+def test_a_damaged_idx_file_is_named(tmp_path, damage, found):
+    miniatures.mnist(tmp_path, zipped=False)
+    path = tmp_path / "train-images-idx3-ubyte"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+
+    shape = "(5, 28, 28)" if "926" in found else "that it states"
+    assert str(caught.value) == (
+        f"{path}: expected an IDX file of bytes of shape {shape}, found {found}. Download it again."
+    )
+
+
+def test_cityscapes_label_ids_become_train_ids(tmp_path):
+    dataset = packed("cityscapes", tmp_path)
+    (record,) = map(decode_segmentation, records(dataset, "train"))
+    ids = decode_mask(record.mask, "m")
+    named = {7: "road", 11: "building", 21: "vegetation", 23: "sky", 24: "person", 26: "car", 33: "bicycle"}
+
+    assert record.name == "ulm/ulm_000000_000010"
+    for label, name in named.items():
+        assert cityscapes.CLASSES[ids[0, label]] == name
+    assert sorted(set(ids.ravel().tolist())) == [*range(19), 255]
+    assert {label for label in range(34) if ids[0, label] == 255} == set(range(34)) - set(cityscapes.LABEL_IDS)
+
+
+def test_ade20k_ids_begin_with_one(tmp_path):
+    dataset = packed("ade20k", tmp_path)
+    raw = np.random.default_rng(0).integers(0, 151, (24, 32), np.uint8)
+    record = next(r for r in map(decode_segmentation, records(dataset, "train")) if r.name.endswith("00000"))
+
+    assert (decode_mask(record.mask, "m") == np.where(raw == 0, 255, raw - 1)).all()
+    assert dataset.description.classes[:2] == ("thing1", "thing2")
+
+
+def test_camvid_ignores_void(tmp_path):
+    dataset = packed("camvid", tmp_path)
+
+    assert (dataset.description.classes, dataset.description.ignore_label) == (camvid.CLASSES, 11)
+
+
+def test_voc_masks_are_indices_of_their_palette(tmp_path):
+    dataset = packed("voc", tmp_path)
+    found = {r.name: r for r in map(decode_segmentation, records(dataset, "train"))}
+    raw = np.random.default_rng(1).choice([0, 8, 12, 255], (24, 32)).astype(np.uint8)
+
+    assert (decode_mask(found["2007_000002"].mask, "m") == raw).all()
+    assert dataset.description.classes[8] == "cat"
+
+
+def test_the_augmented_training_split_does_not_leak_into_val(tmp_path):
+    miniatures.voc_(tmp_path, augmented=True)
+    found = inspect(tmp_path)
+
+    assert [fact.item.name for fact in found.splits["train"]] == ["2007_000001", "2007_000002", "2008_000009"]
+    assert found.layout.reasons[1] == "train is train_aug.txt: 3 pictures, 1 of val left out"
+
+
+def test_voc_boxes_are_counted_from_one(tmp_path):
+    dataset = packed("voc", tmp_path, How(task="detection"))
+    record = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "2007_000001")
+    cat, dog = record.objects
+
+    assert dataset.description.splits["train"].objects == 2
+    assert (cat.text, dog.text, cat.difficult, dog.difficult) == ("cat", "dog", False, True)
+    assert [cat.left, cat.top, cat.right, cat.bottom] == pytest.approx([2, 4, 12, 20], abs=1e-5)
+    assert [dog.left, dog.top, dog.right, dog.bottom] == pytest.approx([0, 0, 32, 24], abs=1e-5)
+
+
+def test_coco_boxes_and_crowds(tmp_path):
+    miniatures.coco(tmp_path / "raw")
+    found = inspect(tmp_path / "raw")
+    dataset = pack(found, tmp_path / "data")
+    by_name = {r.name: r for r in map(decode_detection, records(dataset, "train"))}
+    date, fig = by_name["000000000000"].objects
+
+    assert dataset.description.classes == ("fig", "date")
+    assert (date.label, fig.label) == (1, 0)
+    assert [date.left, date.top, date.right, date.bottom] == pytest.approx([8, 4, 18, 16], abs=1e-5)
+    assert [each.crowd for each in by_name["000000000001"].objects] == [True]
+    assert by_name["000000000002"].objects == ()
+    assert [problem.message for problem in found.problems][:1] == [
+        "train2017/000000000001.jpg: box 1 is a crowd: nothing is learnt from it, and finding things in it is no mistake."
+    ]
+
+
+def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
+    dataset = packed("coco", tmp_path, How(task="segmentation"))
+    found = {r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))}
+    first = np.zeros((24, 32), np.uint8)
+    first[4:16, 8:18] = 2
+    first[6:10, 10:14] = 1
+    crowd = np.zeros((24, 32), np.uint8)
+    crowd[:, :4] = 255
+
+    assert dataset.description.classes == ("background", "fig", "date")
+    assert (found["000000000000"] == first).all()
+    assert (found["000000000001"] == crowd).all()
+    assert not found["000000000002"].any()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
+def test_coco_masks_are_those_of_pycocotools(real_data):
+    coco = pytest.importorskip("pycocotools.coco")
+    source = real_data("fruits_nuts_coco")
+    truth = coco.COCO(str(source / "trainval.json"))
+    found = inspect(source, how=How(task="segmentation"))
+
+    assert len(found.facts) == 18
+    for fact in found.facts:
+        ids = decode_mask(fact.item.mask.read_bytes(), "m")
+        (number,) = (i for i, image in truth.imgs.items() if image["file_name"] == f"{fact.item.name}.jpg")
+        expected = np.zeros(ids.shape, np.uint8)
+        for each in sorted(truth.imgToAnns[number], key=lambda each: -each["area"]):
+            expected[truth.annToMask(each) > 0] = each["category_id"]
+        assert (ids == expected).all()
+
+
+def test_a_coco_picture_that_is_missing_is_named(tmp_path):
+    miniatures.coco(tmp_path)
+    (tmp_path / "val2017/000000000001.jpg").unlink()
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [
+        "annotations/instances_val2017.json: expected picture 000000000001.jpg, as it says, found nothing. Add it, or "
+        "remove its entry."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        (
+            [8, 4, -3, 12],
+            "train2017/000000000000.jpg: expected box 1 from its left top to its right bottom corner, found 8, 4 to 5, 16 "
+            "(x, y). Mend it: where a file says x, y, width, height, its columns must be named so.",
+        ),
+        (
+            [8, 4, 40, 12],
+            "train2017/000000000000.jpg: expected box 1 inside the picture of 24 x 32 (height x width), found 8, 4 to "
+            "48, 16 (x, y). Mend it, or leave the picture out with --skip-bad.",
+        ),
+    ],
+)
+def test_boxes_that_are_wrong_are_named(tmp_path, box, message):
+    miniatures.coco(tmp_path)
+    path = tmp_path / "annotations/instances_train2017.json"
+    tree = json.loads(path.read_text())
+    tree["annotations"][0]["bbox"] = box
+    path.write_text(json.dumps(tree))
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [message]
+
+
+def test_a_box_may_lie_a_pixel_outside(tmp_path):
+    miniatures.csv_boxes(tmp_path / "raw", box="-1,-0.5,32.5,25")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (record,) = map(decode_detection, records(dataset, "train"))
+    (box,) = record.objects
+
+    assert (box.left, box.top, box.right, box.bottom) == (0, 0, 32, 24)
+
+
+def test_yolo_boxes_are_middles_and_shares(tmp_path):
+    dataset = packed("yolo", tmp_path)
+    found = {r.name: r for r in map(decode_detection, records(dataset, "train"))}
+    date, fig = found["a"].objects
+
+    assert (date.text, fig.text) == ("date", "fig")
+    assert [date.left, date.top, date.right, date.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
+    assert [fig.left, fig.top, fig.right, fig.bottom] == pytest.approx([0, 0, 16, 12], abs=1e-5)
+    assert found["nothing"].objects == ()
+
+
+def test_a_yolo_line_that_is_no_box_is_named(tmp_path):
+    miniatures.yolo(tmp_path)
+    path = tmp_path / "labels/val/a.txt"
+    path.write_text("1 0.5 0.5 0.25 0.5\n0 0.25 x 0.5 0.5\n")
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+
+    assert str(caught.value) == (
+        f"{path}, line 2: expected a class and four numbers: the middle (x, y), the width and the height of a box, "
+        "found 0 0.25 x 0.5 0.5. Mend the line."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "box", "expected", "how"),
+    [
+        ("xmin,ymin,xmax,ymax", "2,3,12,20", [2, 3, 12, 20], "corners (left, top, right, bottom): their columns say so"),
+        ("x,y,w,h", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
+        (
+            "bbox", "[2, 3, 12, 20]", [2, 3, 12, 20],
+            "corners (left, top, right, bottom): the third and fourth number are never below the first and second",
+        ),
+        (
+            "bbox", "[12, 3, 10, 20]", [12, 3, 22, 23],
+            "a corner and a size (left, top, width, height): the third or fourth number is below the first or second in 1",
+        ),
+    ],
+)  # fmt: skip
+def test_how_boxes_of_a_table_are_read_is_told_and_said(tmp_path, columns, box, expected, how):
+    miniatures.csv_boxes(tmp_path, columns, box)
+    found = inspect(tmp_path)
+    (edges,) = found.facts[0].item.boxes
+
+    assert [edges.left, edges.top, edges.right, edges.bottom] == expected
+    assert found.layout.reasons[1] == f"boxes are read as {how}"
+
+
+def test_labels_in_names(tmp_path, capsys):
+    for number, name in enumerate(("cat_1.jpg", "cat_2.jpg", "dog_1.jpg", "odd.jpg")):
+        miniatures.write(tmp_path / name, miniatures.picture(seed=number))
+    code, out, _ = call("inspect", tmp_path, "--pattern", r"(?P<label>[a-z]+)_\d", capsys=capsys)
+
+    assert code == 1
+    assert "classes (2, as named): cat, dog" in out
+    assert (
+        r"odd.jpg: expected a name that fits (?P<label>[a-z]+)_\d, found another. Rename it, or leave it out with "
+        "--skip-bad."
+    ) in out
+
+
+def test_a_pattern_without_a_label_is_refused(tmp_path, capsys):
+    assert call("inspect", tmp_path, "--pattern", r"([a-z]+)_\d", capsys=capsys) == (
+        2,
+        "",
+        "error: --pattern: expected a regular expression with a group named label, such as (?P<label>[a-z]+)_, found "
+        r"([a-z]+)_\d. Write it so; a group named split may be there too." + "\n",
+    )
+
+
+OWN = '''
+"""Pictures whose class is the first letter of their name."""
+
+from penstock.datasets import Item, Labels, Layout
+
+
+def recognise(folder):
+    pictures = sorted(folder.glob("*.jpg"))
+    classes = tuple(sorted({path.name[0] for path in pictures}))
+    items = [Item("train", path.stem, path, label=classes.index(path.name[0])) for path in pictures]
+    return Layout("classification", "first letters", ("I say so",), tuple(items), Labels(classes))
+'''
+
+
+def test_a_layout_of_ones_own_is_a_file(tmp_path, capsys):
+    for number, name in enumerate(("ada.jpg", "anna.jpg", "bob.jpg")):
+        miniatures.write(tmp_path / "raw" / name, miniatures.picture(seed=number))
+    (tmp_path / "letters.py").write_text(OWN)
+    code, out, _ = call(
+        "pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", tmp_path / "letters.py", capsys=capsys
+    )
+
+    assert (code, len(OWN.splitlines()) < 40) == (0, True)
+    assert Dataset.open(tmp_path / "data").description.classes == ("a", "b")
+    assert "train: 3 records in 1 shard" in out
+
+
+def test_an_unknown_layout_is_refused(tmp_path):
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path, how=How("vok"))
+
+    assert str(caught.value) == (
+        "--layout vok: expected a file of Python (NAME.py), or one of cifar10, cifar100, cifar100-coarse, mnist, "
+        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, yolo, csv, masks, folders, found vok. Choose one "
+        "of them, or leave it out."
+    )
+
+
+def test_bccd_and_fruits_are_packed_as_they_are(real_data, tmp_path):
+    cells = pack(inspect(real_data("bccd_voc")), tmp_path / "cells").description
+    fruits = pack(inspect(real_data("fruits_nuts_coco")), tmp_path / "fruits").description
+
+    assert (cells.classes, [split.records for split in cells.splits.values()]) == (
+        ("Platelets", "RBC", "WBC"),
+        [205, 87, 72],
+    )
+    assert (fruits.classes, sum(fruits.splits["train"].per_class)) == (("date", "fig", "hazelnut"), 165)
