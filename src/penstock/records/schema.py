@@ -13,6 +13,7 @@ from penstock.errors import SchemaError
 from penstock.records.example import Fields, encode
 
 if TYPE_CHECKING:
+    from penstock.records.example import Value
     from penstock.values import Record
 
 
@@ -136,7 +137,7 @@ def decode_classification(record: Record) -> ClassificationRecord:
 def encode_detection(record: DetectionRecord) -> bytes:
     """The payload with the keys of TensorFlow's Object Detection API: edges in shares of height and width."""
     objects, height, width = record.objects, record.height, record.width
-    picture = {
+    picture: dict[str, Value] = {
         "image/encoded": record.image,
         "image/filename": record.name,
         "image/source_id": record.name,

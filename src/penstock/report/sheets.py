@@ -13,7 +13,7 @@ from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
 from penstock.predict import read_upright
-from penstock.records.schema import decode_classification, decode_name, decode_segmentation
+from penstock.records.schema import decode_classification, decode_detection, decode_name, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets import Dataset, TopicDataset
     from penstock.feed import Feed
+    from penstock.records.schema import DetectionRecord
     from penstock.tasks import Task
     from penstock.values import Record
 
@@ -59,6 +60,8 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
         picture = decode_classification(record)
         image = drawing.fit(read_upright(picture.image, record.origin), _TILE)
         return drawing.caption(image, f"{picture.text or picture.label}: {picture.name}")
+    if dataset.description.task == "detection":
+        return _objects_tile(decode_detection(record), record.origin)
     fields = decode_segmentation(record)
     image = read_upright(fields.image, record.origin)
     ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
@@ -67,6 +70,15 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     laid = drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
     pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
     return drawing.caption(pair, f"{fields.name} ({record.origin})")
+
+
+def _objects_tile(record: DetectionRecord, origin: str) -> Pixels:
+    whole = read_upright(record.image, origin)
+    image = drawing.fit(whole, _TILE)
+    edges = np.array([(o.left, o.top, o.right, o.bottom) for o in record.objects], np.float32).reshape(-1, 4)
+    labels = np.array([o.label for o in record.objects], np.int64)
+    drawn = drawing.boxes(image, edges * (image.shape[1] / whole.shape[1]), labels)
+    return drawing.caption(drawn, f"{record.name} ({origin})")
 
 
 def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:
