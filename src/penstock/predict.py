@@ -1,11 +1,11 @@
-"""Prediction: pictures of any size to masks, whole or by a sliding window, or to classes."""
+"""Prediction: pictures of any size to masks, whole or by a sliding window, to classes, or to boxes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.tasks import Classification, Segmentation
+    from penstock.tasks import Classification, Detection, Segmentation
 
     Pixels = NDArray[np.uint8]
 
@@ -108,6 +108,33 @@ def classify(
         logits = model(task.inputs({"image": torch.from_numpy(shown).to(device).unsqueeze(0)}))
     found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()
     return found
+
+
+@torch.inference_mode()
+def find_boxes(
+    task: Detection, model: nn.Module, pixels: Pixels, *, device: torch.device, precision: str = "float32"
+) -> dict[str, NDArray[Any]]:
+    """What a detector finds in one picture, the surest first.
+
+    `boxes`, float32 (n, 4) as x1, y1, x2, y2 in pixels of the picture; `scores`, float32 (n,); `labels`, int64 (n,).
+
+    Args:
+        task: what the model was trained for.
+        model: in evaluation mode, on `device`.
+        pixels: uint8 RGB (height, width, 3), upright.
+        device: where the model is.
+        precision: as in training.
+    """
+    height, width = task.augment.fitted((pixels.shape[0], pixels.shape[1]))
+    shown = np.empty((height, width, 3), np.uint8)
+    view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))
+    warp_image(pixels, view.affine, task.normalization.fill, shown)
+    tensors = {"image": torch.from_numpy(shown).to(device).unsqueeze(0), **task.blank(height, width, device)}
+    with devices.autocast(device, precision):
+        (answer,) = model(task.inputs(tensors))
+    found = {name: value.cpu().numpy() for name, value in answer.items()}
+    scale = np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
+    return {**found, "boxes": found["boxes"].astype(np.float32) * scale}
 
 
 @cache

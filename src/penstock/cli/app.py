@@ -31,7 +31,7 @@ _COMMANDS: Final = {
     "training:train": "Train a model on a packed dataset, or resume a run.",
     "training:recipe": "Print all settings of a training, as TOML.",
     "runs:evaluate": "Score a run's model on a split, class by class.",
-    "predicting:predict": "Predict masks or classes for pictures of any size.",
+    "predicting:predict": "Predict masks, classes or boxes for pictures of any size.",
     "runs:replay": "Draw the pictures of any step of a run, and name their records.",
     "runs:report": "Gather a run on one page, report.html.",
 }

@@ -17,11 +17,12 @@ from penstock.datasets.listing import is_picture
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
 from penstock.models import Views
-from penstock.predict import Window, classify, predict_mask, read_upright
+from penstock.predict import Window, classify, find_boxes, predict_mask, read_upright
 from penstock.progress import Progress, counted
 from penstock.recipe import load_model
 from penstock.report.sheets import encode
-from penstock.tasks import Classification, Segmentation
+from penstock.tasks import Classification, Detection, Segmentation
+from penstock.tasks.detect import SHOWN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,10 +47,10 @@ def predict(
     window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
     overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
 ) -> int:  # fmt: skip
-    """Predict masks or classes for pictures of any size.
+    """Predict masks, classes or boxes for pictures of any size.
 
-    Masks: NAME.png (class ids) and NAME-overlay.png for each picture; classes: predictions.csv. Names pictures that
-    cannot be read, and exits with 1 then.
+    Masks: NAME.png (class ids) and NAME-overlay.png for each picture; classes: predictions.csv; boxes: predictions.csv
+    and NAME-boxes.png. Names pictures that cannot be read, and exits with 1 then.
     """
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     pictures = _pictures(paths)
@@ -117,21 +118,53 @@ class _Classes:
         return f"{self.output / _TABLE} holds the most likely classes of every picture, the likeliest first"
 
 
+class _Boxes:
+    """Writes a table of boxes, and NAME-boxes.png."""
+
+    def __init__(self, trained: Trained, task: Detection, output: Path) -> None:
+        self.trained, self.task, self.output = trained, task, output
+        self.rows: list[list[str]] = []
+
+    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
+        trained = self.trained
+        precision = trained.parts.recipe.train.precision
+        found = find_boxes(self.task, trained.model, pixels, device=trained.device, precision=precision)
+        sure = found["scores"] > SHOWN
+        names = [self.task.classes[label] for label in found["labels"].tolist()]
+        self.rows += [
+            [str(path), label, f"{score:.6f}", *(f"{edge:.2f}" for edge in box)]
+            for label, score, box in zip(names, found["scores"].tolist(), found["boxes"].tolist(), strict=True)
+        ]
+        words = [f"{label} {score:.0%}" for label, score, on in zip(names, found["scores"], sure, strict=True) if on]
+        drawn = drawing.boxes(pixels, found["boxes"][sure], found["labels"][sure], words)
+        picture = _outputs(self.output, name)[1].with_name(f"{Path(name).name}-boxes.png")
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        files.replace_whole(picture, encode(drawn))
+
+    def end(self) -> str:
+        text = io.StringIO()
+        csv.writer(text).writerows([["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
+        files.replace_whole(self.output / _TABLE, text.getvalue().encode())
+        return f"{self.output / _TABLE} holds all boxes, in pixels; NAME-boxes.png shows those that score above {SHOWN}"
+
+
 def _answers(
     trained: Trained, pictures: list[tuple[str, Path]], output: Path, window: Window | None
-) -> _Masks | _Classes:
+) -> _Masks | _Classes | _Boxes:
     task = trained.parts.task
     if isinstance(task, Segmentation):
         _refuse_collisions(pictures, output)
         return _Masks(trained, task, output, window)
-    assert isinstance(task, Classification)  # noqa: S101 - there are no others
     if window:
         raise RecipeError(
             "--window",
-            expected="none, as the run learnt to classify: it looks at the middle of a picture",
+            expected="none, as the run did not learn to make masks",
             found=str(window.side),
-            remedy="Leave it out; --flip looks in the mirror too",
+            remedy="Leave it out",
         )
+    if isinstance(task, Detection):
+        return _Boxes(trained, task, output)
+    assert isinstance(task, Classification)  # noqa: S101 - there are no others
     return _Classes(trained, task, output)
 
 

@@ -11,8 +11,9 @@ import timm
 import torch
 from torch import nn
 from torchvision.models import detection as tv
-from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
+from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.ssd import SSD
+from torchvision.models.detection.transform import GeneralizedRCNNTransform
 from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7
 
 from penstock.errors import RecipeError
@@ -34,12 +35,18 @@ KEPT: Final = 100
 _CHANNELS: Final = 256
 _STRIDES: Final = {"fasterrcnn": (4, 8, 16, 32), "retinanet": (8, 16, 32), "fcos": (8, 16, 32), "ssd": (8, 16, 32)}
 _LEAST: Final = 0.05  # score of a box that is found
-_PLAIN: Final = {
-    "image_mean": [0.0] * 3,
-    "image_std": [1.0] * 3,
-    "_skip_resize": True,
-}  # pictures come as they should be
-_RATIOS: Final = ([2], [2, 3], [2, 3], [2, 3], [2])
+_SIZES: Final = tuple((2 * stride, int(2 * 2**0.5 * stride)) for stride in (8, 16, 32, 64, 128))  # of SSD's boxes
+
+
+class _AsTheyAre(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision has no types
+    """Batches pictures that come normalised and at their size; torchvision would bring them to 800 pixels."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1, [0.0] * 3, [1.0] * 3)
+
+    def resize(self, image: torch.Tensor, target: Any = None) -> tuple[torch.Tensor, Any]:
+        """Nothing."""
+        return image, target
 
 
 class Pyramid(nn.Module):
@@ -83,6 +90,7 @@ class Detector(nn.Module):
     def __init__(self, network: nn.Module, first: int) -> None:
         super().__init__()
         self.network, self.first = network, first
+        network.transform = _AsTheyAre()
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> Any:
         """From `image`, float (n, 3, h, w) normalised, of which `size`, int64 (n, 2), is not padding.
@@ -162,14 +170,14 @@ def _encoder(name: str, architecture: str, backbone: str, *, encoder_weights: ob
 def _faster_rcnn(encoder: Any, classes: int) -> Detector:
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
     network = tv.FasterRCNN(
-        Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT, **_PLAIN
+        Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT
     )
     return Detector(network, 1)
 
 
 def _retina_net(encoder: Any, classes: int) -> Detector:
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelP6P7(_CHANNELS, _CHANNELS))
-    network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_LEAST, detections_per_img=KEPT, **_PLAIN)
+    network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_LEAST, detections_per_img=KEPT)
     return Detector(network, 0)
 
 
@@ -179,18 +187,18 @@ def _fcos(encoder: Any, classes: int) -> Detector:
         ((8,), (16,), (32,), (64,), (128,)), ((1.0,),) * 5
     )  # one point per place: its own strides
     network = tv.FCOS(
-        Pyramid(encoder, pyramid), classes, anchor_generator=anchors, score_thresh=_LEAST, detections_per_img=KEPT,
-        **_PLAIN,
+        Pyramid(encoder, pyramid), classes, anchor_generator=anchors, score_thresh=_LEAST, detections_per_img=KEPT
     )  # fmt: skip
     return Detector(network, 0)
 
 
 def _ssd(encoder: Any, classes: int) -> Detector:
     backbone = Pyramid(encoder, _Coarser(encoder.feature_info.channels()))
-    boxes = DefaultBoxGenerator([list(ratios) for ratios in _RATIOS])
+    # SSD's own boxes are shares of a picture of one size; in pixels, as here, pictures may be of any size.
+    boxes = AnchorGenerator(_SIZES, ((0.5, 1.0, 2.0),) * len(_SIZES))
     network = SSD(
         backbone, boxes, (320, 320), classes + 1, score_thresh=_LEAST, detections_per_img=KEPT,
-        head=tv.ssd.SSDHead([_CHANNELS] * len(_RATIOS), boxes.num_anchors_per_location(), classes + 1), **_PLAIN,
+        head=tv.ssd.SSDHead([_CHANNELS] * len(_SIZES), boxes.num_anchors_per_location(), classes + 1)
     )  # fmt: skip
     return Detector(network, 1)
 

@@ -16,7 +16,7 @@ from penstock.recipe.facts import read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights
-from penstock.tasks import Classification
+from penstock.tasks import Classification, Detection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +50,16 @@ class Trained:
         """The same, but averaging several looks at each picture.
 
         Raises:
-            RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture.
+            RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture;
+                or it detects.
         """
+        if not views.single and isinstance(self.parts.task, Detection):
+            raise RecipeError(
+                "--scales, --flip",
+                expected="neither, as the run learnt to detect: boxes of several looks are not averaged",
+                found=views.name,
+                remedy="Leave them out",
+            )
         if views.scales != (1.0,) and isinstance(self.parts.task, Classification):
             raise RecipeError(
                 "--scales",

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-_SHOWN: Final = 0.3  # score of a box that is drawn
+SHOWN: Final = 0.3
+"""Score of a box that is drawn."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,15 @@ class Detection(Task):
         label = torch.where(tensors["crowd"] > 0, -1, tensors["label"])
         return {"image": image, "size": tensors["size"], "boxes": tensors["boxes"], "label": label}
 
+    def blank(self, height: int, width: int, device: torch.device) -> dict[str, torch.Tensor]:
+        """What `inputs` wants beside one picture of a size of which nothing is known."""
+        return {
+            "size": torch.tensor([[height, width]], device=device),
+            "boxes": torch.zeros((1, 0, 4), device=device),
+            "label": torch.zeros((1, 0), dtype=torch.int64, device=device),
+            "crowd": torch.zeros((1, 0), dtype=torch.uint8, device=device),
+        }
+
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
         """Padding samples have no boxes, and are as large as the canvas."""
         real = weight.to(tensors["label"].device) > 0
@@ -256,7 +266,7 @@ class Detection(Task):
         image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
         drawn = [drawing.boxes(image, arrays["boxes"][there], arrays["label"][there])]
         if outputs is not None:
-            sure = outputs["scores"] > _SHOWN
+            sure = outputs["scores"] > SHOWN
             found = {name: value[sure].float().cpu().numpy() for name, value in outputs.items()}
             words = [f"{self.classes[int(i)]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
             drawn.append(drawing.boxes(image, found["boxes"], found["labels"].astype(np.int64), words))

@@ -1,0 +1,326 @@
+"""Detection: boxes that move with their picture, and are scored as COCO scores them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import json
+
+import cv2
+import miniatures
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_cli import call
+from training import Stop, state
+
+from penstock import ranks as ranking
+from penstock.datasets import Box, Dataset, How, inspect, pack, verify
+from penstock.errors import LabelError, RecipeError
+from penstock.evaluate import evaluate
+from penstock.images import geometry
+from penstock.images.geometry import Affine, View
+from penstock.images.warp import warp_mask
+from penstock.metrics import Boxes, Found
+from penstock.models import build_detector
+from penstock.recipe import Data, Model, Recipe, Train, apply, open_parts, resume, train
+from penstock.records.schema import (
+    ClassificationRecord,
+    DetectionRecord,
+    Object,
+    decode_detection,
+    encode_classification,
+    encode_detection,
+)
+from penstock.session import OptimizerSpec
+from penstock.tasks import Augment, Objective
+from penstock.values import Record
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory):
+    """Red and blue rectangles on gray: 12 training pictures, 6 to validate, of several sizes, as a table of boxes."""
+    root = tmp_path_factory.mktemp("squares") / "raw"
+    draw, rows = np.random.default_rng(0), ["file,class,split,xmin,ymin,xmax,ymax"]
+    for number in range(18):
+        height, width = (int(side) for side in draw.integers(60, 90, 2))
+        pixels = np.full((height, width, 3), 128, np.uint8)
+        for name, color in (("red", (30, 30, 220)), ("blue", (220, 30, 30))):
+            x, y = int(draw.integers(0, width - 30)), int(draw.integers(0, height - 30))
+            x2, y2 = x + int(draw.integers(12, 30)), y + int(draw.integers(12, 30))
+            pixels[y:y2, x:x2] = color
+            rows.append(f"p{number}.png,{name},{'train' if number < 12 else 'val'},{x},{y},{x2},{y2}")
+        miniatures.write(root / f"p{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
+    miniatures.write(root / "boxes.csv", "\n".join(rows) + "\n")
+    return pack(inspect(root), root.parent / "data")
+
+
+def learning(dataset, model="ssd:test_resnet", **changes):
+    settings = {"steps": 4, "batch": 2, "evaluate_every": 4, "save_every": 1, "device": "cpu", "log_origins": True}
+    return Recipe(
+        seed=3,
+        data=Data(str(dataset.folder)),
+        model=Model(model, "none"),
+        augment=Augment((64, 64), scale=(0.8, 1.25), scale_step=0.0),
+        optimizer=OptimizerSpec(learning_rate=0.002, clip=5.0),
+        train=Train(**{**settings, **changes}),
+    )
+
+
+class TestGeometry:
+    @given(
+        box=st.tuples(*[st.integers(0, 30)] * 2, *[st.integers(4, 30)] * 2),
+        scale=st.floats(0.5, 2),
+        at=st.tuples(st.floats(0, 0.99), st.floats(0, 0.99)),
+        mirrored=st.booleans(),
+    )
+    def test_a_box_stays_around_its_object(self, box, scale, at, mirrored):
+        """The box that is moved is the box around the object that is moved."""
+        x, y, width, height = box
+        mask = np.zeros((60, 60), np.uint8)
+        mask[y : y + height, x : x + width] = 1
+        view = geometry.scale_and_crop((60, 60), (48, 48), scale, at)
+        view = geometry.flip(view) if mirrored else view
+        seen = np.empty((48, 48), np.uint8)
+        warp_mask(mask, view.affine, 0, seen)
+        moved, there = geometry.move_boxes(np.array([[x, y, x + width, y + height]], float), view, (60, 60), 0.0)
+        rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
+        if rows.size > 1 and columns.size > 1:
+            expected = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+            assert moved[0] == pytest.approx(expected, abs=1.01)
+            assert there[0]
+
+    def test_a_turned_box_is_the_smallest_upright_one_around_it(self):
+        view = geometry.rotate(View((100, 100), Affine()), 90)
+        moved, _ = geometry.move_boxes(np.array([[10.0, 20, 30, 60]]), view, (100, 100), 0.0)
+
+        assert moved[0] == pytest.approx([20, 70, 60, 90])
+
+    @pytest.mark.parametrize(("kept", "stays"), [(0.24, True), (0.26, False)])
+    def test_what_leaves_the_crop_is_dropped_by_its_area(self, kept, stays):
+        view = View((50, 50), Affine())
+        moved, there = geometry.move_boxes(np.array([[40.0, 40, 60, 60]]), view, (100, 100), kept)
+
+        assert moved[0].tolist() == [40, 40, 50, 50]
+        assert there.tolist() == [stays]
+
+    def test_no_boxes_are_none(self):
+        moved, there = geometry.move_boxes(np.zeros((0, 4)), View((50, 50), Affine()), (10, 10), 0.5)
+
+        assert (moved.shape, there.shape) == ((0, 4), (0,))
+
+    def test_the_inverse_is_the_way_back(self):
+        affine = Affine(0.5, 0.2, 3, -0.1, 2, 7)
+        assert affine.inverse().point(*affine.point(11.0, 13.0)) == pytest.approx((11, 13))
+
+
+class TestRecords:
+    def test_keys_are_the_object_detection_apis(self):
+        record = DetectionRecord(b"x", (Object(1, 8, 4, 18, 16, "fig", True),), "a", "jpeg", 24, 32)
+        found = decode_detection(Record("s#0", encode_detection(record)))
+        (box,) = found.objects
+
+        assert (box.label, box.text, box.crowd, box.difficult) == (1, "fig", True, False)
+        assert [box.left, box.top, box.right, box.bottom] == pytest.approx([8, 4, 18, 16], abs=1e-5)
+        tensorflow = encode_detection(record)
+        for key in (
+            b"image/object/bbox/xmin",
+            b"image/object/class/label",
+            b"image/object/is_crowd",
+            b"image/source_id",
+        ):
+            assert key in tensorflow
+
+    def test_another_task_is_named(self):
+        record = Record("s#0", encode_classification(ClassificationRecord(b"x", 1, "a", "jpeg", 0, 0)))
+        with pytest.raises(Exception, match=r"s#0: expected a size, and for every object four edges .* found 0 x 0"):
+            decode_detection(record)
+
+    def test_a_box_outside_is_named_by_training_and_by_verify(self, squares, tmp_path):
+        record = DetectionRecord(miniatures.picture(), (Object(0, 8, 4, 40, 16),), "a", "jpeg", 24, 32)
+        prepare = open_parts(learning(squares)).task.prepare(train=False)
+        with pytest.raises(LabelError) as caught:
+            prepare(Record("s#0", encode_detection(record)), None, {})
+
+        assert str(caught.value) == (
+            "s#0: expected boxes inside 24 x 32 (height x width), of classes from 0 to 1, found box 1 of class 0: 8, 4 to "
+            "40, 16. Pack the data again."
+        )
+        assert verify(squares).faults == ()
+
+    def test_crowds_are_not_learnt_and_not_counted(self, tmp_path):
+        miniatures.coco(tmp_path / "raw")
+        dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        parts = open_parts(learning(dataset))
+        task, feed = parts.evaluation("train")
+        (batch,) = itertools.islice(feed.walk(), 1)
+        crowd = batch.tensors["crowd"].sum(dim=1).argmax()
+
+        assert (task.inputs(batch.tensors)["label"][crowd] == -1).all()
+        assert batch.tensors["label"][crowd].max() == 0
+
+
+class TestScores:
+    def random(self, seed=0, pictures=12, classes=3):
+        draw, boxes = np.random.default_rng(seed), Boxes()
+        for number in range(pictures):
+            name = f"p{number:02d}"
+            boxes.pictures.append(name)
+            for _ in range(int(draw.integers(0, 6))):
+                x, y, width, height = (float(value) for value in draw.uniform(5, 100, 4))
+                label, crowd = int(draw.integers(classes)), float(draw.random() < 0.1)
+                boxes.true.append(Found(name, label, (x, y, width, height), crowd))
+                for _ in range(int(draw.integers(0, 3))):
+                    near = (x + draw.normal(0, 6), y + draw.normal(0, 6), width * draw.uniform(0.8, 1.2), height)
+                    guess = label if draw.random() < 0.8 else int(draw.integers(classes))
+                    boxes.found.append(Found(name, guess, tuple(map(float, near)), float(draw.random())))
+        return boxes
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
+    @pytest.mark.parametrize("seed", range(4))
+    def test_they_are_those_of_pycocotools(self, seed):
+        coco, cocoeval = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
+        boxes = self.random(seed)
+        scores = boxes.scores(["a", "b", "c"])
+        numbers = {name: number for number, name in enumerate(boxes.pictures, 1)}
+        with contextlib.redirect_stdout(io.StringIO()):
+            truth = coco.COCO()
+            truth.dataset = {
+                "info": {},
+                "images": [{"id": number} for number in numbers.values()],
+                "categories": [{"id": label} for label in range(3)],
+                "annotations": [
+                    {"id": i, "image_id": numbers[t.picture], "category_id": t.label, "bbox": list(t.box),
+                     "area": t.box[2] * t.box[3], "iscrowd": int(t.score)}
+                    for i, t in enumerate(boxes.true, 1)
+                ],
+            }  # fmt: skip
+            truth.createIndex()
+            results = [
+                {"image_id": numbers[f.picture], "category_id": f.label, "bbox": list(f.box), "score": f.score}
+                for f in boxes.found
+            ]
+            judge = cocoeval.COCOeval(truth, truth.loadRes(results), "bbox")
+            judge.evaluate()
+            judge.accumulate()
+            judge.summarize()
+
+        assert scores.summary() == pytest.approx({"map": judge.stats[0], "map50": judge.stats[1]}, abs=1e-9)
+        assert scores.recall == pytest.approx(judge.stats[8], abs=1e-9)
+
+    def test_any_number_of_ranks_gives_the_same(self):
+        whole = self.random()
+        expected = whole.scores(["a", "b", "c"])
+        for count in (2, 3):
+            parts = [Boxes() for _ in range(count)]
+            for number, name in enumerate(whole.pictures):
+                parts[number % count].pictures.append(name)
+                parts[number % count].true += [each for each in whole.true if each.picture == name]
+                parts[number % count].found += [each for each in whole.found if each.picture == name]
+            texts = [json.dumps([part.pictures, part.true, part.found]) for part in parts]
+            together = Boxes()
+            together.gather(lambda _, texts=texts: texts)
+            assert together.scores(["a", "b", "c"]) == expected
+
+    def test_nothing_found_is_zero_and_absent_classes_are_named(self):
+        boxes = Boxes(["p"], [Found("p", 0, (0.0, 0.0, 9.0, 9.0), 0.0)])
+        scores = boxes.scores(["a", "b"])
+
+        assert scores.summary() == {"map": 0.0, "map50": 0.0}
+        assert (scores.absent, scores.every) == (["b"], (0.0, None))
+
+    def test_the_truth_is_perfect_whatever_size_pictures_are_brought_to(self, squares):
+        chosen = apply(learning(squares), ["augment.resize_range=[50, 70]"])
+        task, feed = open_parts(chosen).evaluation("val")
+
+        class Oracle(torch.nn.Module):
+            def forward(self, inputs):
+                return [
+                    {"boxes": b[i >= 0], "labels": i[i >= 0], "scores": torch.ones(int((i >= 0).sum()))}
+                    for b, i in zip(inputs["boxes"], inputs["label"], strict=True)
+                ]
+
+        scores, loss = evaluate(task, Oracle(), feed, device=torch.device("cpu"), ranks=ranking.Ranks())
+
+        assert scores.summary() == {"map": 1.0, "map50": 1.0}
+        assert (scores.true, loss) == ((6, 6), None)
+
+
+class TestTraining:
+    @pytest.mark.parametrize("architecture", ["fasterrcnn", "retinanet", "fcos", "ssd"])
+    def test_every_detector_learns_evaluates_and_predicts(self, squares, tmp_path, capsys, architecture):
+        chosen = learning(squares, f"{architecture}:resnet10t", steps=2, evaluate_every=2)
+        folder, outcome = train(chosen, tmp_path / "runs")
+        code, out, _ = call("evaluate", folder.path, capsys=capsys)
+        picture = squares.folder.parent / "raw" / "p0.png"
+
+        assert outcome.status == "finished"
+        assert code == 0
+        assert "mAP" in out
+        assert "loss" not in out.splitlines()[-8]
+        assert call("predict", folder.path, picture, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        assert (tmp_path / "out" / "p0-boxes.png").is_file()
+        assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
+
+    def test_a_run_that_is_stopped_at_any_step_ends_the_same(self, squares, tmp_path):
+        whole, _ = train(learning(squares), tmp_path / "whole")
+        kept = {"state.json", "manifest.json"}
+        expected = {name: data for name, data in state(whole.path).items() if name not in kept}
+        for step in range(1, 4):
+            stopped, _ = train(learning(squares), tmp_path / f"stopped{step}", hooks=[Stop(step)])
+            resume(stopped.path)
+            assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step
+
+    @pytest.mark.slow
+    def test_it_finds_squares(self, squares, tmp_path):
+        chosen = learning(squares, "ssd:resnet10t", steps=250, batch=4, evaluate_every=250, save_every=250)
+        folder, _ = train(apply(chosen, ["optimizer.learning_rate=0.005"]), tmp_path)
+
+        assert folder.lines("metrics.jsonl")[-1]["evaluation"]["map50"] > 0.5
+
+    def test_boxes_of_predictions_are_in_pixels_of_the_picture(self, squares, tmp_path, capsys):
+        chosen = apply(learning(squares, steps=1), ["augment.resize_range=[120, 150]"])
+        folder, _ = train(chosen, tmp_path / "runs")
+        raw = squares.folder.parent / "raw"
+        call("predict", folder.path, raw, "-o", tmp_path / "out", capsys=capsys)
+        rows = list(csv.DictReader((tmp_path / "out" / "predictions.csv").read_text().splitlines()))
+
+        assert rows
+        for row in rows:
+            height, width = cv2.imread(row["file"]).shape[:2]
+            assert 0 <= float(row["xmin"]) < float(row["xmax"]) <= width + 0.01
+            assert 0 <= float(row["ymin"]) < float(row["ymax"]) <= height + 0.01
+
+    def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):
+        with pytest.raises(RecipeError, match="expected nothing: a detector brings its own losses"):
+            _ = open_parts(dataclasses.replace(learning(squares), loss=Objective(dice=1.0))).task
+        with pytest.raises(RecipeError) as caught:
+            build_detector("fasterrcnn:vit_tiny_patch16_224", 2, "none")
+        assert str(caught.value) == (
+            "model.name = 'fasterrcnn:vit_tiny_patch16_224': expected a backbone with features at strides 4, 8, 16, 32, "
+            "found vit_tiny_patch16_224. Choose a convolutional one, such as resnet50 or convnext_tiny."
+        )
+        folder, _ = train(learning(squares, steps=1), tmp_path)
+        capsys.readouterr()
+        assert call("evaluate", folder.path, "--flip", capsys=capsys) == (
+            2,
+            "",
+            "error: --scales, --flip: expected neither, as the run learnt to detect: boxes of several looks are not "
+            "averaged, found x1-flip. Leave them out.\n",
+        )
+
+
+def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
+    miniatures.voc_(tmp_path / "raw")
+    code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--task", "detection", capsys=capsys)
+
+    assert code == 0
+    assert Dataset.open(tmp_path / "data").description.task == "detection"
+    assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
+    assert "train: 2 records in 1 shard" in out
+    assert Box(0, 1, 2, 3, 4).crowd is False
