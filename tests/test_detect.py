@@ -284,7 +284,7 @@ class TestTraining:
         assert folder.lines("metrics.jsonl")[-1]["evaluation"]["map50"] > 0.5
 
     def test_boxes_of_predictions_are_in_pixels_of_the_picture(self, squares, tmp_path, capsys):
-        chosen = apply(learning(squares, steps=1), ["augment.resize_range=[120, 150]"])
+        chosen = apply(learning(squares, steps=40), ["augment.resize_range=[120, 150]"])
         folder, _ = train(chosen, tmp_path / "runs")
         raw = squares.folder.parent / "raw"
         call("predict", folder.path, raw, "-o", tmp_path / "out", capsys=capsys)

@@ -410,7 +410,7 @@ def test_an_unknown_layout_is_refused(tmp_path):
 
     assert str(caught.value) == (
         "--layout vok: expected a file of Python (NAME.py), or one of cifar10, cifar100, cifar100-coarse, mnist, "
-        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, yolo, csv, masks, folders, found vok. Choose one "
+        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, yolo, csv, masks, folders, found vok. Choose one "
         "of them, or leave it out."
     )
 

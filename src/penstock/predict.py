@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.images.volumes import Volume
     from penstock.tasks import Classification, Detection, Segmentation
 
     Pixels = NDArray[np.uint8]
@@ -86,6 +87,22 @@ def predict_mask(
         here = total[:, y : y + tile.shape[0], x : x + tile.shape[1]]
         here += _bell(tile.shape[0], tile.shape[1]) * _probabilities(task, model, tile, device, precision)
     return _ids(total)  # the sum of the weights over a pixel scales all its classes alike
+
+
+def predict_volume(
+    task: Segmentation, model: nn.Module, volume: Volume, *, device: torch.device, precision: str = "float32"
+) -> Pixels:
+    """The labels of a volume, in the order of its file's axes: uint8 (x, y, z). Its slices are predicted one by one.
+
+    Args:
+        task: what the model was trained for.
+        model: in evaluation mode, on `device`.
+        volume: with the modalities that the model was trained on.
+        device: where the model is.
+        precision: as in training.
+    """
+    masks = [predict_mask(task, model, image, device=device, precision=precision) for image in volume.images()]
+    return volume.labels(np.stack(masks))
 
 
 @torch.inference_mode()

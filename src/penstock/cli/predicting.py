@@ -11,11 +11,13 @@ from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales
+from penstock.cli.volumes import predict_volumes
 from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
+from penstock.images.volumes import is_volume
 from penstock.models import Views
 from penstock.predict import Window, classify, find_boxes, predict_mask, read_upright
 from penstock.progress import Progress, counted
@@ -25,6 +27,8 @@ from penstock.tasks import Classification, Detection, Segmentation
 from penstock.tasks.detect import SHOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -46,13 +50,18 @@ def predict(
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
     window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
     overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
+    labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
 ) -> int:  # fmt: skip
-    """Predict masks, classes or boxes for pictures of any size.
+    """Predict masks, classes or boxes for pictures of any size, or labels for NIfTI volumes.
 
     Masks: NAME.png (class ids) and NAME-overlay.png for each picture; classes: predictions.csv; boxes: predictions.csv
-    and NAME-boxes.png. Names pictures that cannot be read, and exits with 1 then.
+    and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Names pictures that cannot be read, and exits with
+    1 then.
     """
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
+    if any(is_volume(path) for path in _files(paths)):
+        print(*predict_volumes(trained, paths, output, labels), sep="\n")
+        return 0
     pictures = _pictures(paths)
     answers = _answers(trained, pictures, output, Window(window, overlap) if window else None)
     output.mkdir(parents=True, exist_ok=True)
@@ -70,6 +79,11 @@ def predict(
     print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")
     print(answers.end())
     return 1 if skipped else 0
+
+
+def _files(paths: list[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from list_files(path) if path.is_dir() else [path]
 
 
 class _Masks:

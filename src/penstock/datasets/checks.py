@@ -146,7 +146,7 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
     """The same picture in two splits."""
     seen: dict[str, Facts] = {}
     for fact in facts:
-        if not fact.content:
+        if not fact.content or fact.item.group:  # slices of air are alike in all volumes
             continue
         first = seen.setdefault(fact.content, fact)
         if first.item.split != fact.item.split:
@@ -208,7 +208,8 @@ def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterat
         flat = [f for f in group if len({i for i, _ in f.pixels} - {labels.ignore}) <= 1]
         everywhere = {i for fact in group for i, _ in fact.pixels} - {labels.ignore}
         fatal = len(everywhere) <= 1
-        for fact in flat[:1] if fatal else flat:
+        alone = [fact for fact in flat if not fact.item.group]  # a volume begins and ends with such slices
+        for fact in flat[:1] if fatal else alone:
             name, ids = _mask_name(fact, folder), [i for i, _ in fact.pixels]
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
             remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."

@@ -69,13 +69,13 @@ class Inspection:
 
     def divided(self, share: float) -> Inspection:
         """The inspection with a share of train set aside as val, chosen by content: the same pictures whenever asked,
-        and equal ones together.
+        and equal ones, and those of a group, together.
 
         Raises:
             DatasetError: there is a val split, or no training data to take from.
         """
         train = self.splits.get("train", [])
-        contents = sorted({fact.content for fact in train if fact.content})
+        contents = sorted({_together(fact) for fact in train if fact.content})
         if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
             raise DatasetError(
                 str(self.folder),
@@ -84,7 +84,7 @@ class Inspection:
                 remedy="Leave out --validation",
             )
         chosen = set(contents[: min(len(contents) - 1, max(1, round(share * len(contents))))])
-        facts = [_as_val(f) if f.item.split == "train" and f.content in chosen else f for f in self.facts]
+        facts = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.facts]
         order = ["train", "val", *self.splits]
         return replace(self, facts=tuple(sorted(facts, key=lambda fact: order.index(fact.item.split))))
 
@@ -130,6 +130,11 @@ def inspect(
     problems += checks.check_together(layout, facts, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))
+
+
+def _together(fact: Facts) -> str:
+    """What pictures that must stay together have in common: their group, else their content."""
+    return hashlib.blake2b(fact.item.group.encode()).hexdigest() if fact.item.group else fact.content
 
 
 def _as_val(fact: Facts) -> Facts:

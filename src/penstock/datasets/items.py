@@ -62,7 +62,10 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One picture with its label: a mask, the index of a class, or boxes; `relative` ones are in shares of its size."""
+    """One picture with its label: a mask, the index of a class, or boxes; `relative` ones are in shares of its size.
+
+    Pictures of a `group` (slices of a volume, frames of a film) are never divided between splits.
+    """
 
     split: str
     name: str
@@ -71,6 +74,7 @@ class Item:
     label: int | None = None
     boxes: tuple[Box, ...] | None = None
     relative: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,5 +3,15 @@
 from penstock.metrics.boxes import Boxes, DetectionScores, Found
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
+from penstock.metrics.dice import dice
 
-__all__ = ["Answers", "Boxes", "ClassificationScores", "Confusion", "DetectionScores", "Found", "SegmentationScores"]
+__all__ = [
+    "Answers",
+    "Boxes",
+    "ClassificationScores",
+    "Confusion",
+    "DetectionScores",
+    "Found",
+    "SegmentationScores",
+    "dice",
+]

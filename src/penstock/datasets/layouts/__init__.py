@@ -10,6 +10,7 @@ cityscapes.py   Cityscapes, label ids to train ids
 ade20k.py       ADE20K's scene parsing benchmark
 voc.py          Pascal VOC: palette masks, and XML boxes
 coco.py         COCO JSON: boxes, and masks from polygons and run lengths
+nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
 cifar.py        CIFAR-10 and CIFAR-100 in their binary format
 mnist.py        MNIST and its like in IDX files

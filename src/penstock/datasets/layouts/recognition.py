@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.datasets.layouts import ade20k, camvid, cifar, cityscapes, coco, folders, masks, mnist, table, voc, yolo
+from penstock.datasets.layouts import (
+    ade20k,
+    camvid,
+    cifar,
+    cityscapes,
+    coco,
+    folders,
+    masks,
+    mnist,
+    nifti,
+    table,
+    voc,
+    yolo,
+)
 from penstock.datasets.layouts.patterns import by_pattern
 from penstock.errors import DatasetError
 
@@ -35,6 +48,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "voc-boxes": voc.recognise_boxes,
     "coco": coco.recognise_boxes,
     "coco-masks": coco.recognise_masks,
+    "nifti": nifti.recognise,
     "yolo": yolo.recognise,
     "csv": table.recognise,
     "masks": masks.recognise,
@@ -124,7 +138,7 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         str(folder),
         expected=wanted
         or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
-        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, a CSV file)",
+        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, a CSV file)",
         found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
         remedy="Arrange the files so, name the folder one level up or down, or describe it in a file of your own with "
         "--layout FILE.py",

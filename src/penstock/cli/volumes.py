@@ -1,0 +1,102 @@
+"""predict, for NIfTI volumes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from penstock import files
+from penstock.datasets.layouts.nifti import Case, cases
+from penstock.errors import DatasetError, RecipeError
+from penstock.images import volumes
+from penstock.metrics import dice
+from penstock.predict import predict_volume
+from penstock.progress import Progress, counted
+from penstock.tasks import Segmentation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.recipe import Trained
+
+
+def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: Path | None) -> list[str]:
+    """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; lines to print.
+
+    Raises:
+        RecipeError: the run learnt something else.
+        DatasetError: a path is no volume and holds none, or an answer would take the place of a volume.
+        ImageError: a file is no NIfTI, or its labels do not lie on it.
+    """
+    task = trained.parts.task
+    if not isinstance(task, Segmentation):
+        raise RecipeError(
+            "penstock predict",
+            expected="pictures, as the run did not learn to make masks",
+            found="NIfTI volumes",
+            remedy="Name pictures",
+        )
+    found = _cases(paths, labels)
+    _refuse_overwriting(found, output)
+    output.mkdir(parents=True, exist_ok=True)
+    rows = []
+    with Progress("predict", "volumes") as progress:
+        for done, case in enumerate(found, 1):
+            volume = volumes.read_volume(case.images)
+            answer = predict_volume(
+                task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
+            )
+            volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
+            if case.labels:
+                true = volumes.read_labels(case.labels, volume)
+                rows.append((case.name, dice(answer, true, len(task.classes))))
+            progress(done, len(found))
+    lines = [f"predicted {counted(len(found), 'volume')} into {output}, each in its own geometry"]
+    return [*lines, *_scored(rows, task.classes[1:], output)]
+
+
+def _cases(paths: list[Path], labels: Path | None) -> list[Case]:
+    """The volumes of folders and of single files, with their labels."""
+    found: list[Case] = []
+    for path in paths:
+        if path.is_dir():
+            found += cases(path, labels)
+        elif volumes.is_volume(path) and path.is_file():
+            beside = next((p for p in (labels / path.name,) if p.is_file()), None) if labels else None
+            found.append(Case(volumes.stem(path), (path,), beside))
+        else:
+            raise DatasetError(
+                str(path), expected="a NIfTI volume or a folder of them", found="none", remedy="Check the path"
+            )
+    return found
+
+
+def _refuse_overwriting(found: list[Case], output: Path) -> None:
+    inputs = {path.resolve() for case in found for path in (*case.images, case.labels) if path}
+    names = [case.name for case in found]
+    for case in found:
+        if (output / f"{case.name}.nii.gz").resolve() in inputs or names.count(case.name) > 1:
+            raise DatasetError(
+                str(case.images[0]),
+                expected="volumes whose answers go to files of their own",
+                found=f"that {case.name}.nii.gz is wanted twice, or is a volume itself",
+                remedy="Choose another folder with -o, or predict the volumes into two",
+            )
+
+
+def _scored(rows: list[tuple[str, list[float | None]]], names: tuple[str, ...], output: Path) -> list[str]:
+    """dice.csv, and a table of its means."""
+    if not rows:
+        return []
+    text = io.StringIO()
+    cells = [[name, *("" if value is None else f"{value:.6f}" for value in values)] for name, values in rows]
+    csv.writer(text).writerows([["case", *names], *cells])
+    files.replace_whole(output / "dice.csv", text.getvalue().encode())
+    width = max(12, *map(len, names))
+    lines = [f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>5}"]
+    for number, name in enumerate(names):
+        values = [each for _, scores in rows if (each := scores[number]) is not None]
+        shown = f"{sum(values) / len(values):>7.4f}  {min(values):>7.4f}" if values else f"{'-':>7}  {'-':>7}"
+        lines.append(f"{name:<{width}}  {shown}  {len(values):>5}")
+    return [*lines, f"{output / 'dice.csv'} holds every class of every case"]

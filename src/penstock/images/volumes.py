@@ -1,0 +1,233 @@
+"""Medical volumes in NIfTI: cut into slices for 2-D networks, and put together again in their own geometry.
+
+Axes are first turned to the closest of right, anterior, superior (RAS), so that all volumes lie alike whatever way they
+were stored. Slices are cut across the axis with the largest spacing, the last one where all are alike, and brought to
+square pixels of the finer spacing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
+
+from penstock.errors import ImageError, RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images.geometry import Size
+
+SUFFIXES: Final = (".nii", ".nii.gz")
+MODALITIES: Final = 3
+"""Modalities that fit into the channels of a slice."""
+
+_DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 which become black and white
+_ALIKE: Final = 1.01  # spacings that differ by less than this factor are the same
+_TOLERANCE: Final = 1e-3  # millimetres
+
+
+@dataclass(frozen=True)
+class Volume:
+    """One case, as it is stored.
+
+    Attributes:
+        name: for errors.
+        voxels: float32 (modalities, x, y, z), in the order of the file's axes.
+        affine: float64 (4, 4), from voxels to millimetres.
+    """
+
+    name: str
+    voxels: NDArray[np.float32]
+    affine: NDArray[np.float64]
+
+    @cached_property
+    def turn(self) -> NDArray[np.float64]:
+        """Which axis of the file becomes which of RAS, and which are mirrored, as nibabel says it."""
+        turn: NDArray[np.float64] = _nibabel().orientations.io_orientation(self.affine)
+        return turn
+
+    @cached_property
+    def spacing(self) -> tuple[float, ...]:
+        """Millimetres between voxels along right, anterior and superior."""
+        own = np.sqrt((self.affine[:3, :3] ** 2).sum(axis=0))
+        order = np.argsort(self.turn[:, 0])
+        return tuple(float(own[axis]) for axis in order)
+
+    @cached_property
+    def across(self) -> int:
+        """The axis of RAS that slices are cut across."""
+        largest = max(self.spacing)
+        return max(axis for axis in range(3) if self.spacing[axis] * _ALIKE >= largest)
+
+    @cached_property
+    def size(self) -> Size:
+        """Of a slice with square pixels, (height, width)."""
+        height, width = self._plane(self._turned(self.voxels[0])).shape[1:]
+        rows, columns = self._in_plane
+        finest = min(rows, columns)
+        return max(1, round(height * rows / finest)), max(1, round(width * columns / finest))
+
+    @property
+    def slices(self) -> int:
+        """How many slices there are."""
+        return int(self._turned(self.voxels[0]).shape[self.across])
+
+    @property
+    def _in_plane(self) -> tuple[float, float]:
+        """Millimetres between the rows and between the columns of a slice."""
+        first, second = (self.spacing[axis] for axis in range(3) if axis != self.across)
+        return second, first
+
+    def _turned(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array of the file's axes with those of RAS."""
+        turned: NDArray[Any] = _nibabel().orientations.apply_orientation(array, self.turn)
+        return turned
+
+    def _plane(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array of RAS as slices (slices, rows, columns), the way they are looked at: front or head up."""
+        return np.moveaxis(array, self.across, 0).transpose(0, 2, 1)[:, ::-1]
+
+    def images(self) -> NDArray[np.uint8]:
+        """All slices as pictures: uint8 (slices, height, width, 3), every modality spread over 0 to 255 by itself; a
+        single one is gray.
+        """
+        channels = [self._plane(self._turned(_spread(modality))) for modality in self.voxels]
+        empty = [np.zeros_like(channels[0])] * (MODALITIES - len(channels))
+        channels = channels * MODALITIES if len(channels) == 1 else [*channels, *empty]
+        planes = np.ascontiguousarray(np.stack(channels, axis=-1))
+        height, width = self.size
+        if planes.shape[1:3] == (height, width):
+            return planes
+        return np.stack([cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR) for plane in planes])
+
+    def masks(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Labels of the file's axes as masks of the slices: uint8 (slices, height, width)."""
+        planes = np.ascontiguousarray(self._plane(self._turned(labels)))
+        height, width = self.size
+        return np.stack([cv2.resize(plane, (width, height), interpolation=cv2.INTER_NEAREST) for plane in planes])
+
+    def labels(self, masks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Masks of the slices as labels of the file's axes: the way back from `masks`."""
+        turned = self._turned(self.voxels[0])
+        height, width = self._plane(turned).shape[1:]
+        planes = np.stack([cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST) for mask in masks])
+        array = np.moveaxis(planes[:, ::-1].transpose(0, 2, 1), 0, self.across)
+        orientations = _nibabel().orientations
+        back = orientations.ornt_transform(orientations.axcodes2ornt("RAS"), self.turn)
+        found: NDArray[np.uint8] = orientations.apply_orientation(np.ascontiguousarray(array), back)
+        return found
+
+
+def read_volume(paths: Sequence[Path]) -> Volume:
+    """One case from a file per modality, or from one file whose fourth axis is the modality.
+
+    Raises:
+        ImageError: a file is no NIfTI, or the modalities do not lie on one another.
+    """
+    first, *others = (_load(path) for path in paths)
+    arrays = [np.asarray(each.dataobj, np.float32) for each in (first, *others)]
+    name = paths[0].name
+    for path, image, array in zip(paths[1:], others, arrays[1:], strict=True):
+        if array.shape != arrays[0].shape or np.abs(image.affine - first.affine).max() > _TOLERANCE:
+            raise ImageError(
+                path.name,
+                expected=f"the shape and geometry of {name}: {arrays[0].shape}",
+                found=f"{array.shape}" if array.shape != arrays[0].shape else "another affine",
+                remedy="Register the modalities of a case to one another",
+            )
+    voxels = np.moveaxis(arrays[0], 3, 0) if arrays[0].ndim == 4 else np.stack(arrays)  # noqa: PLR2004 - x, y, z, modality
+    if voxels.ndim != 4 or len(voxels) > MODALITIES or 0 in voxels.shape:  # noqa: PLR2004 - modality, x, y, z
+        raise ImageError(
+            name,
+            expected=f"a volume of up to {MODALITIES} modalities",
+            found=f"arrays of shape {arrays[0].shape} in {len(paths)} files",
+            remedy="Choose three modalities, and leave the others out of the folder",
+        )
+    return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
+
+
+def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
+    """The labels of a case: uint8 (x, y, z), in the order of the file's axes.
+
+    Raises:
+        ImageError: the file is no NIfTI, does not lie on the volume, or holds something else than ids up to 255.
+    """
+    image = _load(path)
+    array = np.asarray(image.dataobj)
+    array = array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array  # noqa: PLR2004 - a lone fourth axis
+    if array.shape != volume.voxels.shape[1:] or np.abs(image.affine - volume.affine).max() > _TOLERANCE:
+        raise ImageError(
+            path.name,
+            expected=f"the shape and geometry of {volume.name}: {volume.voxels.shape[1:]}",
+            found=f"{array.shape}" if array.shape != volume.voxels.shape[1:] else "another affine",
+            remedy="Resample the labels to their volume",
+        )
+    ids = np.rint(array).astype(np.int64)
+    if (ids != array).any() or ids.min() < 0 or ids.max() > 255:  # noqa: PLR2004 - a byte
+        raise ImageError(
+            path.name,
+            expected="whole ids from 0 to 255",
+            found=f"values from {array.min():g} to {array.max():g}",
+            remedy="Export the labels as ids, without interpolation",
+        )
+    found: NDArray[np.uint8] = ids.astype(np.uint8)
+    return found
+
+
+def write_labels(path: Path, labels: NDArray[np.uint8], like: Path) -> None:
+    """Write labels as NIfTI in the geometry of another file: its affine, its codes, its units."""
+    nibabel = _nibabel()
+    source = _load(like)
+    header = source.header.copy()
+    header.set_data_dtype(np.uint8)
+    header["scl_slope"], header["scl_inter"], header["cal_min"], header["cal_max"] = 1, 0, 0, 0
+    nibabel.save(type(source)(labels, source.affine, header), path)
+
+
+def is_volume(path: Path) -> bool:
+    """Whether a name ends as those of NIfTI files do."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def stem(path: Path) -> str:
+    """A name without its ending, which may have two dots."""
+    return path.name[: -len(".nii.gz")] if path.name.lower().endswith(".gz") else path.stem
+
+
+def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """A modality as bytes: units differ between scanners, so the middle 99 % of what is not 0 fill them."""
+    there = modality[modality != 0]
+    low, high = np.percentile(there, (_DARKEST, _BRIGHTEST)) if there.size else (0.0, 1.0)
+    spread: NDArray[np.uint8] = ((modality - low) / max(high - low, 1e-9) * 255).round().clip(0, 255).astype(np.uint8)
+    return spread
+
+
+def _load(path: Path) -> Any:
+    nibabel = _nibabel()
+    try:
+        image = nibabel.load(path)
+        image.dataobj[..., :1]  # the header alone does not show a file that is cut short
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError) as error:
+        found = str(error).splitlines()[0]
+        raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
+    return image
+
+
+def _nibabel() -> Any:
+    try:
+        import nibabel  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise RecipeError(
+            "a NIfTI file",
+            expected="nibabel to be installed",
+            found="that it is not",
+            remedy="Install penstock[volumes]",
+        ) from None
+    return nibabel
