@@ -1,0 +1,315 @@
+"""Volumes: the same slices whatever way they were stored, and labels back in the geometry that they came from."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+
+import numpy as np
+import pytest
+from test_cli import call
+from test_packing import records
+
+from penstock.datasets import How, inspect, pack
+from penstock.errors import DatasetError, ImageError
+from penstock.images import decode_mask
+from penstock.images.volumes import Volume, read_labels, read_volume, write_labels
+from penstock.metrics import dice
+from penstock.records.schema import decode_segmentation
+
+nibabel = pytest.importorskip("nibabel")
+CODES = ["".join(code) for axes in itertools.permutations(("RL", "AP", "SI")) for code in itertools.product(*axes)]
+
+
+def scene(seed=0, shape=(12, 15, 9)):
+    """A volume and its labels in RAS: a bright block that is class 1 in its front and class 2 in its back."""
+    draw = np.random.default_rng(seed)
+    voxels, labels = draw.normal(100, 10, shape).astype(np.float32), np.zeros(shape, np.uint8)
+    x, y, z = (int(draw.integers(1, side - 6)) for side in shape)
+    labels[x : x + 5, y : y + 3, z : z + 4], labels[x : x + 5, y + 3 : y + 6, z : z + 4] = 2, 1
+    voxels[labels > 0] += 200
+    return voxels, labels
+
+
+def stored(array, code, spacing=(1.0, 1.0, 1.0), shift=(5.0, -7.0, 11.0)):
+    """An array of RAS as a NIfTI image whose axes go another way."""
+    image = nibabel.Nifti1Image(array, np.diag([*spacing, 1.0]) + np.array([[0, 0, 0, s] for s in (*shift, 0)]))
+    turn = nibabel.orientations.axcodes2ornt(code)
+    return image.as_reoriented(turn if code == "RAS" else nibabel.orientations.ornt_transform(
+        nibabel.orientations.axcodes2ornt("RAS"), turn
+    ))  # fmt: skip
+
+
+def write(path, image):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(image, path)
+    return path
+
+
+def cases(root, count=6, codes=("RAS", "LPS", "PIR")):
+    for number in range(count):
+        voxels, labels = scene(number)
+        code = codes[number % len(codes)]
+        write(root / f"images/case_{number:02d}.nii.gz", stored(voxels, code))
+        write(root / f"labels/case_{number:02d}.nii.gz", stored(labels, code))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_way_a_volume_is_stored_changes_nothing(tmp_path, code):
+    voxels, labels = scene()
+    plain = read_volume([write(tmp_path / "plain.nii", stored(voxels, "RAS", (1, 1, 2)))])
+    path, truth = tmp_path / "turned.nii.gz", tmp_path / "labels.nii.gz"
+    write(path, stored(voxels, code, (1, 1, 2)))
+    write(truth, stored(labels, code, (1, 1, 2)))
+    turned = read_volume([path])
+    own = read_labels(truth, turned)
+
+    assert nibabel.aff2axcodes(turned.affine) == tuple(code)
+    assert (turned.images() == plain.images()).all()
+    assert (turned.masks(own) == plain.masks(labels)).all()
+    assert (turned.labels(turned.masks(own)) == own).all()
+
+
+def test_slices_are_seen_from_below_with_the_front_up(tmp_path):
+    """As radiologists' axial slices, but for the sides: rows from the front to the back, columns from left to right."""
+    voxels = np.zeros((4, 6, 3), np.float32)
+    voxels[3, 5, 1] = 100.0  # right, front
+    voxels[0, 0, 1] = 50.0  # left, back
+    volume = read_volume([write(tmp_path / "v.nii", stored(voxels, "RAS"))])
+    picture = volume.images()[1, :, :, 0]
+
+    assert volume.size == (6, 4)
+    assert picture[0, 3] == 255
+    assert picture[5, 0] < 255
+
+
+@pytest.mark.parametrize(
+    ("spacing", "across", "size"), [((1, 1, 3), 2, (15, 12)), ((1, 4, 1), 1, (9, 12)), ((2, 1, 3), 2, (15, 24))]
+)
+def test_slices_go_across_the_largest_spacing_and_have_square_pixels(tmp_path, spacing, across, size):
+    voxels, labels = scene()
+    volume = read_volume([write(tmp_path / "v.nii", stored(voxels, "LIP", spacing))])
+    own = read_labels(write(tmp_path / "l.nii", stored(labels, "LIP", spacing)), volume)
+
+    assert volume.spacing == spacing
+    assert (volume.across, volume.size, volume.slices) == (across, size, voxels.shape[across])
+    assert (volume.labels(volume.masks(own)) == own).all()
+
+
+def test_intensities_are_spread_by_themselves():
+    """Units differ between scanners: a volume times seven, plus three, gives the same pictures."""
+    voxels, _ = scene()
+    one, other = (Volume("v", array[np.newaxis], np.eye(4)).images() for array in (voxels, 7 * voxels + 3))
+
+    assert np.abs(one.astype(int) - other).max() <= 1
+    assert one.min() == 0
+    assert one.max() == 255
+
+
+def test_labels_are_written_in_the_geometry_of_the_input(tmp_path):
+    voxels, labels = scene()
+    source = write(tmp_path / "v.nii.gz", stored(voxels, "PIR", (0.8, 1.1, 2.5)))
+    image = nibabel.load(source)
+    image.header.set_xyzt_units("mm")
+    image.header["descrip"] = b"scanner 7"
+    nibabel.save(image, source)
+    volume = read_volume([source])
+    own = read_labels(write(tmp_path / "l.nii", stored(labels, "PIR", (0.8, 1.1, 2.5))), volume)
+    write_labels(tmp_path / "answer.nii.gz", own, source)
+    answer = nibabel.load(tmp_path / "answer.nii.gz")
+
+    assert answer.get_data_dtype() == np.uint8
+    assert np.array_equal(answer.affine, image.affine)
+    assert answer.header.get_zooms() == image.header.get_zooms()
+    assert (answer.header["sform_code"], answer.header["qform_code"]) == (
+        image.header["sform_code"],
+        image.header["qform_code"],
+    )
+    assert (np.asanyarray(answer.dataobj) == own).all()
+
+
+def test_modalities_become_channels(tmp_path):
+    first, second = scene(1)[0], scene(2)[0]
+    paths = [write(tmp_path / f"c_000{n}.nii", stored(array, "RAS")) for n, array in enumerate((first, second))]
+    both = read_volume(paths).images()
+    joined = write(
+        tmp_path / "joined.nii", nibabel.Nifti1Image(np.stack([first, second], axis=3), nibabel.load(paths[0]).affine)
+    )
+
+    assert (both[..., 0] == read_volume(paths[:1]).images()[..., 0]).all()
+    assert (both[..., 1] == read_volume(paths[1:]).images()[..., 0]).all()
+    assert not both[..., 2].any()
+    assert (read_volume([joined]).images() == both).all()
+
+
+class TestMistakes:
+    def test_modalities_that_do_not_lie_on_one_another(self, tmp_path):
+        paths = [
+            write(tmp_path / "a.nii", stored(scene()[0], "RAS")),
+            write(tmp_path / "b.nii", stored(scene(1, (12, 15, 8))[0], "RAS")),
+        ]
+        with pytest.raises(ImageError) as caught:
+            read_volume(paths)
+
+        assert str(caught.value) == (
+            "b.nii: expected the shape and geometry of a.nii: (12, 15, 9), found (12, 15, 8). Register the modalities of a "
+            "case to one another."
+        )
+
+    def test_four_modalities(self, tmp_path):
+        path = write(tmp_path / "a.nii", nibabel.Nifti1Image(np.zeros((4, 4, 4, 4), np.float32), np.eye(4)))
+        with pytest.raises(ImageError) as caught:
+            read_volume([path])
+
+        assert str(caught.value) == (
+            "a.nii: expected a volume of up to 3 modalities, found arrays of shape (4, 4, 4, 4) in 1 files. Choose three "
+            "modalities, and leave the others out of the folder."
+        )
+
+    def test_labels_that_were_interpolated(self, tmp_path):
+        volume = read_volume([write(tmp_path / "v.nii", stored(scene()[0], "RAS"))])
+        path = write(tmp_path / "l.nii", stored(scene()[1].astype(np.float32) / 2, "RAS"))
+        with pytest.raises(ImageError) as caught:
+            read_labels(path, volume)
+
+        assert str(caught.value) == (
+            "l.nii: expected whole ids from 0 to 255, found values from 0 to 1. Export the labels as ids, without "
+            "interpolation."
+        )
+
+    def test_labels_of_another_geometry(self, tmp_path):
+        volume = read_volume([write(tmp_path / "v.nii", stored(scene()[0], "RAS"))])
+        path = write(tmp_path / "l.nii", stored(scene()[1], "RAS", (1, 1, 2)))
+        with pytest.raises(
+            ImageError, match=r"l.nii: expected the shape and geometry of v.nii: \(12, 15, 9\), found another affine"
+        ):
+            read_labels(path, volume)
+
+    def test_a_file_that_is_cut_short(self, tmp_path):
+        path = write(tmp_path / "v.nii.gz", stored(scene()[0], "RAS"))
+        path.write_bytes(path.read_bytes()[:600])
+        with pytest.raises(ImageError, match=r"v.nii.gz: expected a NIfTI file, found .*Export or copy it again."):
+            read_volume([path])
+
+    def test_a_case_without_labels(self, tmp_path):
+        cases(tmp_path)
+        (tmp_path / "labels/case_03.nii.gz").unlink()
+
+        assert [problem.message for problem in inspect(tmp_path).fatal] == [
+            "images/case_03.nii.gz: expected labels of the same name, found none. Add them, or move the volume away."
+        ]
+
+
+def test_slices_are_divided_case_by_case(tmp_path):
+    cases(tmp_path / "raw", 9)
+    dataset = pack(inspect(tmp_path / "raw").divided(0.34), tmp_path / "data")
+    split = {
+        name: {decode_segmentation(r).name.partition("/")[0] for r in records(dataset, name)}
+        for name in ("train", "val")
+    }
+
+    assert (len(split["train"]), len(split["val"])) == (6, 3)
+    assert not split["train"] & split["val"]
+
+
+@pytest.mark.parametrize("layout", ["brats", "nnunet"])
+def test_other_arrangements_are_recognised(tmp_path, layout):
+    for number in range(2):
+        (first, labels), (second, _) = scene(number), scene(number + 10)
+        names = {
+            "brats": (
+                f"train/c{number}/c{number}_flair.nii.gz",
+                f"train/c{number}/c{number}_t1.nii.gz",
+                f"train/c{number}/c{number}_seg.nii.gz",
+            ),
+            "nnunet": (
+                f"imagesTr/c{number}_0000.nii.gz",
+                f"imagesTr/c{number}_0001.nii.gz",
+                f"labelsTr/c{number}.nii.gz",
+            ),
+        }[layout]
+        for name, array in zip(names, (first, second, labels), strict=True):
+            write(tmp_path / "raw" / name, stored(array, "RAS"))
+    dataset = pack(inspect(tmp_path / "raw", how=How()), tmp_path / "data")
+    found = {decode_segmentation(r).name: decode_segmentation(r) for r in records(dataset, "train")}
+
+    assert sorted(found) == [f"c{case}/{number:04d}" for case in range(2) for number in range(9)]
+    volume = Volume("v", scene(1)[0][np.newaxis], np.eye(4))
+    masks = volume.masks(scene(1)[1])
+    assert all((decode_mask(found[f"c1/{n:04d}"].mask, "m") == masks[n]).all() for n in range(9))
+
+
+def test_from_volumes_to_volumes(tmp_path, capsys):
+    cases(tmp_path / "raw")
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--validation", 0.34, capsys=capsys)[0] == 0
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
+    assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    code, out, _ = call(
+        "predict",
+        run,
+        tmp_path / "raw/images",
+        "-o",
+        tmp_path / "out",
+        "--labels",
+        tmp_path / "raw/labels",
+        capsys=capsys,
+    )
+    rows = list(csv.DictReader((tmp_path / "out/dice.csv").read_text().splitlines()))
+
+    assert code == 0
+    assert out.startswith(f"predicted 6 volumes into {tmp_path / 'out'}, each in its own geometry\n")
+    assert [row["case"] for row in rows] == [f"case_{number:02d}" for number in range(6)]
+    for row in rows:
+        answer, true = (nibabel.load(tmp_path / folder / f"{row['case']}.nii.gz") for folder in ("out", "raw/labels"))
+        assert np.array_equal(answer.affine, true.affine)
+        found, wanted = (np.asanyarray(image.dataobj) for image in (answer, true))
+        for label in (1, 2):
+            both = ((found == label) & (wanted == label)).sum()
+            assert float(row[f"class{label}"]) == pytest.approx(
+                2 * both / ((found == label).sum() + (wanted == label).sum()), abs=1e-6
+            )
+
+
+def test_answers_never_take_the_place_of_volumes(tmp_path, capsys):
+    cases(tmp_path / "raw", 2)
+    call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
+    words = [
+        "--model",
+        "unet:test_resnet",
+        "--weights",
+        "none",
+        "--crop",
+        32,
+        32,
+        "--batch",
+        2,
+        "--steps",
+        1,
+        "--set",
+        "data.validation=''",
+    ]
+    call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)
+    (run,) = (tmp_path / "runs").iterdir()
+
+    assert call("predict", run, tmp_path / "raw/images", "-o", tmp_path / "raw/images", capsys=capsys) == (
+        2,
+        "",
+        f"error: {tmp_path}/raw/images/case_00.nii.gz: expected volumes whose answers go to files of their own, found that "
+        "case_00.nii.gz is wanted twice, or is a volume itself. Choose another folder with -o, or predict the volumes into "
+        "two.\n",
+    )
+    with pytest.raises(DatasetError):
+        inspect(tmp_path / "runs")
+
+
+@pytest.mark.filterwarnings("ignore")  # MONAI's imports
+def test_dice_is_monais():
+    metrics, torch = pytest.importorskip("monai.metrics"), pytest.importorskip("torch")
+    found, true = (np.random.default_rng(seed).integers(0, 4, (8, 9, 7), np.uint8) for seed in (0, 1))
+    encoded = (
+        torch.nn.functional.one_hot(torch.from_numpy(ids).long(), 4).permute(3, 0, 1, 2)[None] for ids in (found, true)
+    )
+
+    assert dice(found, true, 4) == pytest.approx(metrics.compute_dice(*encoded, include_background=False)[0].tolist())
+    assert dice(np.zeros((2, 2, 2), np.uint8), np.zeros((2, 2, 2), np.uint8), 2) == [None]
