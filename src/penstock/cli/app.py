@@ -21,6 +21,7 @@ _PLACES: Final = frozenset(
 
 _COMMANDS: Final = {
     "demo:demo": "Make pictures, pack, train, evaluate, predict: the whole path in a few minutes.",
+    "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
     "data:inspect": "Say what lies in a folder of raw pictures, and what is wrong with it.",
     "data:pack": "Pack a folder of raw pictures into TFRecord shards.",
     "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",

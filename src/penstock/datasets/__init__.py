@@ -11,6 +11,7 @@ verification.py   reading every record back
 topics.py         a dataset in Kafka, and its format there
 publishing.py     shards to topics
 pulling.py        topics to shards
+download.py       published archives
 scenes.py         made-up pictures with exact masks, of any size and number
 """
 

@@ -1,0 +1,135 @@
+"""Published archives, downloaded: resumed where they broke off, held against their checksum, and unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import tarfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import DatasetError
+from penstock.progress import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_PIECE: Final = 1 << 20
+_TIMEOUT: Final = 30.0  # seconds without a byte
+_PARTIAL: Final = 206
+_PAST: Final = 416  # the range begins behind the end: all is there
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A tar archive.
+
+    Attributes:
+        url: where it is.
+        md5: of its bytes, as its authors publish it.
+        folder: what it unpacks to.
+    """
+
+    url: str
+    md5: str
+    folder: str
+
+
+ARCHIVES: Final = {
+    "cifar10": Archive(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        "c32a1d4ab5d03f1284b67883e8d13530",
+        "cifar-10-batches-bin",
+    ),
+    "cifar100": Archive(
+        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+        "03b5dce01913d631647c71ecec9e9cb8",
+        "cifar-100-binary",
+    ),
+}
+
+
+def download(archive: Archive, folder: Path, progress: Callable[[int, int], None] = silent) -> Path:
+    """Have an archive unpacked in a folder; nothing is done where it is.
+
+    Args:
+        archive: which one.
+        folder: made if it is not there; the archive is kept in it.
+        progress: called with the MiB that are there and those in all.
+
+    Returns:
+        The folder that it was unpacked to.
+
+    Raises:
+        DatasetError: it cannot be had, or is not the one that its authors published.
+    """
+    unpacked = folder / archive.folder
+    if unpacked.is_dir():
+        return unpacked
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / archive.url.rpartition("/")[2]
+    if not path.is_file():
+        part = path.with_name(f"{path.name}.part")
+        _fetch(archive.url, part, progress)
+        part.replace(path)
+    _check(path, archive)
+    _unpack(path, folder, archive.folder)
+    return unpacked
+
+
+def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
+    """Add to a file what it lacks."""
+    there = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310 - ours
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
+            there = there if answer.status == _PARTIAL else 0
+            total = there + int(answer.headers.get("Content-Length", 0))
+            with part.open("ab" if there else "wb") as file:
+                while piece := answer.read(_PIECE):
+                    file.write(piece)
+                    there += len(piece)
+                    progress(there >> 20, total >> 20)
+        if there < total:
+            raise _broken(url, f"{there:,} of {total:,} bytes before the connection ended")
+    except urllib.error.HTTPError as error:
+        if error.code != _PAST:
+            raise _broken(url, f"{error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise _broken(url, str(getattr(error, "reason", error)) or type(error).__name__) from None
+
+
+def _broken(url: str, found: str) -> DatasetError:
+    name = url.rpartition("/")[2]
+    return DatasetError(
+        url,
+        expected="the archive",
+        found=found,
+        remedy=f"Run the command again: it goes on where it broke off. Or download {name} by hand into the folder",
+    )
+
+
+def _check(path: Path, archive: Archive) -> None:
+    """An archive that is not what its authors published is removed: it could not be mended by going on."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != archive.md5:
+        path.unlink()
+        raise DatasetError(
+            str(path),
+            expected=f"an archive with MD5 {archive.md5}",
+            found=f"{found}; it was removed",
+            remedy="Run the command again to download it anew",
+        )
+
+
+def _unpack(path: Path, folder: Path, name: str) -> None:
+    """Unpack beside the end's place, so that a folder of that name is whole."""
+    beside = folder / f".{name}.partial"
+    with tarfile.open(path) as archive:
+        archive.extractall(beside, filter="data")
+    (beside / name).replace(folder / name)
+    beside.rmdir()
