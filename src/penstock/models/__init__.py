@@ -3,6 +3,7 @@
 segmentation.py   names to segmentation models
 classification.py names to classifiers
 detection.py      names to detectors
+deeplab.py        DeepLab, every part a setting
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
@@ -12,6 +13,7 @@ weights.py        weights of another run, with an account of every tensor
 
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
+from penstock.models.deeplab import DeepLab
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
@@ -21,6 +23,7 @@ from penstock.models.weights import Loaded, load_matching
 __all__ = [
     "ARCHITECTURES",
     "Averaged",
+    "DeepLab",
     "Detector",
     "FastNetwork",
     "Loaded",

@@ -12,12 +12,14 @@ import timm
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
+from penstock.models.deeplab import DeepLab, build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 
 if TYPE_CHECKING:
     from torch import nn
 
 ARCHITECTURES: Final = {
+    "deeplab": "DeepLab with every part a setting (Chen et al. 2017, 2018)",
     "deeplabv3plus": "DeepLabV3+ (Chen et al. 2018)",
     "deeplabv3": "DeepLabV3 (Chen et al. 2017)",
     "unet": "U-Net (Ronneberger et al. 2015)",
@@ -71,19 +73,22 @@ def normalization(backbone: str) -> Normalization:
     return IMAGENET if backbone in _MIX_TRANSFORMERS else of_backbone(backbone)
 
 
-def build_segmenter(name: str, classes: int, weights: str) -> nn.Module:
+def build_segmenter(name: str, classes: int, weights: str, parts: DeepLab = DeepLab()) -> nn.Module:  # noqa: B008 - frozen
     """A model that maps float (n, 3, h, w) to logits (n, classes, h, w).
 
     Args:
         name: `ARCHITECTURE:BACKBONE`.
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        parts: of a `deeplab`.
 
     Raises:
-        RecipeError: the name is unknown.
+        RecipeError: the name is unknown, or a `deeplab`'s backbone cannot be dilated.
         WeightsError: the weights cannot be had, or do not fit.
     """
     architecture, backbone = parse_name(name)
+    if architecture == "deeplab":
+        return build_deeplab(name, backbone, classes, weights, parts)
     native = backbone in _MIX_TRANSFORMERS
     build = functools.partial(
         smp.create_model, architecture, encoder_name=backbone if native else f"tu-{backbone}", classes=classes

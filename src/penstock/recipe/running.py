@@ -177,6 +177,7 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "follow.on": (before.follow.on, now.follow.on),
         "follow.older": (before.follow.older, now.follow.older),
         "model.name": (before.model.name, now.model.name),
+        "model.deeplab": (before.model.deeplab, now.model.deeplab),
         "augment": (before.augment, now.augment),
         "regularize": (before.regularize, now.regularize),
         "optimizer.name": (before.optimizer.name, now.optimizer.name),

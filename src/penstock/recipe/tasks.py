@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import RecipeError
+from penstock.models import DeepLab
 from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
 from penstock.recipe.values import Model, Recipe, Train
@@ -76,6 +77,7 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
     Raises:
         RecipeError: the recipe is for another task.
     """
+    _check_parts(recipe)
     weights = weights_of(recipe.loss, described.classes, counts)
     if described.task == "segmentation":
         _refuse_regularize(recipe)
@@ -87,6 +89,7 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
             weights=recipe.model.weights,
             objective=recipe.loss,
             class_weights=weights,
+            parts=recipe.model.deeplab,
         )
     if described.task == "detection":
         _refuse_regularize(recipe)
@@ -103,6 +106,19 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
         recipe.loss,
         weights,
     )
+
+
+def _check_parts(recipe: Recipe) -> None:
+    """Settings of a network that is not trained would have no effect."""
+    parts, plain = recipe.model.deeplab, DeepLab()
+    if parts != plain and not recipe.model.name.startswith("deeplab:"):
+        changed = [field.name for field in fields(plain) if getattr(parts, field.name) != getattr(plain, field.name)]
+        raise RecipeError(
+            "model.deeplab",
+            expected="nothing: they are the parts of deeplab:BACKBONE",
+            found=f"{', '.join(changed)}, for {recipe.model.name}",
+            remedy=f"Leave them out, or train deeplab:{recipe.model.name.partition(':')[2] or recipe.model.name}",
+        )
 
 
 def _refuse_regularize(recipe: Recipe) -> None:

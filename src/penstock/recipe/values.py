@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.models import DeepLab
 from penstock.session import OptimizerSpec
 from penstock.tasks import Augment, Objective, Regularize
 
@@ -37,10 +38,12 @@ class Model:
     Attributes:
         name: of segmentation, ARCHITECTURE:BACKBONE; of classification, a backbone alone.
         weights: of the backbone: "pretrained", "none" or a file.
+        deeplab: the parts of `deeplab:BACKBONE`.
     """
 
     name: str = "deeplabv3plus:resnet50"
     weights: str = "pretrained"
+    deeplab: DeepLab = field(default_factory=DeepLab)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from penstock.images import codecs, drawing, fetch_image, geometry, probe
 from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
 from penstock.metrics import Confusion, SegmentationScores
-from penstock.models import Normalization, as_floats, build_segmenter, normalization, parse_name
+from penstock.models import DeepLab, Normalization, as_floats, build_segmenter, normalization, parse_name
 from penstock.models.segmentation import STRIDE
 from penstock.records.schema import SegmentationRecord, decode_segmentation
 from penstock.tasks.augment import Augment
@@ -136,6 +136,7 @@ class Segmentation(Task):
         weights: the backbone's: "pretrained", "none" or a file.
         objective: the losses.
         class_weights: of cross-entropy, one per class or none.
+        parts: of a `deeplab`.
         step: finished steps, where the objective depends on them; None stands for the end of training.
     """
 
@@ -148,6 +149,7 @@ class Segmentation(Task):
     objective: Objective = field(default_factory=Objective)
     class_weights: tuple[float, ...] = ()
     step: int | None = None
+    parts: DeepLab = DeepLab()  # noqa: RUF009 - frozen
 
     main_score = "mean_iou"
 
@@ -165,7 +167,7 @@ class Segmentation(Task):
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_segmenter(self.name, len(self.classes), self.weights)
+        return build_segmenter(self.name, len(self.classes), self.weights, self.parts)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
@@ -187,11 +189,20 @@ class Segmentation(Task):
 
     def count(self, tensors: Tensors) -> torch.Tensor:
         """What each loss is divided by: pixels or pictures with a label."""
-        return self.losses.count(tensors["mask"], self.ignore)
+        return self.losses.count(self._target(tensors, small=not self.parts.upsample), self.ignore)
 
-    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
-        """The sum of each loss."""
-        return self.losses.sum(outputs, tensors["mask"], self.ignore)
+    def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss; of a list of weighted logits, that of all of them."""
+        if isinstance(outputs, torch.Tensor):
+            return self.losses.sum(outputs, self._target(tensors, small=False), self.ignore)
+        target = self._target(tensors, small=not self.parts.upsample)
+        total: torch.Tensor = sum(weight * self.losses.sum(each, target, self.ignore) for weight, each in outputs)
+        return total
+
+    def _target(self, tensors: Tensors, *, small: bool) -> torch.Tensor:
+        """The labels, or those in the middle of what each of a `deeplab`'s small logits stands for."""
+        mask, stride = tensors["mask"], self.parts.stride
+        return mask[:, stride // 2 :: stride, stride // 2 :: stride] if small else mask
 
     def scorer(self) -> SegmentationScorer:
         """A fresh confusion matrix."""
@@ -199,7 +210,8 @@ class Segmentation(Task):
 
     def for_pictures(self, height: int, width: int) -> Segmentation:
         """The task with a canvas that pictures of up to a size fit."""
-        return replace(self, canvas=(-(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE))
+        canvas = -(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE
+        return replace(self, canvas=canvas, parts=replace(self.parts, upsample=True))  # answers are of the labels' size
 
     def shown(self, record: Record) -> set[int]:
         """The classes in a record's mask."""

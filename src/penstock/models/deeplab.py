@@ -1,0 +1,240 @@
+"""DeepLab as its authors trained it (Chen et al. 2017, 2018): `deeplab:BACKBONE`, every part of it a setting.
+
+segmentation_models.pytorch has DeepLabV3 and V3+ with one choice of parts; these are the others: any output stride and
+rates, multi-grid, a sum in the decoder, a pyramid of images, losses at every scale, small logits, an auxiliary head.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import timm
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import nn
+
+from penstock.errors import RecipeError
+from penstock.models import pretrained
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_RATES: Final = {32: (3, 6, 9), 16: (6, 12, 18), 8: (12, 24, 36)}
+_FINE: Final = 4  # stride of the decoder's features
+_SKIP: Final = 48  # channels that they are brought to
+_DROPOUT: Final = 0.1
+
+
+@dataclass(frozen=True)
+class DeepLab:
+    """The parts of `deeplab:BACKBONE`.
+
+    Attributes:
+        output_stride: 8, 16 or 32: how much smaller the backbone's features are than the picture; what it does not
+            shrink, it dilates.
+        rates: of the atrous convolutions; none takes DeepLab's for the stride (6, 12, 18 at 16).
+        multi_grid: factors of the dilation of the last stage's blocks, such as 1, 2, 4; none leaves them.
+        pooling: whether the mean over the picture is a branch too.
+        separable: whether atrous and decoder convolutions are separable.
+        channels: of every branch and of the decoder.
+        decoder: whether features of stride 4 refine the answer.
+        decoder_sum: whether they are added instead of put beside.
+        pyramid: sizes at which the picture is looked at with the same weights; one of 1 is the picture alone.
+        merge: how their logits become one.
+        auxiliary: weight of the loss of a head on the features before the last stage; 0 has none.
+        upsample: whether logits are brought to the labels' size for the loss, or labels (by nearest) to the logits'.
+    """
+
+    output_stride: Literal[8, 16, 32] = 16
+    rates: tuple[int, ...] = ()
+    multi_grid: tuple[int, ...] = ()
+    pooling: bool = True
+    separable: bool = True
+    channels: int = 256
+    decoder: bool = True
+    decoder_sum: bool = False
+    pyramid: tuple[float, ...] = (1.0,)
+    merge: Literal["max", "average"] = "max"
+    auxiliary: float = 0.0
+    upsample: bool = True
+
+    @property
+    def stride(self) -> int:
+        """How much smaller logits are than the picture, before they are brought to its size."""
+        return _FINE if self.decoder else self.output_stride
+
+
+def _convolution(inside: int, outside: int, size: int = 1, rate: int = 1, *, separable: bool = False) -> nn.Sequential:
+    """Convolution, batch normalisation, ReLU; a separable one has both twice (DeepLabV3+)."""
+    padding = rate * (size // 2)
+    if not separable:
+        layers = [nn.Conv2d(inside, outside, size, padding=padding, dilation=rate, bias=False), nn.BatchNorm2d(outside)]
+        return nn.Sequential(*layers, nn.ReLU())
+    depth = nn.Conv2d(inside, inside, size, padding=padding, dilation=rate, groups=inside, bias=False)
+    point = nn.Conv2d(inside, outside, 1, bias=False)
+    return nn.Sequential(depth, nn.BatchNorm2d(inside), nn.ReLU(), point, nn.BatchNorm2d(outside), nn.ReLU())
+
+
+class AtrousPyramid(nn.Module):
+    """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the picture."""
+
+    def __init__(self, inside: int, parts: DeepLab) -> None:
+        super().__init__()
+        rates, width = parts.rates or _RATES[parts.output_stride], parts.channels
+        self.point = _convolution(inside, width)
+        self.atrous = nn.ModuleList(_convolution(inside, width, 3, rate, separable=parts.separable) for rate in rates)
+        self.pooling = _convolution(inside, width) if parts.pooling else None
+        branches = 1 + len(rates) + int(parts.pooling)
+        self.project = nn.Sequential(_convolution(branches * width, width), nn.Dropout(_DROPOUT))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features of the same size, with `channels` channels."""
+        found = [self.point(features), *(branch(features) for branch in self.atrous)]
+        if self.pooling is not None:
+            found.append(self.pooling(features.mean(dim=(2, 3), keepdim=True)).expand_as(found[0]))
+        projected: torch.Tensor = self.project(torch.cat(found, dim=1))
+        return projected
+
+
+class Decoder(nn.Module):
+    """Features of stride 4 put beside those of the pyramid, or added to them."""
+
+    def __init__(self, inside: int, parts: DeepLab) -> None:
+        super().__init__()
+        self.adds = parts.decoder_sum
+        width = parts.channels
+        self.skip = _convolution(inside, width if self.adds else _SKIP)
+        first = width if self.adds else width + _SKIP
+        self.refine = nn.Sequential(
+            _convolution(first, width, 3, separable=parts.separable),
+            _convolution(width, width, 3, separable=parts.separable),
+        )
+
+    def forward(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
+        """Features of the size of `fine`."""
+        skip = self.skip(fine)
+        coarse = _resized(coarse, skip.shape[2:])
+        refined: torch.Tensor = self.refine(coarse + skip if self.adds else torch.cat([coarse, skip], dim=1))
+        return refined
+
+
+class DeepLabNetwork(nn.Module):
+    """The whole: float (n, 3, h, w) to logits (n, classes, h, w).
+
+    In training it gives a list of (weight, logits): those of all sizes of the pyramid merged, of each of them, and of
+    the auxiliary head; of the picture's size, or where `upsample` is off `stride` times smaller.
+    """
+
+    def __init__(self, encoder: Any, classes: int, parts: DeepLab) -> None:
+        super().__init__()
+        channels = encoder.feature_info.channels()
+        self.parts = parts
+        self.encoder = encoder
+        self.aspp = AtrousPyramid(channels[-1], parts)
+        self.decoder = Decoder(channels[0], parts) if parts.decoder else None
+        self.logits = nn.Conv2d(parts.channels, classes, 1)
+        self.auxiliary = _head(channels[-2], classes, parts.channels) if parts.auxiliary else None
+
+    def forward(self, images: torch.Tensor) -> Any:
+        """Logits, or in training a list of weighted ones."""
+        sizes = [_resized(images, _scaled(images, scale)) for scale in self.parts.pyramid]
+        seen = [self._look(each) for each in sizes]
+        end = images.shape[2:] if self.parts.upsample or not self.training else _shrunk(images, self.parts.stride)
+        scales = [_resized(logits, end) for logits, _ in seen]
+        merged = functools.reduce(torch.maximum, scales)
+        if self.parts.merge == "average":
+            merged = torch.stack(scales).mean(dim=0)
+        if not self.training:
+            return merged
+        weighted = [(1.0, merged), *((1.0, each) for each in scales if len(scales) > 1)]
+        return weighted + [(self.parts.auxiliary, _resized(extra, end)) for _, extra in seen if extra is not None]
+
+    def _look(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits of one size, and in training those of the auxiliary head."""
+        fine, middle, coarse = self.encoder(images)
+        found = self.aspp(coarse)
+        if self.decoder is not None:
+            found = self.decoder(found, fine)
+        return self.logits(found), self.auxiliary(middle) if self.training and self.auxiliary is not None else None
+
+
+def _head(inside: int, classes: int, width: int) -> nn.Sequential:
+    """A small head of its own, as PSPNet's and MMSegmentation's auxiliary ones."""
+    return nn.Sequential(_convolution(inside, width, 3), nn.Dropout(_DROPOUT), nn.Conv2d(width, classes, 1))
+
+
+def _resized(values: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    if tuple(values.shape[2:]) == tuple(size):
+        return values
+    return F.interpolate(values, size=tuple(size), mode="bilinear", align_corners=False)
+
+
+def _scaled(images: torch.Tensor, scale: float) -> tuple[int, int]:
+    height, width = images.shape[2:]
+    return max(1, round(height * scale)), max(1, round(width * scale))
+
+
+def _shrunk(images: torch.Tensor, stride: int) -> tuple[int, int]:
+    return -(-images.shape[2] // stride), -(-images.shape[3] // stride)
+
+
+def build_deeplab(name: str, backbone: str, classes: int, weights: str, parts: DeepLab) -> DeepLabNetwork:
+    """A DeepLab network on a backbone of timm.
+
+    Args:
+        name: the model's, for errors.
+        backbone: as timm names it.
+        classes: the number of classes.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        parts: what it is made of.
+
+    Raises:
+        RecipeError: the backbone cannot be dilated.
+        WeightsError: the weights cannot be had, or do not fit.
+    """
+    build = functools.partial(_encoder, name, backbone, parts)
+    if weights == "none":
+        encoder = build(encoder_weights=None)
+    elif weights == "pretrained":
+        encoder = pretrained.from_hub(build, backbone, native=False)
+    else:
+        encoder = pretrained.from_file(build, backbone, Path(weights), native=False)
+    _multiply(encoder, parts.multi_grid)
+    return DeepLabNetwork(encoder, classes, parts)
+
+
+def _encoder(name: str, backbone: str, parts: DeepLab, *, encoder_weights: object, **options: Any) -> Any:
+    """Features of stride 4, of the stage before the last, and of the last, dilated as the output stride wants."""
+    try:
+        every: Any = timm.create_model(backbone, features_only=True, output_stride=parts.output_stride)
+        strides = every.feature_info.reduction()
+        chosen = [strides.index(_FINE), len(strides) - 2, len(strides) - 1]
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError):
+        raise RecipeError(
+            f"model.name = {name!r}",
+            expected=f"a backbone with features of stride 4, which can be dilated to stride {parts.output_stride}",
+            found=backbone,
+            remedy="Choose a convolutional one, such as resnet50, xception65 or convnext_tiny",
+        ) from None
+    return timm.create_model(
+        backbone, pretrained=bool(encoder_weights), features_only=True, output_stride=parts.output_stride,
+        out_indices=chosen, **options,
+    )  # fmt: skip
+
+
+def _multiply(encoder: Any, factors: tuple[int, ...]) -> None:
+    """Multi-grid: multiply the dilation of the last stage's blocks, one factor a block, the last one for the rest."""
+    if not factors:
+        return
+    stage = list(encoder.children())[-1]
+    for number, block in enumerate(stage.children()):
+        factor = factors[min(number, len(factors) - 1)]
+        for layer in block.modules():
+            if isinstance(layer, nn.Conv2d) and max(layer.kernel_size) > 1 and max(layer.stride) == 1:
+                rates = tuple(rate * factor for rate in layer.dilation)
+                layer.dilation = (rates[0], rates[1])
+                sides = [rate * (side // 2) for rate, side in zip(rates, layer.kernel_size, strict=True)]
+                layer.padding = (sides[0], sides[1])

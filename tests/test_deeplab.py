@@ -1,0 +1,183 @@
+"""DeepLab's own parts, each held against its definition."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from test_cli import call
+from torch import nn
+from training import Stop, recipe, state
+
+from penstock.errors import RecipeError
+from penstock.models import DeepLab, build_segmenter
+from penstock.recipe import Model, open_parts, resume, train
+
+
+def network(**parts):
+    torch.manual_seed(0)
+    return build_segmenter("deeplab:resnet18", 5, "none", DeepLab(channels=32, **parts))
+
+
+def images(size=64, count=2):
+    return torch.randn((count, 3, size, size), generator=torch.Generator().manual_seed(1))
+
+
+def learning(packed, **parts):
+    chosen = recipe(packed.folder, steps=4, evaluate_every=4)
+    return dataclasses.replace(chosen, model=Model("deeplab:test_resnet", "none", DeepLab(channels=16, **parts)))
+
+
+def test_names_are_systematic_and_stay():
+    names = {name.rpartition(".")[0] for name in network(auxiliary=0.4).state_dict() if not name.startswith("encoder.")}
+
+    assert {name.partition(".")[0] for name in names} == {"aspp", "decoder", "logits", "auxiliary"}
+    assert {
+        "aspp.point.0", "aspp.atrous.0.0", "aspp.atrous.2.3", "aspp.pooling.0", "aspp.project.0.0", "decoder.skip.0",
+        "decoder.refine.0.0", "decoder.refine.1.3", "logits", "auxiliary.0.0", "auxiliary.2",
+    } <= names  # fmt: skip
+
+
+@pytest.mark.parametrize("stride", [8, 16, 32])
+def test_features_are_dilated_and_not_shrunk(stride):
+    model = network(output_stride=stride)
+    fine, _, coarse = model.encoder(images())
+
+    assert (fine.shape[-1], coarse.shape[-1]) == (16, 64 // stride)
+    assert model.eval()(images()).shape == (2, 5, 64, 64)
+    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in network().parameters())
+
+
+def test_rates_are_deeplabs_for_the_stride():
+    def rates(**parts):
+        return [branch[0].dilation[0] for branch in network(**parts).aspp.atrous]
+
+    assert [rates(output_stride=stride) for stride in (32, 16, 8)] == [[3, 6, 9], [6, 12, 18], [12, 24, 36]]
+    assert rates(rates=(2, 5)) == [2, 5]
+
+
+def test_multi_grid_multiplies_the_last_stages_dilation():
+    def dilations(grid):
+        last = list(network(output_stride=8, multi_grid=grid).encoder.children())[-1]
+        return [
+            [m.dilation[0] for m in block.modules() if isinstance(m, nn.Conv2d) and m.kernel_size[0] > 1]
+            for block in last
+        ]
+
+    plain = dilations(())
+    assert dilations((1, 2)) == [plain[0], [2 * rate for rate in plain[1]]]
+    assert network(output_stride=8, multi_grid=(1, 2)).eval()(images()).shape == (2, 5, 64, 64)
+
+
+def test_separable_convolutions_are_depth_then_point():
+    branch = network().aspp.atrous[0]
+    plain = network(separable=False).aspp.atrous[0]
+
+    assert (branch[0].groups, branch[0].kernel_size, branch[3].kernel_size) == (512, (3, 3), (1, 1))
+    assert (plain[0].groups, len(plain)) == (1, 3)
+
+
+def test_pooling_is_the_mean_over_the_picture():
+    aspp = network(rates=(1,)).aspp.eval()
+    features = torch.randn(2, 512, 4, 4)
+    moved = features.flip(2, 3)
+
+    assert torch.allclose(aspp(features).flip(2, 3), aspp(features).flip(2, 3))
+    pooled = aspp.pooling(features.mean(dim=(2, 3), keepdim=True))
+    assert torch.allclose(pooled, aspp.pooling(moved.mean(dim=(2, 3), keepdim=True)), atol=1e-5)
+    assert network(pooling=False).aspp.pooling is None
+    assert network(pooling=False).aspp.project[0][0].in_channels == network().aspp.project[0][0].in_channels - 32
+
+
+def test_a_decoder_may_add():
+    model = network(decoder_sum=True).eval()
+    decoder = model.decoder
+    coarse, fine = torch.randn(1, 32, 4, 4), torch.randn(1, 64, 16, 16)
+    wide = nn.functional.interpolate(coarse, size=(16, 16), mode="bilinear", align_corners=False)
+
+    assert torch.allclose(decoder(coarse, fine), decoder.refine(wide + decoder.skip(fine)))
+    assert network().decoder.skip[0].out_channels == 48
+    assert network(decoder=False).decoder is None
+
+
+@pytest.mark.parametrize("merge", ["max", "average"])
+def test_a_pyramid_of_images_shares_its_weights(merge):
+    model = network(pyramid=(0.5, 1.0), merge=merge).eval()
+    single = network().eval()
+    single.load_state_dict(model.state_dict())
+    x = images()
+    small = nn.functional.interpolate(x, size=(32, 32), mode="bilinear", align_corners=False)
+    looks = [single._look(each)[0] for each in (small, x)]
+    sized = torch.stack(
+        [nn.functional.interpolate(each, size=(64, 64), mode="bilinear", align_corners=False) for each in looks]
+    )
+    expected = sized.amax(dim=0) if merge == "max" else sized.mean(dim=0)
+
+    assert torch.allclose(model(x), expected, atol=1e-5)
+
+
+def test_training_gives_every_scale_the_merge_and_the_auxiliary_head():
+    model = network(pyramid=(0.5, 1.0), auxiliary=0.4).train()
+
+    assert [(weight, tuple(logits.shape)) for weight, logits in model(images())] == [
+        (1.0, (2, 5, 64, 64)), (1.0, (2, 5, 64, 64)), (1.0, (2, 5, 64, 64)), (0.4, (2, 5, 64, 64)), (0.4, (2, 5, 64, 64)),
+    ]  # fmt: skip
+    assert [weight for weight, _ in network().train()(images())] == [1.0]
+
+
+@pytest.mark.parametrize("upsample", [True, False])
+def test_the_loss_is_added_for_every_scale_and_the_merge(packed, upsample):
+    parts = open_parts(learning(packed, pyramid=(0.5, 1.0), auxiliary=0.4, upsample=upsample))
+    task, model = parts.task, parts.model().train()
+    (batch,) = [next(parts.training_feed().batches())]
+    outputs = model(task.inputs(batch.tensors))
+    mask = batch.tensors["mask"] if upsample else batch.tensors["mask"][:, 2::4, 2::4]
+    expected = sum(
+        weight * nn.functional.cross_entropy(logits, mask.long(), ignore_index=255, reduction="sum")
+        for weight, logits in outputs
+    )
+
+    assert outputs[0][1].shape[2:] == ((32, 32) if upsample else (8, 8))
+    assert torch.allclose(task.loss(outputs, batch.tensors), expected, rtol=1e-5)
+    assert task.count(batch.tensors).tolist() == [int((mask != 255).sum())]
+
+
+def test_all_of_it_is_trained_resumed_evaluated_and_predicts(packed, raw, tmp_path, capsys):
+    chosen = learning(
+        packed, output_stride=8, multi_grid=(1, 2), decoder_sum=True, pyramid=(0.5, 1.0), auxiliary=0.4, upsample=False
+    )
+    whole, _ = train(chosen, tmp_path / "whole")
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
+    resume(stopped.path)
+    kept = {"state.json", "manifest.json"}
+
+    assert {k: v for k, v in state(stopped.path).items() if k not in kept} == {
+        k: v for k, v in state(whole.path).items() if k not in kept
+    }
+    assert call("evaluate", whole.path, capsys=capsys)[0] == 0
+    assert call("predict", whole.path, raw / "images" / "val", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+
+
+def test_a_backbone_that_cannot_be_dilated_is_refused():
+    with pytest.raises(RecipeError) as caught:
+        build_segmenter("deeplab:vit_tiny_patch16_224", 3, "none")
+
+    assert str(caught.value) == (
+        "model.name = 'deeplab:vit_tiny_patch16_224': expected a backbone with features of stride 4, which can be dilated to "
+        "stride 16, found vit_tiny_patch16_224. Choose a convolutional one, such as resnet50, xception65 or convnext_tiny."
+    )
+
+
+def test_its_settings_are_refused_for_other_networks(packed):
+    chosen = recipe(packed.folder)
+    other = dataclasses.replace(
+        chosen, model=dataclasses.replace(chosen.model, deeplab=DeepLab(output_stride=8, merge="average"))
+    )
+    with pytest.raises(RecipeError) as caught:
+        _ = open_parts(other).task
+
+    assert str(caught.value) == (
+        "model.deeplab: expected nothing: they are the parts of deeplab:BACKBONE, found output_stride, merge, for "
+        "unet:test_resnet. Leave them out, or train deeplab:test_resnet."
+    )
