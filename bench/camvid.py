@@ -6,11 +6,11 @@ python bench/camvid.py DATA WORK        DATA holds images/ and masks/; WORK is f
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import common
+from common import penstock
 
 CLASSES = "sky,building,pole,road,pavement,tree,sign symbol,fence,car,pedestrian,bicyclist"
 TRAIN = [
@@ -26,26 +26,15 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     penstock("inspect", str(data), "--classes", CLASSES, "--ignore", "11")
     penstock("pack", str(data), "-o", str(work / "data"), "--classes", CLASSES, "--ignore", "11")
-    runs = sorted((work / "runs").glob("0*"))
-    if runs:
-        penstock("train", "--resume", str(runs[0]))
-    else:
-        penstock("train", str(work / "data"), *TRAIN, "--runs", str(work / "runs"))
-    run = sorted((work / "runs").glob("0*"))[0]
+    run = common.trained(work, str(work / "data"), *TRAIN)
     penstock("evaluate", str(run), "--split", "test")
     penstock("predict", str(run), str(data / "images" / "test"), "-o", str(work / "predictions"))
     collect(run, data, work)
 
 
-def penstock(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "penstock", *arguments], check=True)
-
-
 def collect(run: Path, data: Path, work: Path) -> None:
     """The figures, from the files that the commands wrote."""
-    timings = [json.loads(line) for line in (run / "timings.jsonl").read_text().splitlines()]
-    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    shown = [argument if " " not in argument else f"'{argument}'" for argument in TRAIN]
+    timings, metrics = (common.lines(run / name) for name in ("timings.jsonl", "metrics.jsonl"))
     common.write(
         "camvid",
         "python bench/camvid.py CAMVID WORK",
@@ -54,14 +43,14 @@ def collect(run: Path, data: Path, work: Path) -> None:
             "commands": [
                 f"penstock inspect CAMVID --classes '{CLASSES}' --ignore 11",
                 f"penstock pack CAMVID -o WORK/data --classes '{CLASSES}' --ignore 11",
-                f"penstock train WORK/data {' '.join(shown)} --runs WORK/runs",
+                f"penstock train WORK/data {common.said(TRAIN)} --runs WORK/runs",
                 f"penstock evaluate WORK/runs/{run.name} --split test",
                 f"penstock predict WORK/runs/{run.name} CAMVID/images/test -o WORK/predictions",
             ],
             "train_seconds": round(sum(line["step"] for line in timings)),
             "wait_seconds": round(sum(line["wait"] for line in timings), 1),
             "steps_run": len(timings),
-            "events": [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()],
+            "events": [line["event"] for line in common.lines(run / "events.jsonl")],
             "validation": [line for line in metrics if "evaluation" in line],
             "test": json.loads(max((run / "evaluations").glob("test-*.json")).read_text()),
             "predictions": len(list((work / "predictions").glob("*-overlay.png"))),

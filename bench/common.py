@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +22,31 @@ def machine() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return {"processor": model, "cores": cores, "memory_gib": memory, "python": platform.python_version()}
+
+
+def penstock(*arguments: str) -> None:
+    """One command, as a user would give it."""
+    subprocess.run([sys.executable, "-m", "penstock", *arguments], check=True)
+
+
+def trained(work: Path, *arguments: str) -> Path:
+    """The run of WORK/runs: begun, or gone on with where there is one."""
+    runs = sorted((work / "runs").glob("0*"))
+    if runs:
+        penstock("train", "--resume", str(runs[0]))
+    else:
+        penstock("train", *arguments, "--runs", str(work / "runs"))
+    return min((work / "runs").glob("0*"))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of JSON."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def said(arguments: list[str]) -> str:
+    """Words as they are typed in a shell."""
+    return " ".join(word if not set(word) & set(" []'") else f"'{word}'" for word in arguments)
 
 
 def versions(*packages: str) -> dict[str, str]:

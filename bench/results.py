@@ -19,6 +19,9 @@ def main() -> None:
     ]
     sections = (
         camvid,
+        hippocampus,
+        cells,
+        cifar,
         feed,
         soak,
         kafka,
@@ -72,6 +75,48 @@ def camvid(found: dict) -> list[str]:
         table(["step", "mean IoU", "pixel accuracy"], curve),
         "A few test pictures, their labels, and the predictions:\n\n![answers](camvid-answers.jpg)",
     ]
+
+
+def hippocampus(found: dict) -> list[str]:
+    rows = [
+        [name, *(f"{dice[key]:.3f}" for key in ("mean", "median", "lowest", "highest"))]
+        for name, dice in found["dice"].items()
+    ]
+    agreed = "has the shape, the affine and the spacing of its scan" if found["agree"] else "DIFFERS from its scan"
+    return [
+        "## Volumes: the hippocampus",
+        f"{found['trained_on']} volumes trained on from random weights, every third one held out ({found['held_out']}); Dice of whole "
+        f"volumes, over cases. Every answer {agreed}. {about(found)}",
+        table(["class", "mean", "median", "lowest", "highest"], rows),
+        "\n".join(["```", *found["commands"], "```"]),
+    ]
+
+
+def cells(found: dict) -> list[str]:
+    test = found["test"]
+    rows = [[c["name"], percent(c["ap"]), percent(c["ap50"]), f"{c['boxes']:,}"] for c in test["classes"]]
+    rows.append(["all", percent(test["map"]), percent(test["map50"]), f"{sum(c['boxes'] for c in test['classes']):,}"])
+    return [
+        "## Boxes: blood cells",
+        f"SSD on a ResNet-18 from random weights, {found['train_seconds'] // 60} minutes of steps; average precision on the 72 test "
+        f"pictures, the mean over overlaps from 0.5 to 0.95, and at 0.5. {about(found)}",
+        table(["class", "AP", "AP50", "boxes"], rows),
+        "\n".join(["```", *found["commands"], "```"]),
+    ]
+
+
+def cifar(found: dict) -> list[str]:
+    parts = [
+        "## CIFAR-10, JPEG pixels",
+        "The test pictures' accuracy over steps and seconds of training, from random weights. The pixels went through JPEG "
+        f"once: not to be put beside published figures. {about(found)}",
+    ]
+    for name, curve in found["curves"].items():
+        rows = [[f"{p['step']:,}", f"{p['seconds']:,}", percent(p["top1"])] for p in curve]
+        first = next((p for p in curve if p["top1"] >= found["aim"]), None)
+        reached = f"after {first['seconds']:,} s" if first else "not reached"
+        parts += [f"### {name}: {percent(found['aim'])} {reached}", table(["step", "seconds", "accuracy"], rows)]
+    return [*parts, "\n".join(["```", *found["commands"], "```"])]
 
 
 def feed(found: dict) -> list[str]:
