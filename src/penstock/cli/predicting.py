@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+import numpy as np
 from cyclopts import Parameter, validators
 
 from penstock import files
@@ -29,7 +31,6 @@ from penstock.tasks.detect import SHOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.recipe import Trained
@@ -51,6 +52,9 @@ def predict(
     window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
     overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
     labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
+    ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
+    palette: Annotated[Literal["distinct", "voc", "cityscapes"], Parameter(help="Of colours.")] = "distinct",
+    color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: ids in colour.")] = False,
 ) -> int:  # fmt: skip
     """Predict masks, classes or boxes for pictures of any size, or labels for NIfTI volumes.
 
@@ -63,7 +67,8 @@ def predict(
         print(*predict_volumes(trained, paths, output, labels), sep="\n")
         return 0
     pictures = _pictures(paths)
-    answers = _answers(trained, pictures, output, Window(window, overlap) if window else None)
+    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
+    answers = _answers(trained, pictures, output, look)
     output.mkdir(parents=True, exist_ok=True)
     skipped = []
     with Progress("predict", "pictures") as progress:
@@ -86,22 +91,38 @@ def _files(paths: list[Path]) -> Iterator[Path]:
         yield from list_files(path) if path.is_dir() else [path]
 
 
+@dataclass(frozen=True)
+class _Look:
+    """How masks are made and written."""
+
+    window: Window | None = None
+    original: bool = False
+    palette: str = "distinct"
+    color: bool = False
+
+
 class _Masks:
     """Writes NAME.png and NAME-overlay.png."""
 
-    def __init__(self, trained: Trained, task: Segmentation, output: Path, window: Window | None) -> None:
-        self.trained, self.task, self.output, self.window = trained, task, output, window
-        self.colors = drawing.palette(task.ignore)
+    def __init__(self, trained: Trained, task: Segmentation, output: Path, look: _Look) -> None:
+        self.trained, self.task, self.output, self.look = trained, task, output, look
+        self.colors = drawing.palette_of(look.palette, task.ignore)
+        self.ids = np.arange(256, dtype=np.uint8)
+        if look.original:
+            original = trained.parts.dataset.description.original
+            self.ids[: len(original)] = original
 
     def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
         del path
         ids = predict_mask(
             self.task, self.trained.model, pixels, device=self.trained.device,
-            precision=self.trained.parts.recipe.train.precision, window=self.window,
+            precision=self.trained.parts.recipe.train.precision, window=self.look.window,
         )  # fmt: skip
-        mask, overlay = _outputs(self.output, name)
+        mask, overlay, color = _outputs(self.output, name)
         mask.parent.mkdir(parents=True, exist_ok=True)
-        files.replace_whole(mask, codecs.encode_mask(ids))
+        files.replace_whole(mask, codecs.encode_mask(self.ids[ids]))
+        if self.look.color:
+            files.replace_whole(color, encode(drawing.colorize(ids, self.colors)))
         files.replace_whole(overlay, encode(drawing.overlay(pixels, ids, self.colors)))
 
     def end(self) -> str:
@@ -151,7 +172,7 @@ class _Boxes:
         ]
         words = [f"{label} {score:.0%}" for label, score, on in zip(names, found["scores"], sure, strict=True) if on]
         drawn = drawing.boxes(pixels, found["boxes"][sure], found["labels"][sure], words)
-        picture = _outputs(self.output, name)[1].with_name(f"{Path(name).name}-boxes.png")
+        picture = self.output / f"{name}-boxes.png"
         picture.parent.mkdir(parents=True, exist_ok=True)
         files.replace_whole(picture, encode(drawn))
 
@@ -163,17 +184,17 @@ class _Boxes:
 
 
 def _answers(
-    trained: Trained, pictures: list[tuple[str, Path]], output: Path, window: Window | None
+    trained: Trained, pictures: list[tuple[str, Path]], output: Path, look: _Look
 ) -> _Masks | _Classes | _Boxes:
     task = trained.parts.task
     if isinstance(task, Segmentation):
-        _refuse_collisions(pictures, output)
-        return _Masks(trained, task, output, window)
-    if window:
+        _refuse_collisions(pictures, output, color=look.color)
+        return _Masks(trained, task, output, look)
+    if look != _Look():
         raise RecipeError(
-            "--window",
-            expected="none, as the run did not learn to make masks",
-            found=str(window.side),
+            "--window, --ids, --palette, --color",
+            expected="none of them, as the run did not learn to make masks",
+            found="one",
             remedy="Leave it out",
         )
     if isinstance(task, Detection):
@@ -208,15 +229,15 @@ def _is_mask(path: Path, folder: Path) -> bool:
     return any(is_masks_folder(parent) for parent in above[1:])
 
 
-def _outputs(output: Path, name: str) -> tuple[Path, Path]:
-    return output / f"{name}.png", output / f"{name}-overlay.png"
+def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
+    return output / f"{name}.png", output / f"{name}-overlay.png", output / f"{name}-color.png"
 
 
-def _refuse_collisions(pictures: list[tuple[str, Path]], output: Path) -> None:
+def _refuse_collisions(pictures: list[tuple[str, Path]], output: Path, *, color: bool) -> None:
     """No answer may take the place of another one, or of a picture."""
     taken = {path.resolve(): path for _, path in pictures}
     for name, path in pictures:
-        for answer in _outputs(output, name):
+        for answer in _outputs(output, name)[: 3 if color else 2]:
             if (other := taken.setdefault(answer.resolve(), path)) is not path or answer.resolve() == path.resolve():
                 raise DatasetError(
                     str(path),

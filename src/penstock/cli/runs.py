@@ -40,11 +40,12 @@ def evaluate(
     checkpoint: Checkpoint = "", device: Device = "auto",
     pictures: Annotated[int, Parameter(validator=Count, help="Answers to draw into the run's figures.")] = 6,
     scales: Scales = (1.0,), flip: Flip = False,
+    segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     with Progress("evaluate", "pictures") as progress:
-        found = evaluate_run(run, trained, split, progress)
+        found = evaluate_run(run, trained, split, progress, segments=segments)
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))

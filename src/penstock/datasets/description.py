@@ -68,6 +68,7 @@ class Description:
         splits: by name.
         layout: what the data was packed from.
         content: a hash over all shards' keys and the classes.
+        original: of every class, the id that it had in the raw masks; empty where it was the same.
         format: of this file.
     """
 
@@ -77,6 +78,7 @@ class Description:
     splits: dict[str, Split]
     layout: str
     content: str = ""
+    original: tuple[int, ...] = ()
     format: int = 1
 
     def digest(self) -> str:

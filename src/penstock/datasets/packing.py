@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets.checks import Facts
     from penstock.datasets.inspection import Inspection
+    from penstock.datasets.items import Labels
 
 _JOURNAL: Final = ".packing"
 _VERSION: Final = "1"
@@ -182,7 +183,14 @@ def _key(facts: Sequence[Facts]) -> str:
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
     description = Description(found.layout.task, found.labels.classes, found.labels.ignore, splits, found.layout.name)
-    return replace(description, content=description.digest())
+    return replace(description, content=description.digest(), original=_original(found.labels))
+
+
+def _original(labels: Labels) -> tuple[int, ...]:
+    """The raw ids of the classes, where ids were mapped: the lowest of those that became one."""
+    back = {new: old for old, new in sorted(labels.mapping.items(), reverse=True)}
+    ids = tuple(back.get(i, i) for i in range(len(labels.classes)))
+    return () if ids == tuple(range(len(ids))) else ids
 
 
 def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:

@@ -4,6 +4,7 @@ from penstock.metrics.boxes import Boxes, DetectionScores, Found
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
+from penstock.metrics.segments import Segments, SegmentScores
 
 __all__ = [
     "Answers",
@@ -12,6 +13,8 @@ __all__ = [
     "Confusion",
     "DetectionScores",
     "Found",
+    "SegmentScores",
     "SegmentationScores",
+    "Segments",
     "dice",
 ]

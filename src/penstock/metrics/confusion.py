@@ -12,6 +12,8 @@ from penstock.errors import LabelError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.metrics.segments import SegmentScores
+
 
 class Confusion:
     """Pixel counts by true class (rows) and predicted class (columns), int64, on the CPU.
@@ -70,10 +72,12 @@ class SegmentationScores:
     Attributes:
         names: the classes.
         matrix: pixel counts, `matrix[true][predicted]`.
+        segments: boundary IoU and panoptic quality, where they were asked for.
     """
 
     names: tuple[str, ...]
     matrix: tuple[tuple[int, ...], ...]
+    segments: SegmentScores | None = None
 
     @property
     def true(self) -> list[int]:
@@ -121,4 +125,5 @@ class SegmentationScores:
             "absent": self.absent,
             "classes": [{"name": n, "iou": i, "recall": r, "pixels": t} for n, i, r, t in rows],
             "confusion": [list(row) for row in self.matrix],
+            **(self.segments.as_json(self.names) if self.segments else {}),
         }

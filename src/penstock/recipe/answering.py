@@ -16,7 +16,7 @@ from penstock.recipe.facts import read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights
-from penstock.tasks import Classification, Detection
+from penstock.tasks import Classification, Detection, Segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from penstock.tasks import Task
     from penstock.tasks.base import Scores
 
 
@@ -139,17 +140,41 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Traine
     return Trained(parts, devices.place(model, where).eval(), where, loaded.step)
 
 
+def _of_segments(task: Task) -> Segmentation:
+    if not isinstance(task, Segmentation):
+        raise RecipeError(
+            "--segments",
+            expected="a run that learnt to make masks",
+            found="one that did not",
+            remedy="Leave it out",
+        )
+    return replace(task, segments=True)
+
+
 def answers_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
     return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name)))
 
 
 def evaluate_run(
-    path: Path, trained: Trained, split: str = "", progress: Callable[[int, int], None] | None = None
+    path: Path,
+    trained: Trained,
+    split: str = "",
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    segments: bool = False,
 ) -> Evaluation:
     """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
 
+    Args:
+        path: the run folder.
+        trained: its model.
+        split: "" takes the one used in training.
+        progress: called with the pictures done and those in all.
+        segments: whether masks are scored by boundary IoU and panoptic quality too.
+
     Raises:
+        RecipeError: segments are asked for of what are no masks.
         DatasetError: there is no such split.
         DataError: a record is not what it should be.
     """
@@ -163,6 +188,8 @@ def evaluate_run(
             remedy=f"Name one with --split: {', '.join(trained.parts.dataset.description.splits)}",
         )
     task, feed = trained.parts.evaluation(split)
+    if segments:
+        task = _of_segments(task)
     result = evaluate(
         task,
         trained.model,

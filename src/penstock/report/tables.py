@@ -56,9 +56,19 @@ def _of_pixels(scores: dict[str, Any]) -> str:
     ]
     lines.append(f"{'mean IoU':<{width}}  {_percent(scores['mean_iou'])}")
     lines.append(f"{'pixel acc.':<{width}}  {_percent(scores['pixel_accuracy'])}")
+    if "segments" in scores:
+        lines += _of_segments(scores, width)
     if scores["absent"]:
         lines.append(f"neither labelled nor predicted, and not in the mean: {', '.join(scores['absent'])}")
     return "\n".join(lines)
+
+
+def _of_segments(scores: dict[str, Any], width: int) -> list[str]:
+    lines = ["", f"{'class':<{width}}  {'bound.':>7}  {'panopt.':>7}"]
+    rows = [*scores["segments"], {**scores, "name": "mean"}]
+    return lines + [
+        f"{row['name']:<{width}}  {_percent(row['boundary_iou'])}  {_percent(row['panoptic_quality'])}" for row in rows
+    ]
 
 
 def _percent(value: float | None, width: int = 7) -> str:

@@ -14,7 +14,7 @@ from penstock.feed import Field
 from penstock.images import codecs, drawing, fetch_image, geometry, probe
 from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
-from penstock.metrics import Confusion, SegmentationScores
+from penstock.metrics import Confusion, SegmentationScores, Segments
 from penstock.models import DeepLab, Normalization, as_floats, build_segmenter, normalization, parse_name
 from penstock.models.segmentation import STRIDE
 from penstock.records.schema import SegmentationRecord, decode_segmentation
@@ -104,23 +104,30 @@ class PrepareSegmentation:
 
 
 class SegmentationScorer:
-    """Counts predicted against true classes in an int64 confusion matrix."""
+    """Counts predicted against true classes in an int64 confusion matrix, and segments where that is asked for."""
 
-    def __init__(self, names: Sequence[str], ignore: int) -> None:
+    def __init__(self, names: Sequence[str], ignore: int, *, segments: bool = False) -> None:
         self.confusion = Confusion(len(names), ignore)
+        self.segments = Segments(len(names), ignore) if segments else None
         self.names = names
 
     def gather(self, ranks: Together) -> None:
         """Add up what all ranks have counted."""
         ranks.sum(self.confusion.matrix)
+        if self.segments:
+            ranks.sum(self.segments.counts)
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has only ignored labels."""
-        self.confusion.update(outputs.argmax(dim=1), tensors["mask"], origins)
+        answers = outputs.argmax(dim=1)
+        self.confusion.update(answers, tensors["mask"], origins)
+        if self.segments:
+            self.segments.update(answers, tensors["mask"])
 
     def scores(self) -> SegmentationScores:
         """Intersection over union and accuracy."""
-        return self.confusion.scores(self.names)
+        scores = self.confusion.scores(self.names)
+        return replace(scores, segments=self.segments.scores()) if self.segments else scores
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,7 @@ class Segmentation(Task):
         objective: the losses.
         class_weights: of cross-entropy, one per class or none.
         parts: of a `deeplab`.
+        segments: whether boundary IoU and panoptic quality are scored too.
         step: finished steps, where the objective depends on them; None stands for the end of training.
     """
 
@@ -150,6 +158,7 @@ class Segmentation(Task):
     class_weights: tuple[float, ...] = ()
     step: int | None = None
     parts: DeepLab = DeepLab()  # noqa: RUF009 - frozen
+    segments: bool = False
 
     main_score = "mean_iou"
 
@@ -206,7 +215,7 @@ class Segmentation(Task):
 
     def scorer(self) -> SegmentationScorer:
         """A fresh confusion matrix."""
-        return SegmentationScorer(self.classes, self.ignore)
+        return SegmentationScorer(self.classes, self.ignore, segments=self.segments)
 
     def for_pictures(self, height: int, width: int) -> Segmentation:
         """The task with a canvas that pictures of up to a size fit."""

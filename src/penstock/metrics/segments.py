@@ -1,0 +1,105 @@
+"""Scores that look at the segments of a picture and not at single pixels: boundary IoU and panoptic quality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WIDTH: Final = 0.02  # of a boundary, as a share of the diagonal (Cheng et al. 2021)
+_MATCH: Final = 0.5  # overlap above which two segments are the same; no other pair can then overlap as much
+_UNIT: Final = 1 << 32  # overlaps are counted in these parts, so that sums are exact
+
+
+class Segments:
+    """Counts what boundary IoU (Cheng et al. 2021) and panoptic quality (Kirillov et al. 2019) need.
+
+    Masks tell classes, not objects, so that all pixels of a class in a picture are one segment, as of what panoptic
+    quality calls stuff.
+
+    Attributes:
+        counts: int64 (classes, 6), on the CPU: boundary pixels in both and in either; segments found, found wrongly and
+            missed; the sum of overlaps of those found in 2**-32.
+    """
+
+    def __init__(self, classes: int, ignore: int) -> None:
+        self.ignore = ignore
+        self.counts = torch.zeros((classes, 6), dtype=torch.int64)
+
+    def update(self, predicted: torch.Tensor, target: torch.Tensor) -> None:
+        """Count some pictures.
+
+        Args:
+            predicted: class ids of shape (samples, height, width).
+            target: class ids of the same shape; where they are ignored, nothing counts.
+        """
+        predicted = torch.where(target == self.ignore, self.ignore, predicted.to(target.dtype))
+        width = max(1, round(_WIDTH * float(sum(side**2 for side in target.shape[1:])) ** 0.5))
+        for found, true in zip(predicted, target, strict=True):
+            for label in torch.bincount(torch.cat([found, true]).flatten().long()).nonzero().flatten().tolist():
+                if label != self.ignore:
+                    self.counts[label] += _compare(found == label, true == label, width)
+
+    def scores(self) -> SegmentScores:
+        """The scores of what has been counted."""
+        return SegmentScores(tuple(tuple(row) for row in self.counts.tolist()))
+
+
+def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tensor:
+    """The six counts of one class in one picture."""
+    edges = [_boundary(mask, width) for mask in (found, true)]
+    both, either = int((edges[0] & edges[1]).sum()), int((edges[0] | edges[1]).sum())
+    overlap = int((found & true).sum()) / max(1, int((found | true).sum()))
+    match = overlap > _MATCH
+    wrong, missed = int(bool(found.any()) and not match), int(bool(true.any()) and not match)
+    return torch.tensor([both, either, int(match), wrong, missed, round(overlap * _UNIT) if match else 0])
+
+
+def _boundary(mask: torch.Tensor, width: int) -> torch.Tensor:
+    """The pixels of a mask within `width` of what is not it; the picture's edge is."""
+    outside = F.pad((~mask).float()[None, None], [width] * 4, value=1.0)
+    near = F.max_pool2d(outside, 2 * width + 1, stride=1)[0, 0] > 0
+    return mask & near
+
+
+@dataclass(frozen=True)
+class SegmentScores:
+    """Boundary IoU and panoptic quality, per class and on the mean; None of a class that nowhere occurs.
+
+    Attributes:
+        rows: the six counts of every class.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+
+    @property
+    def boundary_iou(self) -> list[float | None]:
+        """Of every class."""
+        return [both / either if either else None for both, either, *_ in self.rows]
+
+    @property
+    def panoptic_quality(self) -> list[float | None]:
+        """Of every class: the sum of overlaps by segments found, and half of those found wrongly and missed."""
+        return [
+            overlaps / _UNIT / (found + (wrong + missed) / 2) if found + wrong + missed else None
+            for _, _, found, wrong, missed, overlaps in self.rows
+        ]
+
+    def as_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Everything, for a file."""
+        rows = zip(names, self.boundary_iou, self.panoptic_quality, strict=True)
+        return {
+            "boundary_iou": _mean(self.boundary_iou),
+            "panoptic_quality": _mean(self.panoptic_quality),
+            "segments": [{"name": name, "boundary_iou": edge, "panoptic_quality": whole} for name, edge, whole in rows],
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else 0.0
