@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -123,3 +126,45 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     code, _, err = call("evaluate", run, "--scales", 0, capsys=capsys)
     assert code == 2
     assert "--scales" in err
+
+
+def film(path, frames=4):
+    """A film of plain frames that grow lighter, without loss."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"FFV1"), 10, (64, 48))
+    for number in range(frames):
+        writer.write(np.full((48, 64, 3), 40 * number, np.uint8))
+    writer.release()
+
+
+def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
+    folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
+    pictures = sorted((raw / "images" / "val").iterdir())[:2]
+    (tmp_path / "list.txt").write_text(f"{pictures[0]}\n\n{os.path.relpath(pictures[1], tmp_path)}\n")
+    film(tmp_path / "film.avi")
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pictures[0].read_bytes())))
+    code, out, _ = call(
+        "predict", folder.path, tmp_path / "list.txt", tmp_path / "film.avi", "-", "-o", tmp_path / "out", capsys=capsys
+    )
+    written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png")}
+
+    assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 pictures into {tmp_path / 'out'}")
+    names = [*(picture.stem for picture in pictures), *(f"film/{n:06d}" for n in range(4)), "stdin"]
+    assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")}
+    overlays = [cv2.imread(str(tmp_path / "out" / f"film/{n:06d}-overlay.png")).mean() for n in range(4)]
+    assert overlays == sorted(overlays)
+    first = (tmp_path / "out" / f"{pictures[0].stem}.png").read_bytes()
+    assert (tmp_path / "out" / "stdin.png").read_bytes() == first
+
+
+def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
+    (tmp_path / "film.mp4").write_bytes(b"no film")
+    capsys.readouterr()
+
+    assert call("predict", folder.path, tmp_path / "film.mp4", "-o", tmp_path / "out", capsys=capsys) == (
+        2,
+        "",
+        f"error: {tmp_path}/film.mp4: expected a film that OpenCV can read, found no frames. Convert it, for example with "
+        "ffmpeg to H.264 in .mp4.\n",
+    )

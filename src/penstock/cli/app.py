@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 
 INTERRUPTED: Final = 130
 FAILED: Final = 2
+STDIN: Final = "/dev/stdin"
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT}
@@ -54,8 +55,10 @@ def build() -> App:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
+    words = sys.argv[1:] if arguments is None else arguments
+    words = [STDIN if word == "-" else word for word in words]  # cyclopts would take a lone hyphen for an option
     try:
-        sys.exit(build()(arguments, print_error=False, exit_on_error=False))
+        sys.exit(build()(words, print_error=False, exit_on_error=False))
     except CycloptsError as error:
         print(f"error: {_usage(error)}", file=sys.stderr)
         sys.exit(FAILED)

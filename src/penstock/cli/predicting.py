@@ -12,16 +12,15 @@ import numpy as np
 from cyclopts import Parameter, validators
 
 from penstock import files
+from penstock.cli.pictures import find
 from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales
 from penstock.cli.volumes import predict_volumes
-from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.datasets.listing import files as list_files
-from penstock.datasets.listing import is_picture
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
 from penstock.images.volumes import is_volume
 from penstock.models import Views
-from penstock.predict import Window, classify, find_boxes, predict_mask, read_upright
+from penstock.predict import Window, classify, find_boxes, predict_mask
 from penstock.progress import Progress, counted
 from penstock.recipe import load_model
 from penstock.report.sheets import encode
@@ -33,10 +32,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.cli.pictures import Picture
     from penstock.recipe import Trained
 
 Paths = Annotated[
-    list[Path], Parameter(help="Pictures, and folders of them; folders of masks beside folders of images are left out.")
+    list[Path],
+    Parameter(
+        help="Pictures, folders and lists (.txt) of them, films, - for one from standard input; folders of masks "
+        "beside folders of images are left out.",
+    ),
 ]
 Overlap = Annotated[
     float,
@@ -66,19 +70,19 @@ def predict(
     if any(is_volume(path) for path in _files(paths)):
         print(*predict_volumes(trained, paths, output, labels), sep="\n")
         return 0
-    pictures = _pictures(paths)
+    pictures = find(paths)
     look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
     answers = _answers(trained, pictures, output, look)
     output.mkdir(parents=True, exist_ok=True)
     skipped = []
     with Progress("predict", "pictures") as progress:
-        for done, (name, path) in enumerate(pictures, 1):
+        for done, picture in enumerate(pictures, 1):
             try:
-                pixels = read_upright(path.read_bytes(), str(path))
+                pixels = picture.read()
             except (ImageError, OSError) as error:
                 skipped.append(str(error))
                 continue
-            answers.add(name, path, pixels)
+            answers.add(picture, pixels)
             progress(done, len(pictures))
     print(*skipped, sep="\n", end="\n" * bool(skipped))
     print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")
@@ -112,13 +116,12 @@ class _Masks:
             original = trained.parts.dataset.description.original
             self.ids[: len(original)] = original
 
-    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
-        del path
+    def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
         ids = predict_mask(
             self.task, self.trained.model, pixels, device=self.trained.device,
             precision=self.trained.parts.recipe.train.precision, window=self.look.window,
         )  # fmt: skip
-        mask, overlay, color = _outputs(self.output, name)
+        mask, overlay, color = _outputs(self.output, picture.name)
         mask.parent.mkdir(parents=True, exist_ok=True)
         files.replace_whole(mask, codecs.encode_mask(self.ids[ids]))
         if self.look.color:
@@ -136,13 +139,12 @@ class _Classes:
         self.trained, self.task, self.output = trained, task, output
         self.rows: list[list[str]] = []
 
-    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
-        del name
+    def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
         trained = self.trained
         precision = trained.parts.recipe.train.precision
         found = classify(self.task, trained.model, pixels, device=trained.device, precision=precision)
         best = found.argsort()[::-1][:_NAMED]
-        self.rows.append([str(path), *(cell for i in best for cell in (self.task.classes[i], f"{found[i]:.6f}"))])
+        self.rows.append([picture.where, *(cell for i in best for cell in (self.task.classes[i], f"{found[i]:.6f}"))])
 
     def end(self) -> str:
         ranks = range(1, min(_NAMED, len(self.task.classes)) + 1)
@@ -160,21 +162,21 @@ class _Boxes:
         self.trained, self.task, self.output = trained, task, output
         self.rows: list[list[str]] = []
 
-    def add(self, name: str, path: Path, pixels: NDArray[np.uint8]) -> None:
+    def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
         trained = self.trained
         precision = trained.parts.recipe.train.precision
         found = find_boxes(self.task, trained.model, pixels, device=trained.device, precision=precision)
         sure = found["scores"] > SHOWN
         names = [self.task.classes[label] for label in found["labels"].tolist()]
         self.rows += [
-            [str(path), label, f"{score:.6f}", *(f"{edge:.2f}" for edge in box)]
+            [picture.where, label, f"{score:.6f}", *(f"{edge:.2f}" for edge in box)]
             for label, score, box in zip(names, found["scores"].tolist(), found["boxes"].tolist(), strict=True)
         ]
         words = [f"{label} {score:.0%}" for label, score, on in zip(names, found["scores"], sure, strict=True) if on]
         drawn = drawing.boxes(pixels, found["boxes"][sure], found["labels"][sure], words)
-        picture = self.output / f"{name}-boxes.png"
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        files.replace_whole(picture, encode(drawn))
+        path = self.output / f"{picture.name}-boxes.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace_whole(path, encode(drawn))
 
     def end(self) -> str:
         text = io.StringIO()
@@ -183,9 +185,7 @@ class _Boxes:
         return f"{self.output / _TABLE} holds all boxes, in pixels; NAME-boxes.png shows those that score above {SHOWN}"
 
 
-def _answers(
-    trained: Trained, pictures: list[tuple[str, Path]], output: Path, look: _Look
-) -> _Masks | _Classes | _Boxes:
+def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Look) -> _Masks | _Classes | _Boxes:
     task = trained.parts.task
     if isinstance(task, Segmentation):
         _refuse_collisions(pictures, output, color=look.color)
@@ -203,44 +203,19 @@ def _answers(
     return _Classes(trained, task, output)
 
 
-def _pictures(paths: list[Path]) -> list[tuple[str, Path]]:
-    """The pictures to predict, with the names of their answers; folders are searched to the bottom."""
-    found: list[tuple[str, Path]] = []
-    for path in paths:
-        if path.is_dir():
-            inside = (entry for entry in list_files(path) if is_picture(entry) and not _is_mask(entry, path))
-            found += [(entry.relative_to(path).with_suffix("").as_posix(), entry) for entry in inside]
-        elif path.is_file():
-            found.append((path.stem, path))
-        else:
-            raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
-    if not found:
-        raise DatasetError(
-            ", ".join(map(str, paths)), expected="JPEG or PNG pictures", found="none", remedy="Check the path"
-        )
-    return found
-
-
-def _is_mask(path: Path, folder: Path) -> bool:
-    """Whether a file lies below `folder` in a folder of masks that has a folder of pictures beside it."""
-    above = [
-        folder.joinpath(*path.relative_to(folder).parts[:depth]) for depth in range(len(path.relative_to(folder).parts))
-    ]
-    return any(is_masks_folder(parent) for parent in above[1:])
-
-
 def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
     return output / f"{name}.png", output / f"{name}-overlay.png", output / f"{name}-color.png"
 
 
-def _refuse_collisions(pictures: list[tuple[str, Path]], output: Path, *, color: bool) -> None:
+def _refuse_collisions(pictures: list[Picture], output: Path, *, color: bool) -> None:
     """No answer may take the place of another one, or of a picture."""
-    taken = {path.resolve(): path for _, path in pictures}
-    for name, path in pictures:
-        for answer in _outputs(output, name)[: 3 if color else 2]:
-            if (other := taken.setdefault(answer.resolve(), path)) is not path or answer.resolve() == path.resolve():
+    taken = {picture.place.resolve(): picture.where for picture in pictures}
+    for picture in pictures:
+        for answer in _outputs(output, picture.name)[: 3 if color else 2]:
+            other = taken.setdefault(answer.resolve(), picture.where)
+            if other != picture.where or answer.resolve() == picture.place.resolve():
                 raise DatasetError(
-                    str(path),
+                    picture.where,
                     expected="pictures whose answers go to files of their own",
                     found=f"that {answer} is wanted for {other} too",
                     remedy="Choose another folder with -o, or predict the pictures into two",
