@@ -28,7 +28,7 @@ from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
 from penstock.metrics import Boxes, Found
 from penstock.models import build_detector
-from penstock.recipe import Data, Model, Recipe, Train, apply, open_parts, resume, train
+from penstock.recipe import Data, Model, Recipe, Train, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import (
     ClassificationRecord,
     DetectionRecord,
@@ -324,3 +324,12 @@ def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
     assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
     assert "train: 2 records in 1 shard" in out
     assert Box(0, 1, 2, 3, 4).crowd is False
+
+
+def test_norms_keep_their_statistics_where_there_are_any(squares, tmp_path, capsys):
+    words = ["--model", "ssd:test_resnet", "--crop", 64, 64, "--batch", 2, "--steps", 1, "--runs", tmp_path]
+    call("train", squares.folder, "--weights", "none", *words, capsys=capsys)
+    (run,) = tmp_path.iterdir()
+
+    assert default_recipe("detection").train.frozen_norms
+    assert not load(run / "recipe.toml").train.frozen_norms

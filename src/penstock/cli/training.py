@@ -85,7 +85,7 @@ def train(
             )
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
-        folder, outcome = recipes.train(_recipe(data, model, changes), runs, name)
+        folder, outcome = recipes.train(_recipe(data, model, weights, changes), runs, name)
     if outcome.status == "finished" and folder.path.exists():
         print(f"report {write_report(folder)}")
     if outcome.status in ("interrupted", "stopped"):
@@ -107,7 +107,7 @@ def recipe(
     print(recipes.dump(recipes.apply(begin, settings or [])), end="")
 
 
-def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
+def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:
     if not data:
         raise RecipeError(
             "penstock train",
@@ -118,7 +118,7 @@ def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
     if _is_recipe(data):
         return _from_file(Path(data), changes)
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
-    begin = recipes.default_recipe(_task(place), model)
+    begin = recipes.default_recipe(_task(place), model, weights)
     return recipes.apply(replace(begin, data=place), changes)
 
 

@@ -55,14 +55,17 @@ _DETECTOR: Final = Recipe(
 _OF_TASKS: Final = {"segmentation": Recipe(), "classification": _CLASSIFIER, "detection": _DETECTOR}
 
 
-def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:
+def default_recipe(task: str = "segmentation", model: str = "", weights: str = "") -> Recipe:
     """The recipe to begin with: that of a model as published, where it has one, else the task's.
 
     Args:
         task: as dataset.json names it.
         model: a model's name.
+        weights: of its backbone; without any, norms have no statistics to keep.
     """
     chosen = _OF_MODELS.get(model, _OF_TASKS[task])
+    if weights == "none":
+        chosen = replace(chosen, train=replace(chosen.train, frozen_norms=False))
     return replace(chosen, model=replace(chosen.model, name=model)) if model else chosen
 
 
