@@ -28,6 +28,7 @@ from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
 from penstock.metrics import Boxes, Found
 from penstock.models import build_detector
+from penstock.predict import find_boxes
 from penstock.recipe import Data, Model, Recipe, Train, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import (
     ClassificationRecord,
@@ -283,18 +284,37 @@ class TestTraining:
 
         assert folder.lines("metrics.jsonl")[-1]["evaluation"]["map50"] > 0.5
 
-    def test_boxes_of_predictions_are_in_pixels_of_the_picture(self, squares, tmp_path, capsys):
-        chosen = apply(learning(squares, steps=40), ["augment.resize_range=[120, 150]"])
-        folder, _ = train(chosen, tmp_path / "runs")
-        raw = squares.folder.parent / "raw"
-        call("predict", folder.path, raw, "-o", tmp_path / "out", capsys=capsys)
+    @pytest.mark.parametrize("size", [(60, 80), (200, 130)])
+    def test_boxes_of_predictions_are_in_pixels_of_the_picture(self, squares, size):
+        task = open_parts(apply(learning(squares), ["augment.resize_range=[120, 150]"])).task
+        seen = []
+
+        class Whole(torch.nn.Module):
+            """Finds one thing, as large as the picture that it is shown."""
+
+            def forward(self, inputs):
+                height, width = inputs["size"][0].tolist()
+                seen.append((height, width, tuple(inputs["image"].shape[2:])))
+                box = torch.tensor([[0.0, 0.0, width, height]])
+                return [{"boxes": box, "labels": torch.tensor([1]), "scores": torch.tensor([0.9])}]
+
+        found = find_boxes(task, Whole(), np.zeros((*size, 3), np.uint8), device=torch.device("cpu"))
+
+        assert seen == [(*geometry.fit_range(size, 120, 150), geometry.fit_range(size, 120, 150))]
+        assert found["boxes"][0] == pytest.approx([0, 0, size[1], size[0]])
+
+    def test_predictions_are_a_table_of_boxes(self, squares, tmp_path, capsys, monkeypatch):
+        folder, _ = train(learning(squares, steps=1), tmp_path / "runs")
+        answer = {"boxes": np.array([[1.0, 2, 30, 40]]), "scores": np.array([0.75]), "labels": np.array([1])}
+        monkeypatch.setattr("penstock.cli.predicting.find_boxes", lambda *_, **__: answer)
+        picture = squares.folder.parent / "raw" / "p0.png"
+        code, _, _ = call("predict", folder.path, picture, "-o", tmp_path / "out", capsys=capsys)
         rows = list(csv.DictReader((tmp_path / "out" / "predictions.csv").read_text().splitlines()))
 
-        assert rows
-        for row in rows:
-            height, width = cv2.imread(row["file"]).shape[:2]
-            assert 0 <= float(row["xmin"]) < float(row["xmax"]) <= width + 0.01
-            assert 0 <= float(row["ymin"]) < float(row["ymax"]) <= height + 0.01
+        assert code == 0
+        assert rows == [
+            {"file": str(picture), "class": "red", "score": "0.750000", "xmin": "1.00", "ymin": "2.00", "xmax": "30.00", "ymax": "40.00"}
+        ]  # fmt: skip
 
     def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):
         with pytest.raises(RecipeError, match="expected nothing: a detector brings its own losses"):
