@@ -406,5 +406,5 @@ def test_what_is_no_picture_takes_no_masks_place(folder):
 
 
 def test_ids_that_are_no_bytes_are_refused():
-    with pytest.raises(ValueError, match=r"class ids are bytes, 0 to 255: 0 classes, ids \[-1\]"):
+    with pytest.raises(ValueError, match=r"ids of masks are bytes, 0 to 255: \[-1\]"):
         Labels(ignore=-1)

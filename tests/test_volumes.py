@@ -11,6 +11,7 @@ from test_cli import call
 from test_packing import records
 
 from penstock.datasets import How, inspect, pack
+from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError, ImageError
 from penstock.images import decode_mask
 from penstock.images.volumes import Volume, read_labels, read_volume, write_labels
@@ -313,3 +314,49 @@ def test_dice_is_monais():
 
     assert dice(found, true, 4) == pytest.approx(metrics.compute_dice(*encoded, include_background=False)[0].tolist())
     assert dice(np.zeros((2, 2, 2), np.uint8), np.zeros((2, 2, 2), np.uint8), 2) == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("v.nii.gz", lambda data: data[: 2 * len(data) // 3]),
+        ("v.nii", lambda data: data[: 2 * len(data) // 3]),
+        ("v.nii.gz", lambda data: data[: len(data) // 2] + bytes(40) + data[len(data) // 2 + 40 :]),
+        ("v.nii.gz", lambda data: data[:-8] + bytes(4) + data[-4:]),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, damage):
+    path = write(tmp_path / name, stored(scene(shape=(30, 30, 30))[0], "RAS"))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ImageError, match=rf"^{name}: expected a NIfTI file, found .* Export or copy it again.$"):
+        read_volume([path])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.astype(np.complex64), "v.nii: expected real numbers on three axes, or four with the modality last, found complex64 of shape (12, 15, 9). Export it so."),
+        (lambda a: a[:, :, 0], "v.nii: expected real numbers on three axes, or four with the modality last, found float32 of shape (12, 15). Export it so."),
+    ],
+)  # fmt: skip
+def test_what_is_no_volume_is_named(tmp_path, change, message):
+    path = write(tmp_path / "v.nii", nibabel.Nifti1Image(change(scene()[0]), np.eye(4)))
+    with pytest.raises(ImageError) as caught:
+        read_volume([path])
+
+    assert str(caught.value) == message
+
+
+def test_patients_are_never_taken_for_modalities(tmp_path):
+    cases(tmp_path / "d", 2)
+    assert [(case.name, len(case.images)) for case in nifti.cases(tmp_path / "d")] == [
+        ("images/case_00", 1),
+        ("images/case_01", 1),
+    ]
+    for site in ("a", "b"):
+        for end in ("t1", "seg"):
+            write(tmp_path / f"sites/{site}/case1/case1_{end}.nii.gz", stored(scene()[0], "RAS"))
+    assert [(case.name, len(case.images), case.labels is not None) for case in nifti.cases(tmp_path / "sites")] == [
+        ("a/case1", 1, True),
+        ("b/case1", 1, True),
+    ]

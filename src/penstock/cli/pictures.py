@@ -14,7 +14,7 @@ import numpy as np
 from penstock.cli.app import STDIN
 from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.datasets.listing import files as list_files
-from penstock.datasets.listing import is_picture
+from penstock.datasets.listing import is_picture, text_of
 from penstock.errors import DatasetError, ImageError
 from penstock.predict import read_upright
 
@@ -46,8 +46,8 @@ class Picture:
 
 
 def find(paths: list[Path]) -> list[Picture]:
-    """The pictures behind some paths: themselves, those in folders to the bottom, those that a text file lists, the
-    frames of films, and one from standard input for "-".
+    """The pictures behind some paths: themselves, those in folders to the bottom, those that a text file lists (but no
+    further lists), the frames of films, and one from standard input for "-".
 
     Raises:
         DatasetError: a path is not there, or there is no picture at all.
@@ -68,8 +68,8 @@ def _behind(path: Path) -> Iterator[Picture]:
     elif not path.is_file():
         raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
     elif path.suffix.lower() == ".txt":
-        for line in path.read_text().splitlines():
-            if line.strip():
+        for line in text_of(path).splitlines():
+            if line.strip() and Path(line.strip()).suffix.lower() != ".txt":
                 yield from _behind(_listed(path, line.strip()))
     elif path.suffix.lower() in FILMS:
         yield from _frames(path.stem, path)

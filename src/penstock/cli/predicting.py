@@ -188,7 +188,7 @@ class _Boxes:
 def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Look) -> _Masks | _Classes | _Boxes:
     task = trained.parts.task
     if isinstance(task, Segmentation):
-        _refuse_collisions(pictures, output, color=look.color)
+        _refuse_collisions(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
         return _Masks(trained, task, output, look)
     if look != _Look():
         raise RecipeError(
@@ -198,6 +198,7 @@ def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Loo
             remedy="Leave it out",
         )
     if isinstance(task, Detection):
+        _refuse_collisions(pictures, output, ("-boxes",))
         return _Boxes(trained, task, output)
     assert isinstance(task, Classification)  # noqa: S101 - there are no others
     return _Classes(trained, task, output)
@@ -207,11 +208,11 @@ def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
     return output / f"{name}.png", output / f"{name}-overlay.png", output / f"{name}-color.png"
 
 
-def _refuse_collisions(pictures: list[Picture], output: Path, *, color: bool) -> None:
+def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, ...]) -> None:
     """No answer may take the place of another one, or of a picture."""
     taken = {picture.place.resolve(): picture.where for picture in pictures}
     for picture in pictures:
-        for answer in _outputs(output, picture.name)[: 3 if color else 2]:
+        for answer in (output / f"{picture.name}{end}.png" for end in ends):
             other = taken.setdefault(answer.resolve(), picture.where)
             if other != picture.where or answer.resolve() == picture.place.resolve():
                 raise DatasetError(

@@ -37,6 +37,8 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
             found="NIfTI volumes",
             remedy="Name pictures",
         )
+    if labels and not labels.is_dir():
+        raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)
     _refuse_overwriting(found, output)
     output.mkdir(parents=True, exist_ok=True)
@@ -47,12 +49,15 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
             answer = predict_volume(
                 task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
             )
+            (output / case.name).parent.mkdir(parents=True, exist_ok=True)
             volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
             if case.labels:
                 true = volumes.read_labels(case.labels, volume)
                 rows.append((case.name, dice(answer, true, len(task.classes))))
             progress(done, len(found))
     lines = [f"predicted {counted(len(found), 'volume')} into {output}, each in its own geometry"]
+    if labels and len(rows) < len(found):
+        lines.append(f"no labels in {labels} for {len(found) - len(rows)} of them")
     return [*lines, *_scored(rows, task.classes[1:], output)]
 
 

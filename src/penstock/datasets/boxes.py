@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -25,13 +26,22 @@ def check(name: str, facts: Facts) -> Facts:
     """
     item, size = facts.item, (facts.height, facts.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
-    problems = [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
+    problems = _other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
+    problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
     inside = tuple(_clipped(box, size) for box in boxes)
     text = f"{item.split}\0{item.name}\0{facts.content}\0{inside}"
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return replace(
         facts, item=replace(item, boxes=inside, relative=False), key=key, problems=(*facts.problems, *problems)
     )
+
+
+def _other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
+    message = (
+        f"{name}: expected a picture of {stated[0]} x {stated[1]} (height x width), which its boxes were made for, "
+        f"found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). Save it as the boxes want it."
+    )
+    return [Problem("size mismatch", name, message)]
 
 
 def _in_pixels(box: Box, size: tuple[int, int]) -> Box:
@@ -54,6 +64,10 @@ def _clipped(box: Box, size: tuple[int, int]) -> Box:
 
 def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterator[Problem]:
     height, width = size
+    if not all(math.isfinite(edge) for edge in (box.left, box.top, box.right, box.bottom)):
+        message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Mend it."
+        yield Problem("box without numbers", name, message)
+        return
     edges = f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
     if box.right <= box.left or box.bottom <= box.top:
         message = (

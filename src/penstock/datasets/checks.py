@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.datasets.boxes import check as checked_boxes
-from penstock.datasets.items import Item, Labels, Layout, Problem, named
+from penstock.datasets.items import MOST_IDS, Item, Labels, Layout, Problem, named
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 
@@ -134,12 +134,39 @@ def check_together(
         stated: whether somebody named the classes; inferred ones are trusted less.
     """
     yield from _leaks(facts, folder)
+    yield from _outside_classes(facts, labels, folder)
+    if layout.task == "segmentation" and len(labels.classes) > MOST_IDS:
+        name = named(facts[0].item.image, folder)
+        message = (
+            f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. Join some."
+        )
+        yield Problem("too many classes", name, message, whole=True)
     if layout.task == "segmentation":
         masked = [fact for fact in facts if fact.pixels]
         doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
         yield from _unknown_ids(masked, labels, folder) if stated else doubts
         if not any(problem.kind == _BINARY_KIND for problem in doubts):
             yield from _one_id_only(masked, labels, folder)
+
+
+def _outside_classes(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Labels and boxes of a class that has no name."""
+    for fact in facts:
+        item = fact.item
+        held = [box.label for box in item.boxes] if item.boxes is not None else [] if item.mask else [item.label]
+        wrong = [label for label in held if label is None or not 0 <= label < len(labels.classes)]
+        if wrong and (item.boxes is not None or fact.content) and not (item.label is None and _unmasked(fact)):
+            name = named(item.image, folder)
+            message = (
+                f"{name}: expected a class from 0 to {len(labels.classes) - 1}, found {wrong[0]}. Name all classes, in "
+                "the order of their ids."
+            )
+            yield Problem("label outside the classes", name, message)
+
+
+def _unmasked(fact: Facts) -> bool:
+    """Whether a picture waits for a mask that is missing, which is named elsewhere."""
+    return fact.item.label is None and fact.item.boxes is None
 
 
 def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:

@@ -114,6 +114,13 @@ def inspect(
     """
     layout = layouts.recognise(folder, how)
     wanted = (labels or Labels()).over(layout.labels)
+    if layout.task != "segmentation" and layout.labels.classes not in {(), wanted.classes}:
+        raise DatasetError(
+            "--classes",
+            expected=f"none, as the data names its classes: {', '.join(layout.labels.classes[:8])}",
+            found=", ".join(wanted.classes[:8]),
+            remedy="Leave it out",
+        )
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:

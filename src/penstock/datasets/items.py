@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HIGHEST: Final = 255
+MOST_IDS: Final = _HIGHEST + 1
+"""Classes that a mask can tell apart."""
 
 Task = Literal["segmentation", "classification", "detection"]
 
@@ -62,8 +64,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One picture with its label: a mask, the index of a class, or boxes; `relative` ones are in shares of its size.
+    """One picture with its label: a mask, the index of a class, or boxes.
 
+    `relative` boxes are in shares of the picture's size. `size` is the (height, width) that boxes were made for, or 0.
     Pictures of a `group` (slices of a volume, frames of a film) are never divided between splits.
     """
 
@@ -75,6 +78,7 @@ class Item:
     boxes: tuple[Box, ...] | None = None
     relative: bool = False
     group: str = ""
+    size: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +118,8 @@ class Labels:
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
-        if not all(0 <= i <= _HIGHEST for i in ids) or len(self.classes) > _HIGHEST + 1:
-            message = f"class ids are bytes, 0 to {_HIGHEST}: {len(self.classes)} classes, ids {sorted(set(ids))}"
+        if not all(0 <= i <= _HIGHEST for i in ids):
+            message = f"ids of masks are bytes, 0 to {_HIGHEST}: {sorted(set(ids))}"
             raise ValueError(message)
 
     def over(self, stated: Labels) -> Labels:

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 from penstock.errors import DatasetError
 
+_PLAIN: Final = re.compile(r"[\w-]+")
 PICTURES: Final = frozenset({".jpg", ".jpeg", ".png"})
 SPLITS: Final = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
     "test": ("test", "testing"),
 }
+
+
+def split_named(text: str, where: str) -> str:
+    """Our name for a split that somebody names in a file: any case, and train for training and so on.
+
+    Raises:
+        DatasetError: it cannot be the name of a file.
+    """
+    name = text.strip()
+    known = next((split for split, names in SPLITS.items() if name.lower() in names), name)
+    if not _PLAIN.fullmatch(known):
+        raise DatasetError(
+            where,
+            expected="a split with a plain name: letters, digits, - and _",
+            found=repr(text),
+            remedy="Call it train, val or test",
+        )
+    return known
 
 
 def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -52,6 +72,20 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     """The names in the folder's `classes.txt`, one a line; empty where there is none."""
     path = folder / "classes.txt"
     return names_in_file(path) if path.is_file() else ()
+
+
+def text_of(path: Path) -> str:
+    """A file's text in UTF-8, with or without a byte order mark.
+
+    Raises:
+        DatasetError: it is no such text.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            str(path), expected="text in UTF-8", found=str(error), remedy="Save the file as UTF-8"
+        ) from None
 
 
 def names_in_file(path: Path) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ square pixels of the finer spacing.
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +31,7 @@ MODALITIES: Final = 3
 """Modalities that fit into the channels of a slice."""
 
 _DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 which become black and white
+_PIECE: Final = 1 << 20
 _ALIKE: Final = 1.01  # spacings that differ by less than this factor are the same
 _TOLERANCE: Final = 1e-3  # millimetres
 
@@ -169,7 +172,7 @@ def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
             found=f"{array.shape}" if array.shape != volume.voxels.shape[1:] else "another affine",
             remedy="Resample the labels to their volume",
         )
-    ids = np.rint(array).astype(np.int64)
+    ids = np.rint(np.nan_to_num(array, nan=-1)).astype(np.int64)
     if (ids != array).any() or ids.min() < 0 or ids.max() > 255:  # noqa: PLR2004 - a byte
         raise ImageError(
             path.name,
@@ -212,12 +215,33 @@ def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
 def _load(path: Path) -> Any:
     nibabel = _nibabel()
     try:
+        _check_sum(path)
         image = nibabel.load(path)
-        image.dataobj[..., :1]  # the header alone does not show a file that is cut short
-    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError) as error:
-        found = str(error).splitlines()[0]
+        voxels = np.asarray(image.dataobj)  # the header alone does not show a file that is cut short
+        nibabel.orientations.io_orientation(image.affine)
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError, zlib.error) as error:
+        found = (str(error) or type(error).__name__).splitlines()[0]
         raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
+    except nibabel.orientations.OrientationError as error:
+        raise ImageError(
+            path.name, expected="an affine with three axes", found=str(error), remedy="Mend its header"
+        ) from None
+    if voxels.dtype.kind not in "iufb" or voxels.ndim not in {3, 4}:
+        raise ImageError(
+            path.name,
+            expected="real numbers on three axes, or four with the modality last",
+            found=f"{voxels.dtype} of shape {voxels.shape}",
+            remedy="Export it so",
+        )
     return image
+
+
+def _check_sum(path: Path) -> None:
+    """Read a compressed file to its end, where its checksum is: nibabel stops when it has its voxels."""
+    if path.name.lower().endswith(".gz"):
+        with gzip.open(path) as file:
+            while file.read(_PIECE):
+                pass
 
 
 def _nibabel() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.datasets import listing
 from penstock.datasets.items import Labels, Layout
 from penstock.datasets.layouts import masks
 
@@ -32,6 +33,6 @@ def recognise(folder: Path) -> Layout | None:
 
 def _names(path: Path) -> tuple[str, ...]:
     """The first name of every class: the last column of a table whose first row says what the columns are."""
-    rows = [line.split("\t") for line in path.read_text().splitlines()[1:] if line.strip()]
+    rows = [line.split("\t") for line in listing.text_of(path).splitlines()[1:] if line.strip()]
     first = [row[-1].split(",")[0].strip() for row in rows]
     return tuple(name if first.count(name) == 1 else f"{name} {number}" for number, name in enumerate(first, 1))

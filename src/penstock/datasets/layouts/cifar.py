@@ -64,7 +64,7 @@ def _recognise(folder: Path, kind: _Kind) -> Layout | None:
     there = [(split, root / name) for split, names in kind.files.items() for name in names if (root / name).is_file()]
     if not there or not (root / kind.names).is_file():
         return None
-    classes = tuple(line.strip() for line in (root / kind.names).read_text().splitlines() if line.strip())
+    classes = tuple(line.strip() for line in listing.text_of(root / kind.names).splitlines() if line.strip())
     items: list[Item] = []
     problems: list[Problem] = []
     for split, path in there:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from penstock.datasets import listing
@@ -17,60 +17,109 @@ from penstock.images import codecs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Annotation = dict[str, Any]
-
 _KEYS: Final = {"images", "annotations", "categories"}
 _IGNORED: Final = 255
+_FAR: Final = 1e6  # pixels: what lies further out is no coordinate
+_POLYGON: Final = 6  # numbers of a triangle
+
+
+class _Runs(msgspec.Struct):
+    size: tuple[int, int]
+    counts: list[int] | str
+
+
+class _Image(msgspec.Struct):
+    id: int
+    file_name: str
+    height: int = 0
+    width: int = 0
+
+
+class _Annotation(msgspec.Struct):
+    id: int | str
+    image_id: int
+    category_id: int
+    bbox: tuple[float, float, float, float] | None = None
+    iscrowd: bool | int = False
+    area: float | None = None
+    segmentation: list[list[float]] | _Runs | None = None
+
+
+class _Category(msgspec.Struct):
+    id: int
+    name: str
+
+
+class _Tree(msgspec.Struct):
+    images: list[_Image]
+    annotations: list[_Annotation]
+    categories: list[_Category]
+
+
+class _File(NamedTuple):
+    path: Path
+    tree: _Tree
+
+
+class _Shown(NamedTuple):
+    """An image, where it lies, and what is said of it."""
+
+    image: _Image
+    place: Path
+    own: list[_Annotation]
 
 
 def recognise_boxes(folder: Path) -> Layout | None:
     """JSON files with images, annotations and categories, in the folder or in `annotations/`; boxes are x, y, w, h."""
-    found = _read(folder)
-    if not found:
+    files, problems = _read(folder)
+    if not files:
         return None
-    classes, items, problems = _classes(folder, found), [], []
-    for split, (path, tree) in found.items():
-        order = _order(tree)
-        for image, picture, own in _pictures(folder, path, tree):
-            if picture is None:
-                problems.append(_missing(folder, path, image))
-                continue
-            boxes = tuple(_box(path, each, order) for each in own)
-            items.append(Item(split, Path(image["file_name"]).stem, picture, boxes=boxes))
-    reason = f"{', '.join(path.name for path, _ in found.values())}: boxes as x, y, width, height"
+    classes, items = _classes(files), []
+    for split, file in files.items():
+        order = _order(file.tree)
+        for each in _pictures(folder, file, problems):
+            boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
+            size = (each.image.height, each.image.width)
+            items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
+    reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
     return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
 def recognise_masks(folder: Path) -> Layout | None:
     """The same files, as masks: class 0 is background, smaller objects lie on larger ones, crowds do not count."""
-    found = _read(folder)
-    if not found or not any("segmentation" in each for _, tree in found.values() for each in tree["annotations"]):
+    files, problems = _read(folder)
+    if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
-    items, problems = [], []
-    for split, (path, tree) in found.items():
-        order = _order(tree)
-        for image, picture, own in _pictures(folder, path, tree):
-            if picture is None:
-                problems.append(_missing(folder, path, image))
-                continue
-            draw = partial(_mask, own, order, (image["height"], image["width"]), f"{path}#{image['id']}")
-            items.append(Item(split, Path(image["file_name"]).stem, picture, mask=Made(path, str(image["id"]), draw)))
-    reason = f"{', '.join(path.name for path, _ in found.values())}: polygons and run lengths"
-    labels = Labels(("background", *_classes(folder, found)))
+    items = []
+    for split, file in files.items():
+        order = _order(file.tree)
+        for image, place, own in _pictures(folder, file, problems):
+            draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}#{image.id}")
+            items.append(Item(split, Path(image.file_name).stem, place, mask=Made(file.path, str(image.id), draw)))
+    reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
+    labels = Labels(("background", *_classes(files)))
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
 
 
-def _read(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """The files by split."""
-    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
+    """The files by split; a second one of a split is a problem."""
+    files: dict[str, _File] = {}
+    problems = []
     for path in [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json"))]:
         try:
-            tree = json.loads(path.read_bytes())
-        except ValueError as error:
-            raise DatasetError(str(path), expected="JSON", found=str(error), remedy="Mend or remove it") from None
-        if isinstance(tree, dict) and set(tree) >= _KEYS:
-            found.setdefault(_split(path.stem), (path, tree))
-    return found
+            data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            plain = msgspec.json.decode(data)
+            if not isinstance(plain, dict) or not set(plain) >= _KEYS:
+                continue
+            tree = msgspec.convert(plain, _Tree)
+        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
+            found = str(error) or "values nested too deeply"
+            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Mend or remove it") from None
+        split = _split(path.stem)
+        if split in files and not path.stem.startswith("person_keypoints"):
+            problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
+        files.setdefault(split, _File(path, tree))
+    return files, problems
 
 
 def _split(stem: str) -> str:
@@ -78,14 +127,14 @@ def _split(stem: str) -> str:
     return next((split for split in ("train", "val", "test") if split in stem.lower()), "train")
 
 
-def _order(tree: dict[str, Any]) -> dict[int, int]:
+def _order(tree: _Tree) -> dict[int, int]:
     """Category ids, which have gaps, to class ids."""
-    return {number: label for label, number in enumerate(sorted(each["id"] for each in tree["categories"]))}
+    return {number: label for label, number in enumerate(sorted(each.id for each in tree.categories))}
 
 
-def _classes(folder: Path, found: dict[str, tuple[Path, dict[str, Any]]]) -> tuple[str, ...]:
+def _classes(files: dict[str, _File]) -> tuple[str, ...]:
     """Names by class id, the same in every file."""
-    named = {path: _names(tree) for path, tree in found.values()}
+    named = {file.path: _names(file.tree) for file in files.values()}
     first, names = next(iter(named.items()))
     for path, others in named.items():
         if others != names:
@@ -95,66 +144,102 @@ def _classes(folder: Path, found: dict[str, tuple[Path, dict[str, Any]]]) -> tup
                 found=", ".join(others),
                 remedy="Write the same categories into all files",
             )
-    return listing.check_names(names, str(folder))
+    return listing.check_names(names, str(first))
 
 
-def _names(tree: dict[str, Any]) -> list[str]:
-    return [each["name"] for each in sorted(tree["categories"], key=lambda each: each["id"])]
+def _names(tree: _Tree) -> list[str]:
+    return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
 
 
-def _pictures(
-    folder: Path, path: Path, tree: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], Path | None, list[Annotation]]]:
-    """Every image, where it lies, and what is said of it."""
-    own: dict[int, list[Annotation]] = {}
-    for each in tree["annotations"]:
-        own.setdefault(each["image_id"], []).append(each)
-    places = [folder / path.stem.removeprefix("instances_"), folder / "images", folder, path.parent]
-    places[1:1] = [folder / "images" / path.stem.removeprefix("instances_"), folder / _split(path.stem)]
-    for image in tree["images"]:
-        there = (place / image["file_name"] for place in places)
-        yield image, next((each for each in there if each.is_file()), None), own.get(image["id"], [])
+def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Shown]:
+    """Every image that is there, with what is said of it; what is wrong is added to the problems."""
+    path, name = file.path, file.path.relative_to(folder).as_posix()
+    known: dict[int, _Image] = {}
+    problems += [_twice(name, image) for image in file.tree.images if known.setdefault(image.id, image) is not image]
+    own: dict[int, list[_Annotation]] = {}
+    for each in file.tree.annotations:
+        own.setdefault(each.image_id, []).append(each)
+    problems += [_nowhere(name, each) for number in own.keys() - known.keys() for each in own[number]]
+    places = _places(folder, path)
+    for image in known.values():
+        place = next((each for each in (root / image.file_name for root in places) if each.is_file()), None)
+        if place is None:
+            problems.append(_missing(name, image))
+        else:
+            yield _Shown(image, place, own.get(image.id, []))
 
 
-def _box(path: Path, each: Annotation, order: dict[int, int]) -> Box:
-    try:
-        x, y, width, height = (float(value) for value in each["bbox"])
-        return Box(order[each["category_id"]], x, y, x + width, y + height, bool(each.get("iscrowd")))
-    except (KeyError, TypeError, ValueError):
+def _places(folder: Path, path: Path) -> list[Path]:
+    """Where a file's pictures may lie."""
+    stem = path.stem.removeprefix("instances_")
+    return [folder / stem, folder / "images" / stem, folder / _split(path.stem), folder / "images", folder, path.parent]
+
+
+def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:
+    if each.bbox is None or each.category_id not in order:
         raise DatasetError(
-            f"{path} (annotation {each.get('id')})",
+            f"{path} (annotation {each.id})",
             expected="a bbox of four numbers and the id of a category",
-            found=f"bbox {each.get('bbox')}, category_id {each.get('category_id')}",
+            found=f"bbox {each.bbox}, category_id {each.category_id}",
             remedy="Mend the file",
-        ) from None
+        )
+    x, y, width, height = each.bbox
+    return Box(order[each.category_id], x, y, x + width, y + height, bool(each.iscrowd))
 
 
-def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int], where: str) -> bytes:
+def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, int], where: str) -> bytes:
     """Class ids, 0 for what nobody outlined, as PNG."""
-    from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
-
+    if min(size) < 1:
+        raise DatasetError(
+            where, expected="an image with its height and width", found=f"{size}", remedy="Mend the file"
+        )
     ids = np.zeros(size, np.uint8)
-    for each in sorted(own, key=lambda each: -float(each.get("area", 0))):
-        shape = each.get("segmentation")
-        if not shape:
-            continue
-        try:
-            runs = masks.frPyObjects(shape, *size)
-            runs = masks.merge(runs) if isinstance(runs, list) else runs
-            inside = masks.decode(runs).astype(bool)
-        except Exception as error:
-            # The extension raises unrelated types for malformed shapes.
-            raise DatasetError(
-                f"{where} (annotation {each.get('id')})",
-                expected="polygons or run lengths",
-                found=str(error),
-                remedy="Mend the file",
-            ) from error
-        ids[inside] = _IGNORED if each.get("iscrowd") else 1 + order[each["category_id"]]
+    for each in sorted(own, key=lambda each: -(each.area or 0.0)):
+        if each.segmentation:
+            label = order.get(each.category_id, _IGNORED - 1)
+            ids[_inside(each, size, where)] = _IGNORED if each.iscrowd else 1 + label
     return codecs.encode_mask(ids)
 
 
-def _missing(folder: Path, path: Path, image: dict[str, Any]) -> Problem:
-    name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected picture {image['file_name']}, as it says, found nothing. Add it, or remove its entry."
-    return Problem("picture missing", f"{name}#{image['id']}", message)
+def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
+    """Which pixels lie in an outline: bool of shape `size`."""
+    from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
+
+    shape = each.segmentation
+    if isinstance(shape, _Runs):
+        sound = tuple(shape.size) == size
+        runs = {"size": list(shape.size), "counts": shape.counts}
+    else:
+        outlines = shape or []
+        sound = all(len(one) >= _POLYGON and not len(one) % 2 and max(map(abs, one)) < _FAR for one in outlines)
+    if not sound:
+        raise DatasetError(
+            f"{where} (annotation {each.id})",
+            expected=f"outlines of at least three points, or run lengths of a picture of {size[0]} x {size[1]}",
+            found=str(msgspec.to_builtins(shape))[:80],
+            remedy="Mend the file",
+        )
+    found = masks.frPyObjects(runs, *size) if isinstance(shape, _Runs) else masks.merge(masks.frPyObjects(shape, *size))
+    return masks.decode(found).astype(bool)
+
+
+def _missing(name: str, image: _Image) -> Problem:
+    message = f"{name}: expected picture {image.file_name}, as it says, found nothing. Add it, or remove its entry."
+    return Problem("picture missing", f"{name}#{image.id}", message)
+
+
+def _twice(name: str, image: _Image) -> Problem:
+    message = (
+        f"{name}: expected every image once, found id {image.id} twice ({image.file_name}). Give it one of its own."
+    )
+    return Problem("two images of one id", f"{name}#{image.id}", message, whole=True)
+
+
+def _nowhere(name: str, each: _Annotation) -> Problem:
+    message = f"{name}: expected image {each.image_id} of annotation {each.id}, found none of that id. It is left out."
+    return Problem("annotation without an image", f"{name}#{each.id}", message, fatal=False)
+
+
+def _second(name: str, split: str, first: str) -> Problem:
+    message = f"{name}: expected one file for {split}, found {first} too, which is read. Join them, or rename this one."
+    return Problem("two files of one split", name, message, whole=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Made, Problem
+from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.images import codecs, volumes
 
 if TYPE_CHECKING:
@@ -56,12 +57,18 @@ def recognise(folder: Path) -> Layout | None:
 
 def cases(folder: Path, labels: Path | None = None) -> list[Case]:
     """The volumes of a folder, with their labels from another one or, in folders of their own, beside them."""
-    files = [path for path in listing.files(folder) if volumes.is_volume(path)]
+    files = [path for path in listing.files(folder) if volumes.is_volume(path) and not is_masks_folder(path.parent)]
     known = {volumes.stem(path): path for path in listing.files(labels) if volumes.is_volume(path)} if labels else {}
-    grouped: dict[str, list[Path]] = {}
+    kept: dict[Path, list[Path]] = {}
     for path in files:
-        own = path.parent != folder
-        grouped.setdefault(path.parent.name if own else _MODALITY.sub("", volumes.stem(path)), []).append(path)
+        kept.setdefault(path.parent, []).append(path)
+    grouped: dict[str, list[Path]] = {}
+    for parent, paths in kept.items():
+        whole = parent != folder and all(volumes.stem(path).startswith(parent.name) for path in paths)
+        inside = "" if parent == folder else f"{parent.relative_to(folder).as_posix()}/"
+        for path in paths:  # BraTS: a folder per case, whose files begin with its name; elsewhere a file is one
+            name = inside.rstrip("/") if whole else inside + _MODALITY.sub("", volumes.stem(path))
+            grouped.setdefault(name, []).append(path)
     found = []
     for name, paths in sorted(grouped.items()):
         beside = [path for path in paths if _SEGMENTATION.search(volumes.stem(path))]

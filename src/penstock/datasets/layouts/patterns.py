@@ -25,11 +25,12 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
     """
     expression = _compiled(pattern)
     pictures = [path for path in listing.files(folder) if listing.is_picture(path)]
-    found = {path: expression.search(path.relative_to(folder).as_posix()) for path in pictures}
+    matches = {path: expression.search(path.relative_to(folder).as_posix()) for path in pictures}
+    found = {path: match if match and match["label"] else None for path, match in matches.items()}
     classes = tuple(sorted({match["label"] for match in found.values() if match}))
     items = [
         Item(
-            match.groupdict().get("split") or "train",
+            listing.split_named(match.groupdict().get("split") or "train", "--pattern"),
             path.relative_to(folder).with_suffix("").as_posix(),
             path,
             label=classes.index(match["label"]),

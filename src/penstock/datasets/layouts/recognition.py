@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -85,6 +86,13 @@ def recognise(folder: Path, how: How) -> Layout:
             found="a file" if folder.exists() else "nothing",
             remedy="Check the path",
         )
+    if how.pattern and (how.layout or how.task not in {None, "classification"}):
+        raise DatasetError(
+            "--pattern",
+            expected="no --layout and no other --task beside it: it says all",
+            found=how.layout or str(how.task),
+            remedy="Leave out one of the two",
+        )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
     if found is None:
         raise _unknown(folder, how)
@@ -115,10 +123,11 @@ def _found(folder: Path, how: How) -> Layout | None:
 
 def _of_file(path: Path) -> Recognise:
     """The `recognise` of somebody's own file."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"penstock_layout_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise DatasetError(f"--layout {path}", expected="a file of Python", found="nothing", remedy="Check the path")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
     spec.loader.exec_module(module)
     if not hasattr(module, "recognise"):
         raise DatasetError(

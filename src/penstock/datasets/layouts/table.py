@@ -69,9 +69,16 @@ def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> La
                 remedy="Fill in the row, or remove it",
             )
     classes = listing.read_classes(folder) or tuple(sorted({row[label] for row in rows}, key=_by_number))
+    if strange := sorted({row[label] for row in rows} - set(classes)):
+        raise DatasetError(
+            str(path),
+            expected=f"labels that classes.txt names: {', '.join(classes)}",
+            found=", ".join(strange[:5]),
+            remedy="Add them to classes.txt, or remove the file",
+        )
     objects: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        objects.setdefault((row.get(split) or "train", row[file]), []).append(row)
+        objects.setdefault((listing.split_named(row.get(split) or "train", str(path)), row[file]), []).append(row)
     edges, how = _edges(path, rows, columns)
     items, problems = [], []
     for (part, name), own in objects.items():

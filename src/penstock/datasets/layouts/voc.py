@@ -64,7 +64,9 @@ def recognise_boxes(folder: Path) -> Layout | None:
         return None
     lists = _lists(folder, "Main") or {"train": sorted(path.stem for path in annotations.glob("*.xml"))}
     trees = {name: _parse(annotations / f"{name}.xml") for names in lists.values() for name in names}
-    found = sorted({_text(each, "name") for tree in trees.values() if tree is not None for each in tree.iter("object")})
+    found = sorted(
+        {_text(each, "name") for tree in trees.values() if tree is not None for each in tree.iter("object")} - {""}
+    )
     classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else tuple(found))
     items: list[Item] = []
     problems: list[Problem] = []
@@ -77,7 +79,13 @@ def recognise_boxes(folder: Path) -> Layout | None:
             problems += _missing(folder, split, [picture or pictures / f"{name}.jpg", annotations / f"{name}.xml"])
             if picture and tree is not None:
                 items.append(
-                    Item(split, name, picture, boxes=tuple(_boxes(tree, classes, annotations / f"{name}.xml")))
+                    Item(
+                        split,
+                        name,
+                        picture,
+                        boxes=tuple(_boxes(tree, classes, annotations / f"{name}.xml")),
+                        size=_size(tree),
+                    )
                 )
     reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
@@ -90,7 +98,9 @@ def _lists(folder: Path, kind: str) -> dict[str, list[str]]:
 
 
 def _names(path: Path) -> list[str]:
-    return [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
+    """The first word of every line; the devkit of DeepLab writes whole paths there."""
+    lines = (line.split()[0] for line in listing.text_of(path).splitlines() if line.strip())
+    return [line if "/" not in line else line.rpartition("/")[2].rpartition(".")[0] for line in lines]
 
 
 def _parse(path: Path) -> ET.Element | None:
@@ -98,8 +108,14 @@ def _parse(path: Path) -> ET.Element | None:
         return None
     try:
         return ET.parse(path).getroot()  # noqa: S314 - expat limits what entities grow to
-    except ET.ParseError as error:
+    except (ET.ParseError, ValueError, LookupError) as error:
         raise DatasetError(str(path), expected="XML", found=str(error), remedy="Mend or remove the file") from None
+
+
+def _size(tree: ET.Element) -> tuple[int, int]:
+    """The (height, width) that the boxes were made for; (0, 0) where it is not said."""
+    height, width = (_text(tree, f"size/{side}") for side in ("height", "width"))
+    return (int(height), int(width)) if height.isdecimal() and width.isdecimal() else (0, 0)
 
 
 def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Box]:
@@ -107,6 +123,8 @@ def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[B
         name = _text(each, "name")
         edges: Mapping[str, str] = {edge: _text(each, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")}
         try:
+            if not name:
+                raise ValueError  # noqa: TRY301 - named below
             left, top, right, bottom = (float(text) for text in edges.values())
             label = classes.index(name)
         except ValueError:

@@ -5,7 +5,7 @@ size of its box in shares of the picture.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -16,6 +16,9 @@ from penstock.errors import DatasetError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -65,12 +68,12 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def _boxes(path: Path) -> Iterator[Box]:
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(listing.text_of(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
             label, x, y, width, height = (float(word) for word in line.split())
-            if label != int(label) or label < 0:
+            if not 0 <= label < _MOST or label != int(label):
                 raise ValueError  # noqa: TRY301 - named below
         except ValueError:
             raise DatasetError(
@@ -86,14 +89,28 @@ def _names(folder: Path) -> tuple[str, ...]:
     """The `names` of the first YAML file, a list or a table by id; or classes.txt."""
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
-            tree = yaml.safe_load(path.read_text())
+            tree = yaml.safe_load(listing.text_of(path))
         except yaml.YAMLError as error:
             found = re.sub(r"\s+", " ", str(error))
             raise DatasetError(str(path), expected="YAML", found=found, remedy="Mend or remove it") from None
         names = tree.get("names") if isinstance(tree, dict) else None
         if names:
-            return tuple(map(str, names.values() if isinstance(names, dict) else names))
-    return listing.read_classes(folder)
+            return _checked(names, path)
+    return listing.read_classes(folder) or listing.read_classes(folder / "labels")
+
+
+def _checked(names: object, path: Path) -> tuple[str, ...]:
+    """Names in the order of their ids: a list, or a table whose keys are 0, 1, 2, ..."""
+    if isinstance(names, dict) and set(names) == set(range(len(names))):
+        names = [names[label] for label in range(len(names))]
+    if not isinstance(names, list) or any(name is None for name in names):
+        raise DatasetError(
+            f"{path}: names",
+            expected="a list of names, or a table of them by the ids 0, 1, 2, ... without gaps",
+            found=str(names)[:80],
+            remedy="Write it so",
+        )
+    return listing.check_names([str(name) for name in names], str(path))
 
 
 def _alone(name: str) -> Problem:
