@@ -32,7 +32,7 @@ def test_unknown_names_are_answered_with_the_nearest():
         parse_name("deeplabv3pluss:resnet50")
     assert str(caught.value) == (
         "model.name = 'deeplabv3pluss:resnet50': expected an architecture, found deeplabv3pluss. Did you mean "
-        "deeplabv3plus or deeplabv3?"
+        "deeplabv3plus or deeplabv3 or deeplab?"
     )
     with pytest.raises(RecipeError, match=r"expected a timm backbone, found resnet51\. Did you mean resnet5"):
         parse_name("unet:resnet51")
@@ -42,7 +42,7 @@ def test_unknown_names_are_answered_with_the_nearest():
         "model.name: expected ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50, found unet. Add a backbone; "
         "timm names over a thousand."
     )
-    with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, unet, "):
+    with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, deeplab, unet, "):
         parse_name("xyz:resnet50")
 
 

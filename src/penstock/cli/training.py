@@ -118,6 +118,7 @@ def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:
     if _is_recipe(data):
         return _from_file(Path(data), changes)
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
+    recipes.check_follow(recipes.apply(replace(Recipe(), data=place), changes))  # before anything is reached for
     begin = recipes.default_recipe(_task(place), model, weights)
     return recipes.apply(replace(begin, data=place), changes)
 

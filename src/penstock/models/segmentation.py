@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 ARCHITECTURES: Final = {
-    "deeplab": "DeepLab with every part a setting (Chen et al. 2017, 2018)",
     "deeplabv3plus": "DeepLabV3+ (Chen et al. 2018)",
     "deeplabv3": "DeepLabV3 (Chen et al. 2017)",
+    "deeplab": "DeepLab with every part a setting (Chen et al. 2017, 2018)",
     "unet": "U-Net (Ronneberger et al. 2015)",
     "unetplusplus": "U-Net++ (Zhou et al. 2018)",
     "fpn": "feature pyramid network (Kirillov et al. 2019)",

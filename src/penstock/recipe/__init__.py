@@ -20,7 +20,7 @@ from penstock.recipe.answering import (
     open_run,
 )
 from penstock.recipe.building import Parts, notes, open_dataset, open_parts
-from penstock.recipe.running import resume, train
+from penstock.recipe.running import check_follow, resume, train
 from penstock.recipe.tasks import default_recipe
 from penstock.recipe.toml import apply, dump, load
 from penstock.recipe.values import Data, Follow, Model, Recipe, Train
@@ -36,6 +36,7 @@ __all__ = [
     "Trained",
     "answers_name",
     "apply",
+    "check_follow",
     "default_recipe",
     "dump",
     "evaluate_run",

@@ -59,7 +59,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         PenstockError: something in the recipe cannot be had.
     """
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    _check_follow(recipe)
+    check_follow(recipe)
     with ranking.joined(device) as ranks:
         recipe = _agreed_recipe(_located(recipe), ranks)
         parts = open_parts(recipe)
@@ -96,8 +96,12 @@ def _agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
     return replace(parts, pinned=facts.snapshots), facts
 
 
-def _check_follow(recipe: Recipe) -> None:
-    """What is followed must grow, and have no end."""
+def check_follow(recipe: Recipe) -> None:
+    """What is followed must grow, and have no end.
+
+    Raises:
+        RecipeError: it does not, or has one.
+    """
     if not recipe.follow.on:
         if recipe.follow.older:
             raise RecipeError(
