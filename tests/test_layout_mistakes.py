@@ -300,3 +300,12 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
     )
 
     assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == []
+
+
+def test_pictures_of_mnist_without_labels_are_named(tmp_path):
+    miniatures.mnist(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+
+    assert words(tmp_path) == [
+        "t10k-images-idx3-ubyte.gz: expected its labels beside it, found none: all of that split is left out. Add them."
+    ]

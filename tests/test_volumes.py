@@ -272,6 +272,36 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
             )
 
 
+def test_options_that_do_nothing_are_refused(tmp_path, capsys):
+    cases(tmp_path / "raw", 2)
+    call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 2, "--steps", 1]
+    call("train", tmp_path / "data", *words, "--set", "data.validation=''", "--runs", tmp_path / "runs", capsys=capsys)
+    (run,) = (tmp_path / "runs").iterdir()
+    images = tmp_path / "raw/images"
+
+    for more, message in (
+        (
+            ["--color"],
+            "--window, --ids, --palette, --color: expected none of them, as NIfTI volumes are segmented slice by slice, found one. Leave it out.",
+        ),
+        (
+            ["--labels", tmp_path / "gone"],
+            f"{tmp_path / 'gone'}: expected a folder of labels, found none. Check --labels.",
+        ),
+    ):
+        assert call("predict", run, images, "-o", tmp_path / "out", *more, capsys=capsys) == (
+            2,
+            "",
+            f"error: {message}\n",
+        )
+    (tmp_path / "raw/labels/case_01.nii.gz").unlink()
+    code, out, _ = call(
+        "predict", run, images, "-o", tmp_path / "out", "--labels", tmp_path / "raw/labels", capsys=capsys
+    )
+    assert (code, out.splitlines()[1]) == (0, f"no labels in {tmp_path / 'raw/labels'} for 1 of them")
+
+
 def test_answers_never_take_the_place_of_volumes(tmp_path, capsys):
     cases(tmp_path / "raw", 2)
     call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)

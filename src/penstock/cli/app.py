@@ -46,6 +46,7 @@ def build() -> App:
         help="From raw pictures to a trained vision model: pack, feed, train, resume, replay.",
         version=__version__,
         suppress_keyboard_interrupt=False,
+        help_format="plaintext",  # markdown would take <label> for a tag
     )
     for place, text in _COMMANDS.items():
         name = place.partition(":")[2].removesuffix("_command")

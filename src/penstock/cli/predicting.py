@@ -67,11 +67,16 @@ def predict(
     1 then.
     """
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
+    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
     if any(is_volume(path) for path in _files(paths)):
+        _refuse_looks(look, "NIfTI volumes are segmented slice by slice")
         print(*predict_volumes(trained, paths, output, labels), sep="\n")
         return 0
+    if labels:
+        raise RecipeError(
+            "--labels", expected="NIfTI volumes to score", found="pictures", remedy="Use penstock evaluate for a split"
+        )
     pictures = find(paths)
-    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
     answers = _answers(trained, pictures, output, look)
     output.mkdir(parents=True, exist_ok=True)
     skipped = []
@@ -103,6 +108,16 @@ class _Look:
     original: bool = False
     palette: str = "distinct"
     color: bool = False
+
+
+def _refuse_looks(look: _Look, reason: str) -> None:
+    if look != _Look():
+        raise RecipeError(
+            "--window, --ids, --palette, --color",
+            expected=f"none of them, as {reason}",
+            found="one",
+            remedy="Leave it out",
+        )
 
 
 class _Masks:
@@ -190,13 +205,7 @@ def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Loo
     if isinstance(task, Segmentation):
         _refuse_collisions(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
         return _Masks(trained, task, output, look)
-    if look != _Look():
-        raise RecipeError(
-            "--window, --ids, --palette, --color",
-            expected="none of them, as the run did not learn to make masks",
-            found="one",
-            remedy="Leave it out",
-        )
+    _refuse_looks(look, "the run did not learn to make masks")
     if isinstance(task, Detection):
         _refuse_collisions(pictures, output, ("-boxes",))
         return _Boxes(trained, task, output)

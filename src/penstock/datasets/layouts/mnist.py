@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made
+from penstock.datasets.items import Item, Labels, Layout, Made, Problem
 from penstock.errors import DatasetError
 from penstock.images import codecs
 
@@ -32,6 +32,7 @@ def recognise(folder: Path) -> Layout | None:
     root = folder if _of(folder, _FILES["train"][0]) else folder / "raw"
     pairs = {split: [_of(root, name) for name in names] for split, names in _FILES.items()}
     items: list[Item] = []
+    problems = [_alone(folder, *pair) for pair in pairs.values() if len([path for path in pair if path]) == 1]
     for split, (images, labels) in pairs.items():
         if images and labels:
             items += _read(split, images, labels)
@@ -40,7 +41,14 @@ def recognise(folder: Path) -> Layout | None:
     stated = listing.read_classes(root)
     classes = stated or tuple(str(label) for label in range(1 + max(item.label or 0 for item in items)))
     reason = f"IDX files of {', '.join(dict.fromkeys(item.split for item in items))}"
-    return Layout("classification", "MNIST (IDX files)", (reason,), tuple(items), Labels(classes))
+    return Layout("classification", "MNIST (IDX files)", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _alone(folder: Path, images: Path | None, labels: Path | None) -> Problem:
+    there = (images or labels or folder).relative_to(folder).as_posix()
+    wanted = "labels" if images else "images"
+    message = f"{there}: expected its {wanted} beside it, found none: all of that split is left out. Add them."
+    return Problem("file missing", there, message, whole=True)
 
 
 def _of(folder: Path, stem: str) -> Path | None:
