@@ -219,14 +219,14 @@ def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
 
 def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, ...]) -> None:
     """No answer may take the place of another one, or of a picture."""
-    taken = {picture.place.resolve(): picture.where for picture in pictures}
+    taken = {picture.place.resolve(): picture for picture in pictures}
     for picture in pictures:
         for answer in (output / f"{picture.name}{end}.png" for end in ends):
-            other = taken.setdefault(answer.resolve(), picture.where)
-            if other != picture.where or answer.resolve() == picture.place.resolve():
+            other = taken.setdefault(answer.resolve(), picture)
+            if other is not picture or answer.resolve() == picture.place.resolve():
                 raise DatasetError(
                     picture.where,
                     expected="pictures whose answers go to files of their own",
-                    found=f"that {answer} is wanted for {other} too",
+                    found=f"that {answer} is wanted for {other.where} too",
                     remedy="Choose another folder with -o, or predict the pictures into two",
                 )
