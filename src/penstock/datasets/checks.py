@@ -153,20 +153,16 @@ def _outside_classes(facts: Sequence[Facts], labels: Labels, folder: Path) -> It
     """Labels and boxes of a class that has no name."""
     for fact in facts:
         item = fact.item
-        held = [box.label for box in item.boxes] if item.boxes is not None else [] if item.mask else [item.label]
-        wrong = [label for label in held if label is None or not 0 <= label < len(labels.classes)]
-        if wrong and (item.boxes is not None or fact.content) and not (item.label is None and _unmasked(fact)):
+        own = [] if item.label is None or item.mask else [item.label]
+        held = own if item.boxes is None else [box.label for box in item.boxes]
+        wrong = [label for label in held if not 0 <= label < len(labels.classes)]
+        if wrong and (item.boxes is not None or fact.content):
             name = named(item.image, folder)
             message = (
                 f"{name}: expected a class from 0 to {len(labels.classes) - 1}, found {wrong[0]}. Name all classes, in "
                 "the order of their ids."
             )
             yield Problem("label outside the classes", name, message)
-
-
-def _unmasked(fact: Facts) -> bool:
-    """Whether a picture waits for a mask that is missing, which is named elsewhere."""
-    return fact.item.label is None and fact.item.boxes is None
 
 
 def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:

@@ -134,8 +134,9 @@ def read_volume(paths: Sequence[Path]) -> Volume:
     Raises:
         ImageError: a file is no NIfTI, or the modalities do not lie on one another.
     """
-    first, *others = (_load(path) for path in paths)
-    arrays = [np.asarray(each.dataobj, np.float32) for each in (first, *others)]
+    loaded = [_load(path) for path in paths]
+    first, *others = (image for image, _ in loaded)
+    arrays = [voxels.astype(np.float32) for _, voxels in loaded]
     name = paths[0].name
     for path, image, array in zip(paths[1:], others, arrays[1:], strict=True):
         if array.shape != arrays[0].shape or np.abs(image.affine - first.affine).max() > _TOLERANCE:
@@ -162,8 +163,7 @@ def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
     Raises:
         ImageError: the file is no NIfTI, does not lie on the volume, or holds something else than ids up to 255.
     """
-    image = _load(path)
-    array = np.asarray(image.dataobj)
+    image, array = _load(path)
     array = array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array  # noqa: PLR2004 - a lone fourth axis
     if array.shape != volume.voxels.shape[1:] or np.abs(image.affine - volume.affine).max() > _TOLERANCE:
         raise ImageError(
@@ -187,7 +187,7 @@ def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
 def write_labels(path: Path, labels: NDArray[np.uint8], like: Path) -> None:
     """Write labels as NIfTI in the geometry of another file: its affine, its codes, its units."""
     nibabel = _nibabel()
-    source = _load(like)
+    source, _ = _load(like)
     header = source.header.copy()
     header.set_data_dtype(np.uint8)
     header["scl_slope"], header["scl_inter"], header["cal_min"], header["cal_max"] = 1, 0, 0, 0
@@ -212,7 +212,8 @@ def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
     return spread
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path) -> tuple[Any, NDArray[Any]]:
+    """An image of nibabel, and its voxels."""
     nibabel = _nibabel()
     try:
         _check_sum(path)
@@ -233,7 +234,7 @@ def _load(path: Path) -> Any:
             found=f"{voxels.dtype} of shape {voxels.shape}",
             remedy="Export it so",
         )
-    return image
+    return image, voxels
 
 
 def _check_sum(path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.errors import RecipeError
+from penstock.metrics.means import mean_of_present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +134,7 @@ class DetectionScores:
 
     def summary(self) -> dict[str, float]:
         """The scores in one line."""
-        return {"map": _mean(self.every), "map50": _mean(self.half)}
+        return {"map": mean_of_present(self.every), "map50": mean_of_present(self.half)}
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
@@ -145,9 +146,3 @@ class DetectionScores:
             "absent": self.absent,
             "classes": [{"name": n, "ap": e, "ap50": h, "boxes": t} for n, e, h, t in rows],
         }
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    """The mean over the classes that have boxes."""
-    present = [value for value in values if value is not None]
-    return sum(present) / len(present) if present else 0.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock.errors import LabelError
+from penstock.metrics.means import mean_of_present
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +100,7 @@ class SegmentationScores:
     @property
     def mean_iou(self) -> float:
         """The mean over the classes that occur; 0 where none does."""
-        present = [value for value in self.iou if value is not None]
-        return sum(present) / len(present) if present else 0.0
+        return mean_of_present(self.iou)
 
     @property
     def pixel_accuracy(self) -> float:

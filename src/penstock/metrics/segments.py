@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
+from penstock.metrics.means import mean_of_present
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -94,12 +96,7 @@ class SegmentScores:
         """Everything, for a file."""
         rows = zip(names, self.boundary_iou, self.panoptic_quality, strict=True)
         return {
-            "boundary_iou": _mean(self.boundary_iou),
-            "panoptic_quality": _mean(self.panoptic_quality),
+            "boundary_iou": mean_of_present(self.boundary_iou),
+            "panoptic_quality": mean_of_present(self.panoptic_quality),
             "segments": [{"name": name, "boundary_iou": edge, "panoptic_quality": whole} for name, edge, whole in rows],
         }
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    present = [value for value in values if value is not None]
-    return sum(present) / len(present) if present else 0.0

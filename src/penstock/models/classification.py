@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import timm
@@ -63,12 +62,8 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
     _check(name)
     if name in CIFAR_NETWORKS:
         return CIFAR_NETWORKS[name](classes)
-    build = functools.partial(_build, name, classes)
-    if weights == "none":
-        return build(encoder_weights=None)
-    if weights == "pretrained":
-        return _network(pretrained.from_hub(build, name, native=False))
-    return _network(pretrained.from_file(build, name, Path(weights), native=False))
+    network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)
+    return network
 
 
 def _check(name: str) -> None:
@@ -80,8 +75,3 @@ def _build(name: str, classes: int, *, encoder_weights: object, **options: Any) 
     encoder = timm.create_model(name, pretrained=bool(encoder_weights), num_classes=0, **options)
     features: Any = getattr(encoder, "head_hidden_size", None) or encoder.num_features
     return Classifier(encoder, features, classes)
-
-
-def _network(model: Any) -> nn.Module:
-    network: nn.Module = model
-    return network

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import timm
@@ -196,12 +195,7 @@ def build_deeplab(name: str, backbone: str, classes: int, weights: str, parts: D
         WeightsError: the weights cannot be had, or do not fit.
     """
     build = functools.partial(_encoder, name, backbone, parts)
-    if weights == "none":
-        encoder = build(encoder_weights=None)
-    elif weights == "pretrained":
-        encoder = pretrained.from_hub(build, backbone, native=False)
-    else:
-        encoder = pretrained.from_file(build, backbone, Path(weights), native=False)
+    encoder = pretrained.weighted(build, backbone, weights)
     _multiply(encoder, parts.multi_grid)
     return DeepLabNetwork(encoder, classes, parts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import timm
@@ -140,12 +139,7 @@ def build_detector(name: str, classes: int, weights: str) -> Detector:
     """
     architecture, backbone = parse_detector(name)
     build = functools.partial(_encoder, name, architecture, backbone)
-    if weights == "none":
-        encoder = build(encoder_weights=None)
-    elif weights == "pretrained":
-        encoder = pretrained.from_hub(build, backbone, native=False)
-    else:
-        encoder = pretrained.from_file(build, backbone, Path(weights), native=False)
+    encoder = pretrained.weighted(build, backbone, weights)
     return _HEADS[architecture](encoder, classes)
 
 

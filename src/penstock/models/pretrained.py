@@ -23,6 +23,25 @@ _FILES: Final = ("model.safetensors", "pytorch_model.bin")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
+def weighted(build: functools.partial[Any], backbone: str, weights: str, *, native: bool = False) -> Any:
+    """Build a model whose backbone has the weights that are asked for.
+
+    Args:
+        build: takes `encoder_weights`.
+        backbone: as timm names it, or a Mix Transformer of segmentation_models.pytorch.
+        weights: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        native: whether it is a Mix Transformer.
+
+    Raises:
+        WeightsError: the weights cannot be had, or do not fit.
+    """
+    if weights == "none":
+        return build(encoder_weights=None)
+    if weights == "pretrained":
+        return from_hub(build, backbone, native=native)
+    return from_file(build, backbone, Path(weights), native=native)
+
+
 def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> Any:
     """Build a model whose backbone has its published weights, downloading them where the cache lacks them.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import segmentation_models_pytorch as smp
 import timm
@@ -93,13 +92,5 @@ def build_segmenter(name: str, classes: int, weights: str, parts: DeepLab = Deep
     build = functools.partial(
         smp.create_model, architecture, encoder_name=backbone if native else f"tu-{backbone}", classes=classes
     )
-    if weights == "none":
-        return _network(build(encoder_weights=None))
-    if weights == "pretrained":
-        return _network(pretrained.from_hub(build, backbone, native=native))
-    return _network(pretrained.from_file(build, backbone, Path(weights), native=native))
-
-
-def _network(model: Any) -> nn.Module:
-    network: nn.Module = model
+    network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
     return network
