@@ -10,8 +10,10 @@ from test_cli import call
 from torch import nn
 from training import Stop, recipe, state
 
+from penstock import recipe as recipes
 from penstock.errors import RecipeError
 from penstock.models import DeepLab, build_segmenter
+from penstock.models.atrous import DPC, Branch
 from penstock.recipe import Model, open_parts, resume, train
 
 
@@ -88,6 +90,89 @@ def test_pooling_is_the_mean_over_the_picture():
     assert torch.allclose(pooled, aspp.pooling(moved.mean(dim=(2, 3), keepdim=True)), atol=1e-5)
     assert network(pooling=False).aspp.pooling is None
     assert network(pooling=False).aspp.project[0][0].in_channels == network().aspp.project[0][0].in_channels - 32
+
+
+def test_squeeze_weighs_channels_by_the_mean_over_the_picture():
+    aspp = network(squeeze=True).aspp.eval()
+    features = torch.randn(2, 512, 4, 4)
+    branches = torch.cat([aspp.point(features), *(branch(features) for branch in aspp.atrous)], dim=1)
+    linear = nn.functional.conv2d(features.mean(dim=(2, 3), keepdim=True), aspp.squeeze[0].weight, aspp.squeeze[0].bias)
+
+    assert aspp.pooling is None
+    assert torch.allclose(aspp(features), aspp.project(branches) * linear.sigmoid(), atol=1e-6)
+
+
+def test_the_pyramid_may_have_biases_instead_of_norms():
+    model = network(norms=False)
+
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in model.aspp.modules())
+    assert all(module.bias is not None for module in model.aspp.modules() if isinstance(module, nn.Conv2d))
+    assert any(isinstance(module, nn.BatchNorm2d) for module in model.decoder.modules())
+
+
+def test_a_dense_prediction_cell_is_its_definition():
+    cell = (*DPC, Branch(2), Branch(5, grid=(2, 1)))
+    model = network(cell=cell).eval()
+    features, found = torch.randn(1, 512, 8, 6), []
+    for branch, operation in zip(cell, model.aspp.branches, strict=True):
+        given = features if branch.of < 0 else found[branch.of]
+        if branch.grid == (2, 1):
+            rows = torch.stack([given[:, :, i : i + 4].mean(dim=(2, 3)) for i in range(5)], dim=2)[..., None]
+            wide = nn.functional.interpolate(operation(rows), size=(8, 6), mode="bilinear", align_corners=True)
+            found.append(wide)
+        else:
+            found.append(operation(given))
+
+    assert torch.allclose(model.aspp(features), model.aspp.project(torch.cat(found, dim=1)), atol=1e-5)
+    assert [b[0].dilation for b in model.aspp.branches[:5]] == [(1, 6), (18, 15), (6, 3), (1, 1), (6, 21)]
+    assert model.aspp.branches[5][0].kernel_size == (1, 1)
+    assert network(cell=DPC, output_stride=8).aspp.branches[1][0].dilation == (36, 30)
+    assert model(images()).shape == (2, 5, 64, 64)
+
+
+def test_a_cell_is_written_in_a_recipe(packed, tmp_path, capsys):
+    cell = "[{of=-1, rate=[1, 6]}, {of=0, rate=[18, 15]}, {of=0}]"
+    words = [
+        "--model",
+        "deeplab:test_resnet",
+        "--weights",
+        "none",
+        "--steps",
+        "1",
+        "--batch",
+        "4",
+        "--crop",
+        "32",
+        "32",
+    ]
+    words += ["--set", "model.deeplab.channels=8", "--set", f"model.deeplab.cell={cell}", "--runs", tmp_path]
+    status, _, errors = call("train", packed.folder, *words, capsys=capsys)
+
+    assert status == 0, errors
+    (folder,) = tmp_path.iterdir()
+    assert len(open_parts(recipes.load(folder / "recipe.toml")).model().aspp.branches) == 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"cell": (Branch(), Branch(1))},
+            "model.deeplab.cell, branch 1: expected a rate and a grid of at least 0, on the features (-1) or on an earlier "
+            "branch, found of = 1, rate = [0, 0], grid = [0, 0]. Count branches from 0.",
+        ),
+        (
+            {"cell": DPC, "rates": (1, 2), "squeeze": True},
+            "model.deeplab.cell: expected no setting of the pyramid that it stands for, found rates, squeeze. Leave them "
+            "out; a cell's branches have rates of their own.",
+        ),
+    ],
+)
+def test_cells_that_make_no_sense_are_refused(parts, message):
+    with pytest.raises(RecipeError) as error:
+        network(**parts)
+
+    assert str(error.value) == message
 
 
 def test_a_decoder_may_add():

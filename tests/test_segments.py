@@ -10,7 +10,7 @@ import torch
 from test_cli import call
 
 from penstock.datasets import Dataset, inspect, pack
-from penstock.images import drawing
+from penstock.images import drawing, palettes
 from penstock.metrics import Segments
 
 
@@ -100,7 +100,7 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
 
     assert original == (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
     assert (raw == np.array(original)[plain]).all()
-    assert (color == np.array(drawing.CITYSCAPES)[plain]).all()
+    assert (color == np.array(palettes.CITYSCAPES)[plain]).all()
 
 
 def test_palettes_are_the_published_ones():
@@ -110,6 +110,12 @@ def test_palettes_are_the_published_ones():
         (0, 0, 0), (128, 0, 0), (0, 128, 0), (192, 128, 128), (0, 64, 128), (224, 224, 192),
     ]  # fmt: skip
     assert tuple(drawing.palette_of("cityscapes", 255)[13]) == (0, 0, 142)
+    ade20k = drawing.palette_of("ade20k", 255)
+    assert tuple(ade20k[0]) == (120, 120, 120)  # wall
+    assert tuple(ade20k[2]) == (6, 230, 230)  # sky
+    assert tuple(ade20k[149]) == (92, 0, 255)  # flag
+    assert len(np.unique(ade20k[:150], axis=0)) == 149  # two classes share a gray, as published
+    assert not ade20k[150:].any()
 
 
 def test_what_is_only_for_masks_is_refused_for_classes(tmp_path, capsys):

@@ -57,7 +57,7 @@ def predict(
     overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
     labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
     ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
-    palette: Annotated[Literal["distinct", "voc", "cityscapes"], Parameter(help="Of colours.")] = "distinct",
+    palette: Annotated[Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Of colours.")] = "distinct",
     color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: ids in colour.")] = False,
 ) -> int:  # fmt: skip
     """Predict masks, classes or boxes for pictures of any size, or labels for NIfTI volumes.

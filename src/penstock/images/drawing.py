@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import cv2
 import numpy as np
 
+from penstock.images import palettes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,21 +29,15 @@ _BAR: Final = 18
 _GAP: Final = 6
 
 
-CITYSCAPES: Final = (  # of the 19 train ids: cityscapesscripts, labels.py
-    (128, 64, 128), (244, 35, 232), (70, 70, 70), (102, 102, 156), (190, 153, 153), (153, 153, 153), (250, 170, 30),
-    (220, 220, 0), (107, 142, 35), (152, 251, 152), (70, 130, 180), (220, 20, 60), (255, 0, 0), (0, 0, 142), (0, 0, 70),
-    (0, 60, 100), (0, 80, 100), (0, 0, 230), (119, 11, 32),
-)  # fmt: skip
-
-
 def palette_of(name: str, ignore: int) -> Pixels:
-    """256 colours, shape (256, 3): "distinct" ones (`palette`), or those that "voc" or "cityscapes" publishes."""
+    """256 colours, shape (256, 3): "distinct" ones, or those published for "voc", "cityscapes", "ade20k"."""
     if name == "distinct":
         return palette(ignore)
-    colors = _spread(np.arange(256))
-    if name == "cityscapes":
-        colors[:] = 0
-        colors[: len(CITYSCAPES)] = CITYSCAPES
+    if name == "voc":
+        return _spread(np.arange(256))
+    published = palettes.ADE20K if name == "ade20k" else palettes.CITYSCAPES
+    colors = np.zeros((256, 3), np.uint8)
+    colors[: len(published)] = published
     return colors
 
 

@@ -4,6 +4,7 @@ segmentation.py   names to segmentation models
 classification.py names to classifiers
 detection.py      names to detectors
 deeplab.py        DeepLab, every part a setting
+atrous.py         its pyramid, or a dense prediction cell, between backbone and decoder
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
@@ -11,9 +12,9 @@ views.py          one answer from several looks at a picture
 weights.py        weights of another run, with an account of every tensor
 """
 
+from penstock.models.atrous import DeepLab
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
-from penstock.models.deeplab import DeepLab
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name

@@ -7,8 +7,7 @@ rates, multi-grid, a sum in the decoder, a pyramid of images, losses at every sc
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import timm
 import torch
@@ -17,85 +16,12 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
+from penstock.models.atrous import DROPOUT, FINE, DeepLab, context, convolution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_RATES: Final = {32: (3, 6, 9), 16: (6, 12, 18), 8: (12, 24, 36)}
-_FINE: Final = 4  # stride of the decoder's features
-_SKIP: Final = 48  # channels that they are brought to
-_DROPOUT: Final = 0.1
-
-
-@dataclass(frozen=True)
-class DeepLab:
-    """The parts of `deeplab:BACKBONE`.
-
-    Attributes:
-        output_stride: 8, 16 or 32: how much smaller the backbone's features are than the picture; what it does not
-            shrink, it dilates.
-        rates: of the atrous convolutions; none takes DeepLab's for the stride (6, 12, 18 at 16).
-        multi_grid: factors of the dilation of the last stage's blocks, such as 1, 2, 4; none leaves them.
-        pooling: whether the mean over the picture is a branch too.
-        separable: whether atrous and decoder convolutions are separable.
-        channels: of every branch and of the decoder.
-        decoder: whether features of stride 4 refine the answer.
-        decoder_sum: whether they are added instead of put beside.
-        pyramid: sizes at which the picture is looked at with the same weights; one of 1 is the picture alone.
-        merge: how their logits become one.
-        auxiliary: weight of the loss of a head on the features before the last stage; 0 has none.
-        upsample: whether logits are brought to the labels' size for the loss, or labels (by nearest) to the logits'.
-    """
-
-    output_stride: Literal[8, 16, 32] = 16
-    rates: tuple[int, ...] = ()
-    multi_grid: tuple[int, ...] = ()
-    pooling: bool = True
-    separable: bool = True
-    channels: int = 256
-    decoder: bool = True
-    decoder_sum: bool = False
-    pyramid: tuple[float, ...] = (1.0,)
-    merge: Literal["max", "average"] = "max"
-    auxiliary: float = 0.0
-    upsample: bool = True
-
-    @property
-    def stride(self) -> int:
-        """How much smaller logits are than the picture, before they are brought to its size."""
-        return _FINE if self.decoder else self.output_stride
-
-
-def _convolution(inside: int, outside: int, size: int = 1, rate: int = 1, *, separable: bool = False) -> nn.Sequential:
-    """Convolution, batch normalisation, ReLU; a separable one has both twice (DeepLabV3+)."""
-    padding = rate * (size // 2)
-    if not separable:
-        layers = [nn.Conv2d(inside, outside, size, padding=padding, dilation=rate, bias=False), nn.BatchNorm2d(outside)]
-        return nn.Sequential(*layers, nn.ReLU())
-    depth = nn.Conv2d(inside, inside, size, padding=padding, dilation=rate, groups=inside, bias=False)
-    point = nn.Conv2d(inside, outside, 1, bias=False)
-    return nn.Sequential(depth, nn.BatchNorm2d(inside), nn.ReLU(), point, nn.BatchNorm2d(outside), nn.ReLU())
-
-
-class AtrousPyramid(nn.Module):
-    """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the picture."""
-
-    def __init__(self, inside: int, parts: DeepLab) -> None:
-        super().__init__()
-        rates, width = parts.rates or _RATES[parts.output_stride], parts.channels
-        self.point = _convolution(inside, width)
-        self.atrous = nn.ModuleList(_convolution(inside, width, 3, rate, separable=parts.separable) for rate in rates)
-        self.pooling = _convolution(inside, width) if parts.pooling else None
-        branches = 1 + len(rates) + int(parts.pooling)
-        self.project = nn.Sequential(_convolution(branches * width, width), nn.Dropout(_DROPOUT))
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Features of the same size, with `channels` channels."""
-        found = [self.point(features), *(branch(features) for branch in self.atrous)]
-        if self.pooling is not None:
-            found.append(self.pooling(features.mean(dim=(2, 3), keepdim=True)).expand_as(found[0]))
-        projected: torch.Tensor = self.project(torch.cat(found, dim=1))
-        return projected
+_SKIP: Final = 48  # channels that the decoder's features are brought to
 
 
 class Decoder(nn.Module):
@@ -105,11 +31,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.adds = parts.decoder_sum
         width = parts.channels
-        self.skip = _convolution(inside, width if self.adds else _SKIP)
+        self.skip = convolution(inside, width if self.adds else _SKIP)
         first = width if self.adds else width + _SKIP
         self.refine = nn.Sequential(
-            _convolution(first, width, 3, separable=parts.separable),
-            _convolution(width, width, 3, separable=parts.separable),
+            convolution(first, width, 3, separable=parts.separable),
+            convolution(width, width, 3, separable=parts.separable),
         )
 
     def forward(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
@@ -132,7 +58,7 @@ class DeepLabNetwork(nn.Module):
         channels = encoder.feature_info.channels()
         self.parts = parts
         self.encoder = encoder
-        self.aspp = AtrousPyramid(channels[-1], parts)
+        self.aspp = context(channels[-1], parts)
         self.decoder = Decoder(channels[0], parts) if parts.decoder else None
         self.logits = nn.Conv2d(parts.channels, classes, 1)
         self.auxiliary = _head(channels[-2], classes, parts.channels) if parts.auxiliary else None
@@ -162,7 +88,7 @@ class DeepLabNetwork(nn.Module):
 
 def _head(inside: int, classes: int, width: int) -> nn.Sequential:
     """A small head of its own, as PSPNet's and MMSegmentation's auxiliary ones."""
-    return nn.Sequential(_convolution(inside, width, 3), nn.Dropout(_DROPOUT), nn.Conv2d(width, classes, 1))
+    return nn.Sequential(convolution(inside, width, 3), nn.Dropout(DROPOUT), nn.Conv2d(width, classes, 1))
 
 
 def _resized(values: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
@@ -205,7 +131,7 @@ def _encoder(name: str, backbone: str, parts: DeepLab, *, encoder_weights: objec
     try:
         every: Any = timm.create_model(backbone, features_only=True, output_stride=parts.output_stride)
         strides = every.feature_info.reduction()
-        chosen = [strides.index(_FINE), len(strides) - 2, len(strides) - 1]
+        chosen = [strides.index(FINE), len(strides) - 2, len(strides) - 1]
     except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError):
         raise RecipeError(
             f"model.name = {name!r}",

@@ -11,7 +11,8 @@ import timm
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
-from penstock.models.deeplab import DeepLab, build_deeplab
+from penstock.models.atrous import DeepLab
+from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 
 if TYPE_CHECKING:

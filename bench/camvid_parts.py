@@ -1,0 +1,76 @@
+"""CamVid: what class weights, hard pixel mining and several sizes at evaluation bring, two seeds each.
+
+python bench/camvid_parts.py CAMVID WORK    WORK is filled, and a second call resumes
+
+Short trainings of a small network at half size, so that the differences can be had in an hour on two cores: what each
+part brings here need not be what it brings to a large network trained for days.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import common
+from camvid import CLASSES
+from common import penstock
+
+SEEDS = (0, 1)
+SIZES = {"one size": ["0.5"], "three sizes, mirrored": ["0.375", "0.5", "0.75"]}
+TRAIN = [
+    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "160", "224", "--batch", "8", "--steps", "400",
+    "--optimizer", "adamw", "--rate", "1e-3", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
+    "--set", "optimizer.warmup=50", "--set", "data.validation=", "--set", "train.save_every=100",
+]  # fmt: skip
+PARTS = {
+    "plain": [],
+    "class weights (median frequency)": ["--set", "loss.class_weights=median"],
+    "hardest quarter of the pixels": ["--set", "loss.hardest=0.25", "--set", "loss.hardest_after=200"],
+}
+
+
+def main() -> None:
+    data, work = Path(sys.argv[1]), Path(sys.argv[2])
+    penstock("pack", str(data), "-o", str(work / "data"), "--classes", CLASSES, "--ignore", "11")
+    found = {
+        name: [scored(work / f"{number}-{seed}", work / "data", [*more, "--seed", str(seed)]) for seed in SEEDS]
+        for number, (name, more) in enumerate(PARTS.items())
+    }
+    common.write(
+        "camvid_parts",
+        "python bench/camvid_parts.py CAMVID WORK",
+        {
+            "versions": common.versions("penstock", "torch", "timm", "segmentation-models-pytorch"),
+            "commands": [
+                f"penstock train WORK/data {common.said(TRAIN)} [--seed 1] [{' '.join(more)}]"
+                for more in PARTS.values()
+            ]
+            + [f"penstock evaluate RUN --split test --scales {words(sizes)}" for sizes in SIZES.values()],
+            "seeds": SEEDS,
+            "parts": found,
+        },
+    )
+
+
+def words(sizes: list[str]) -> str:
+    return " ".join(sizes) + (" --flip" if len(sizes) > 1 else "")
+
+
+def scored(work: Path, data: Path, more: list[str]) -> dict[str, dict[str, float]]:
+    """Scores on the test split of one training, looked at in each way."""
+    run = common.trained(work, str(data), *TRAIN, *more)
+    return {name: looked(run, sizes) for name, sizes in SIZES.items()}
+
+
+def looked(run: Path, sizes: list[str]) -> dict[str, float]:
+    penstock("evaluate", str(run), "--split", "test", "--scales", *words(sizes).split())
+    newest = max((run / "evaluations").glob("test-*.json"), key=lambda path: path.stat().st_mtime)
+    scores = json.loads(newest.read_text())
+    return {name: scores[name] for name in ("mean_iou", "pixel_accuracy")} | {
+        entry["name"]: entry["iou"] for entry in scores["classes"]
+    }
+
+
+if __name__ == "__main__":
+    main()

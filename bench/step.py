@@ -1,0 +1,94 @@
+"""Training steps side by side: penstock train, a plain loop, torchvision's reference loop, and Lightning.
+
+python bench/step.py CAMVID WORK [REPEATS]    CAMVID holds images/ and masks/
+
+The same network (segmentation_models.pytorch's DeepLabV3+ on ResNet-18, random weights), AdamW, float32, batches of 8
+pictures, random scale, crop and flip, from files, each with its own data path; peers read through torch's DataLoader with
+two worker processes. The peers run in the Python that PENSTOCK_BENCH_PYTHON names (bench/requirements.txt). Then, in one
+process, steps of a session and of a bare loop by turns, on the same batches in memory: what the session itself costs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import common
+from common import penstock
+
+STEPS, WARM, BATCH, CROP, SCALE = 30, 6, 8, (176, 240), (0.75, 1.5)
+PEERS = Path(__file__).parent / "peers"
+LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
+TRAIN = [
+    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
+    "--steps", str(STEPS), "--optimizer", "adamw", "--rate", "1e-3", "--set", f"augment.scale={list(SCALE)}",
+    "--set", "augment.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
+]  # fmt: skip
+
+
+def main() -> None:
+    data, work = Path(sys.argv[1]), Path(sys.argv[2])
+    repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    work.mkdir(parents=True, exist_ok=True)
+    penstock("pack", str(data), "-o", str(work / "data"), "--ignore", "11")
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in ("penstock", *LOOPS)}
+    for repeat in range(repeats):
+        found["penstock"].append(ours(work, repeat))
+        for loop in LOOPS:
+            found[loop].append(peer(loop, data))
+    common.write(
+        "step",
+        "python bench/step.py CAMVID WORK",
+        {
+            "versions": common.versions("penstock", "torch", "torchvision", "segmentation-models-pytorch"),
+            "lightning": said_by_peers("import lightning; print(lightning.__version__)"),
+            "peers_torch": said_by_peers("import torch; print(torch.__version__)"),
+            "batch": BATCH,
+            "crop": CROP,
+            "steps": STEPS - WARM,
+            "loops": {
+                name: {
+                    "seconds": common.summary([each["seconds"] for each in runs]),
+                    "peak_mib": common.summary([each["peak_mib"] for each in runs]),
+                }
+                for name, runs in found.items()
+            },
+            "session": json.loads(program("session_cost.py", str(work / "data"), python=sys.executable)),
+        },
+    )
+
+
+def ours(work: Path, repeat: int) -> dict[str, float]:
+    words = ["train", str(work / "data"), *TRAIN, "--runs", str(work / f"runs-{repeat}")]
+    peak = float(program("penstock_train.py", *words, python=sys.executable))
+    timings = common.lines(min((work / f"runs-{repeat}").glob("0*")) / "timings.jsonl")
+    return said("penstock", {"seconds": statistics.median(line["step"] for line in timings[WARM:]), "peak_mib": peak})
+
+
+def peer(loop: str, data: Path) -> dict[str, float]:
+    how = json.dumps([STEPS, WARM, BATCH, CROP, SCALE])
+    return said(loop, json.loads(program("loops.py", loop, str(data), how)))
+
+
+def said(loop: str, found: dict[str, float]) -> dict[str, float]:
+    print(f"{loop}: {found['seconds']:.3f} s a step, {found['peak_mib']:.0f} MiB", file=sys.stderr)
+    return found
+
+
+def program(name: str, *arguments: str, python: str = "") -> str:
+    """The last line that a program prints."""
+    command = [python or os.environ["PENSTOCK_BENCH_PYTHON"], str(PEERS / name), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+
+
+def said_by_peers(code: str) -> str:
+    python = os.environ["PENSTOCK_BENCH_PYTHON"]
+    return subprocess.run([python, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""What DeepLab does between backbone and decoder: atrous spatial pyramid pooling, or a dense prediction cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from torch import nn
+
+from penstock.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CELL_STRIDE: Final = 16  # that rates of cells are published for
+_RATES: Final = {32: (3, 6, 9), 16: (6, 12, 18), 8: (12, 24, 36)}
+FINE: Final = 4
+"""Stride of the decoder's features."""
+
+DROPOUT: Final = 0.1
+"""Share of features that the last layers leave out in training."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One operation of a dense prediction cell (Chen et al. 2018, "Searching for efficient multi-scale architectures").
+
+    Attributes:
+        of: what it works on: -1 the backbone's features, or the number of an earlier branch.
+        rate: of a 3 x 3 separable atrous convolution, by height and width, at an output stride of 16; 0, 0 is a plain
+            1 x 1 convolution.
+        grid: where it is not 0, 0, the mean over windows, so many of which cover the picture, and a 1 x 1 convolution.
+    """
+
+    of: int = -1
+    rate: tuple[int, int] = (0, 0)
+    grid: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class DeepLab:
+    """The parts of `deeplab:BACKBONE`.
+
+    Attributes:
+        output_stride: 8, 16 or 32: how much smaller the backbone's features are than the picture; what it does not
+            shrink, it dilates.
+        rates: of the atrous convolutions; none takes DeepLab's for the stride (6, 12, 18 at 16).
+        multi_grid: factors of the dilation of the last stage's blocks, such as 1, 2, 4; none leaves them.
+        pooling: whether the mean over the picture is a branch too.
+        squeeze: whether the mean over the picture weighs channels instead (squeeze and excitation, as MobileNetV3's
+            segmentation head has it).
+        norms: whether the convolutions of the pyramid have batch normalisation, or biases.
+        separable: whether atrous and decoder convolutions are separable.
+        channels: of every branch and of the decoder.
+        cell: a dense prediction cell in place of the pyramid; the published one is DPC.
+        decoder: whether features of stride 4 refine the answer.
+        decoder_sum: whether they are added instead of put beside.
+        pyramid: sizes at which the picture is looked at with the same weights; one of 1 is the picture alone.
+        merge: how their logits become one.
+        auxiliary: weight of the loss of a head on the features before the last stage; 0 has none.
+        upsample: whether logits are brought to the labels' size for the loss, or labels (by nearest) to the logits'.
+    """
+
+    output_stride: Literal[8, 16, 32] = 16
+    rates: tuple[int, ...] = ()
+    multi_grid: tuple[int, ...] = ()
+    pooling: bool = True
+    squeeze: bool = False
+    norms: bool = True
+    separable: bool = True
+    channels: int = 256
+    cell: tuple[Branch, ...] = ()
+    decoder: bool = True
+    decoder_sum: bool = False
+    pyramid: tuple[float, ...] = (1.0,)
+    merge: Literal["max", "average"] = "max"
+    auxiliary: float = 0.0
+    upsample: bool = True
+
+    @property
+    def stride(self) -> int:
+        """How much smaller logits are than the picture, before they are brought to its size."""
+        return FINE if self.decoder else self.output_stride
+
+
+DPC: Final = (
+    Branch(-1, (1, 6)),
+    Branch(0, (18, 15)),
+    Branch(1, (6, 3)),
+    Branch(0, (1, 1)),
+    Branch(0, (6, 21)),
+)
+"""The best cell that was found on Cityscapes, as DeepLab publishes it (branch5_top1_cityscapes)."""
+
+
+def convolution(
+    inside: int,
+    outside: int,
+    size: int = 1,
+    rate: int | tuple[int, int] = 1,
+    *,
+    separable: bool = False,
+    norms: bool = True,
+) -> nn.Sequential:
+    """Convolution, batch normalisation, ReLU; a separable one has all three twice (DeepLabV3+)."""
+    rates = (rate, rate) if isinstance(rate, int) else rate
+    padding = rates[0] * (size // 2), rates[1] * (size // 2)
+    if not separable:
+        whole = nn.Conv2d(inside, outside, size, padding=padding, dilation=rates, bias=not norms)
+        return nn.Sequential(*_normed(whole, norms=norms))
+    depth = nn.Conv2d(inside, inside, size, padding=padding, dilation=rates, groups=inside, bias=not norms)
+    point = nn.Conv2d(inside, outside, 1, bias=not norms)
+    return nn.Sequential(*_normed(depth, norms=norms), *_normed(point, norms=norms))
+
+
+def _normed(layer: nn.Conv2d, *, norms: bool) -> list[nn.Module]:
+    return [layer, nn.BatchNorm2d(layer.out_channels), nn.ReLU()] if norms else [layer, nn.ReLU()]
+
+
+class AtrousPyramid(nn.Module):
+    """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the picture."""
+
+    def __init__(self, inside: int, parts: DeepLab) -> None:
+        super().__init__()
+        rates, width, norms = parts.rates or _RATES[parts.output_stride], parts.channels, parts.norms
+        self.point = convolution(inside, width, norms=norms)
+        self.atrous = nn.ModuleList(
+            convolution(inside, width, 3, rate, separable=parts.separable, norms=norms) for rate in rates
+        )
+        beside = parts.pooling and not parts.squeeze
+        self.pooling = convolution(inside, width, norms=norms) if beside else None
+        self.squeeze = nn.Sequential(nn.Conv2d(inside, width, 1), nn.Sigmoid()) if parts.squeeze else None
+        branches = 1 + len(rates) + int(beside)
+        self.project = nn.Sequential(convolution(branches * width, width, norms=norms), nn.Dropout(DROPOUT))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features of the same size, with `channels` channels."""
+        found = [self.point(features), *(branch(features) for branch in self.atrous)]
+        mean = features.mean(dim=(2, 3), keepdim=True)
+        if self.pooling is not None:
+            found.append(self.pooling(mean).expand_as(found[0]))
+        projected: torch.Tensor = self.project(torch.cat(found, dim=1))
+        return projected if self.squeeze is None else projected * self.squeeze(mean)
+
+
+class PredictionCell(nn.Module):
+    """A dense prediction cell: branches on features or on one another, all put beside each other and projected."""
+
+    def __init__(self, inside: int, parts: DeepLab) -> None:
+        super().__init__()
+        self.cell, width = parts.cell, parts.channels
+        self.branches = nn.ModuleList(
+            _operation(branch, inside if branch.of < 0 else width, parts) for branch in parts.cell
+        )
+        self.project = nn.Sequential(
+            nn.Dropout(DROPOUT), convolution(len(parts.cell) * width, width, norms=parts.norms)
+        )
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features of the same size, with `channels` channels."""
+        found: list[torch.Tensor] = []
+        for branch, operation in zip(self.cell, self.branches, strict=True):
+            given = features if branch.of < 0 else found[branch.of]
+            if any(branch.grid):
+                sides = [-(-side // max(1, parts)) for side, parts in zip(given.shape[2:], branch.grid, strict=True)]
+                pooled = operation(F.avg_pool2d(given, sides, stride=1))
+                found.append(F.interpolate(pooled, size=given.shape[2:], mode="bilinear", align_corners=True))
+            else:
+                found.append(operation(given))
+        projected: torch.Tensor = self.project(torch.cat(found, dim=1))
+        return projected
+
+
+def _operation(branch: Branch, inside: int, parts: DeepLab) -> nn.Sequential:
+    if any(branch.grid) or not any(branch.rate):
+        return convolution(inside, parts.channels, norms=parts.norms)
+    height, width = (max(1, rate * _CELL_STRIDE // parts.output_stride) for rate in branch.rate)
+    return convolution(inside, parts.channels, 3, (height, width), separable=True, norms=parts.norms)
+
+
+def context(inside: int, parts: DeepLab) -> nn.Module:
+    """The pyramid, or the cell where there is one.
+
+    Raises:
+        RecipeError: a branch of the cell works on one that comes later, or parts of the pyramid are set beside it.
+    """
+    if not parts.cell:
+        return AtrousPyramid(inside, parts)
+    _check_branches(parts.cell)
+    plain = DeepLab()
+    names = ("rates", "pooling", "squeeze", "separable")
+    if changed := [name for name in names if getattr(parts, name) != getattr(plain, name)]:
+        raise RecipeError(
+            "model.deeplab.cell",
+            expected="no setting of the pyramid that it stands for",
+            found=", ".join(changed),
+            remedy="Leave them out; a cell's branches have rates of their own",
+        )
+    return PredictionCell(inside, parts)
+
+
+def _check_branches(cell: Sequence[Branch]) -> None:
+    for number, branch in enumerate(cell):
+        if not -1 <= branch.of < number or min(*branch.rate, *branch.grid) < 0:
+            raise RecipeError(
+                f"model.deeplab.cell, branch {number}",
+                expected="a rate and a grid of at least 0, on the features (-1) or on an earlier branch",
+                found=f"of = {branch.of}, rate = {list(branch.rate)}, grid = {list(branch.grid)}",
+                remedy="Count branches from 0",
+            )
