@@ -8,6 +8,7 @@ atrous.py         its pyramid, or a dense prediction cell, between backbone and 
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
+together.py       batch normalisation over all ranks
 views.py          one answer from several looks at a picture
 weights.py        weights of another run, with an account of every tensor
 """
@@ -18,6 +19,7 @@ from penstock.models.classification import build_classifier, classifier_normaliz
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
+from penstock.models.together import synchronise_norms
 from penstock.models.views import Averaged, Views
 from penstock.models.weights import Loaded, load_matching
 
@@ -39,4 +41,5 @@ __all__ = [
     "normalization",
     "parse_detector",
     "parse_name",
+    "synchronise_norms",
 ]

@@ -34,6 +34,13 @@ def check(recipe: Recipe, where: str) -> Recipe:
         raise _refused(
             f"{where}: optimizer.milestones", "steps in ascending order", str(list(milestones)), "Write some"
         )
+    if recipe.train.frozen_norms and recipe.train.sync_norms:
+        raise _refused(
+            f"{where}: train.sync_norms",
+            "norms that learn statistics",
+            "train.frozen_norms=true, which keeps those they have",
+            "Leave one of the two out",
+        )
     return recipe
 
 

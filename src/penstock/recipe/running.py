@@ -26,7 +26,7 @@ from penstock.hooks import (
     TensorBoard,
     TimingsLog,
 )
-from penstock.models import load_matching
+from penstock.models import load_matching, synchronise_norms
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
 from penstock.recipe.facts import read_facts, shared
@@ -188,6 +188,7 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "train.batch": (before.train.batch, now.train.batch),
         "train.average": (before.train.average, now.train.average),
         "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
+        "train.sync_norms": (before.train.sync_norms, now.train.sync_norms),
     }
     for key, (was, is_now) in fixed.items():
         if was != is_now:
@@ -269,7 +270,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     with folder.locked() if ranks.writes else contextlib.nullcontext():
         session = Session(
             run.parts.task,
-            model,
+            synchronise_norms(model) if recipe.train.sync_norms and ranks.of > 1 else model,
             run.parts.training_feed(ranks.share, pin=run.pin),
             options=_options(recipe),
             optimizer=recipe.optimizer,

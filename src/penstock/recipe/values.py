@@ -62,6 +62,7 @@ class Train:
         compile: whether the model goes through torch.compile.
         frozen_norms: whether batch normalisation keeps the statistics it has: for small batches, on weights that were
             trained before.
+        sync_norms: whether batch normalisation takes its statistics from all ranks' pictures together.
         deterministic: whether CUDA must use deterministic kernels.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         feed_threads: threads that decode; 0 takes one for every core.
@@ -80,6 +81,7 @@ class Train:
     average: float = 0.0
     compile: bool = False
     frozen_norms: bool = False
+    sync_norms: bool = False
     deterministic: bool = False
     device: str = "auto"
     feed_threads: int = 0

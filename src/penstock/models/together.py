@@ -1,0 +1,107 @@
+"""Batch normalisation over the global batch: each rank sees a part of it, all normalise by the whole.
+
+PyTorch's own SyncBatchNorm works on accelerators only; this one works wherever ranks can add up tensors, so that tests
+can hold it against one process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+if TYPE_CHECKING:
+    from torch.autograd.function import FunctionCtx
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over all ranks; every rank's loss depends on it, so gradients are added up too."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, tensor: torch.Tensor) -> torch.Tensor:
+        del ctx
+        total = tensor.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: torch.Tensor) -> torch.Tensor:
+        del ctx
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+class SyncNorm(nn.BatchNorm2d):
+    """Batch normalisation whose mean and variance are those of all ranks' pictures together.
+
+    Attributes:
+        drop, act: what timm's norms do after normalising; nothing for others.
+    """
+
+    drop: nn.Module
+    act: nn.Module
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Float (n, channels, h, w), the same on every rank but for n; in training all ranks must call it."""
+        if not self.training:
+            return self._finish(super().forward(features))
+        values = features.float()
+        mean, variance, count = _moments(values)
+        self._remember(mean.detach(), variance.detach(), count)
+        normal = (values - _spread(mean)) * _spread((variance + self.eps).rsqrt())
+        if self.affine:
+            normal = normal * _spread(self.weight) + _spread(self.bias)
+        return self._finish(normal.to(features.dtype))
+
+    def _finish(self, normal: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.act(self.drop(normal))
+        return found
+
+    def _remember(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked += 1
+        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+
+
+def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mean and variance of every channel over all ranks, and how many values each is of.
+
+    The variance is that of deviations from the global mean: the difference of two large means would lose its digits.
+    """
+    own = values.new_full((1,), values.numel() / values.shape[1])
+    sums: torch.Tensor = _Sum.apply(torch.cat([values.sum(dim=(0, 2, 3)), own]))  # type: ignore[no-untyped-call]
+    count = sums[-1].detach()
+    mean = sums[:-1] / count
+    squares: torch.Tensor = _Sum.apply((values - _spread(mean)).square().sum(dim=(0, 2, 3)))  # type: ignore[no-untyped-call]
+    return mean, squares / count, count
+
+
+def _spread(channels: torch.Tensor) -> torch.Tensor:
+    return channels.view(1, -1, 1, 1)
+
+
+def synchronise_norms(model: nn.Module) -> nn.Module:
+    """The model, each of its two-dimensional batch norms replaced by one over all ranks with the same tensors."""
+    for name, child in model.named_children():
+        if isinstance(child, nn.BatchNorm2d):
+            setattr(model, name, _replaced(child))
+        else:
+            synchronise_norms(child)
+    return model
+
+
+def _replaced(norm: Any) -> SyncNorm:
+    new = SyncNorm(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
+    new.weight, new.bias = norm.weight, norm.bias
+    new.running_mean, new.running_var = norm.running_mean, norm.running_var
+    new.num_batches_tracked = norm.num_batches_tracked
+    new.drop, new.act = getattr(norm, "drop", nn.Identity()), getattr(norm, "act", nn.Identity())
+    new.training = norm.training
+    return new

@@ -1,0 +1,85 @@
+"""Batch normalisation over all ranks: the same as over the whole batch in one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from norms_child import learn, network
+from processes import QUIET
+from torch import nn
+from training import recipe
+
+from penstock.errors import RecipeError
+from penstock.models import synchronise_norms
+from penstock.recipe import dump, train
+from penstock.recipe.checks import check
+
+TESTS = Path(__file__).parent
+
+
+def torchrun(*words):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *map(str, words)]
+    done = subprocess.run(command, env={**QUIET, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_ranks_are_one_process(tmp_path):
+    pictures = [40 + torch.randn((5, 3, 12, 10)) for _ in range(3)]
+    torch.save(pictures, tmp_path / "pictures")
+    torchrun(TESTS / "norms_child.py", tmp_path / "pictures", tmp_path / "rank")
+    first, second = (torch.load(tmp_path / f"rank-{rank}") for rank in (0, 1))
+    alone = learn(network().train(), pictures)
+
+    assert list(first) == list(alone)
+    for name, expected in alone.items():
+        torch.testing.assert_close(first[name], expected, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=0)
+
+
+def test_tensors_keep_their_names_and_evaluation_is_the_same():
+    plain, pictures = network(), torch.randn(2, 3, 9, 9)
+    learn(plain.train(), [torch.randn(4, 3, 9, 9)], 1)
+    names, expected = list(plain.state_dict()), plain.eval()(pictures)
+    changed = synchronise_norms(plain)
+
+    assert list(changed.state_dict()) == names
+    assert not any(type(module) is nn.BatchNorm2d for module in changed.modules())
+    assert torch.equal(changed(pictures), expected)
+
+
+@pytest.mark.slow
+def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path):
+    chosen = recipe(packed.folder, sync_norms=True, average=0.0)
+    folder, _ = train(chosen, tmp_path / "one")
+    (tmp_path / "recipe.toml").write_text(dump(chosen))
+    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    (other,) = (tmp_path / "two").iterdir()
+    apart = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, sync_norms=False))
+    (tmp_path / "recipe.toml").write_text(dump(apart))
+    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "apart")
+    (third,) = (tmp_path / "apart").iterdir()
+
+    one, two, without = (losses(each)[:4] for each in (folder.path, other, third))  # rounding grows with every step
+    assert two == pytest.approx(one, rel=1e-4)
+    assert without != pytest.approx(one, rel=1e-2)
+
+
+def losses(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def test_norms_cannot_be_frozen_and_synchronised():
+    with pytest.raises(RecipeError) as error:
+        check(recipe("data", frozen_norms=True, sync_norms=True), "recipe.toml")
+
+    assert str(error.value) == (
+        "recipe.toml: train.sync_norms: expected norms that learn statistics, found train.frozen_norms=true, which keeps "
+        "those they have. Leave one of the two out."
+    )
