@@ -12,6 +12,8 @@ import simplejpeg
 from PIL import Image
 
 from penstock.datasets.layouts import cityscapes, voc
+from penstock.records.example import encode
+from penstock.records.framing import frame
 
 
 def picture(size=(24, 32), seed=0):
@@ -196,6 +198,57 @@ def masks(root):
         write(root / f"masks/{split}/a.png", gray(np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)))
 
 
+def shard(path, records, *, compress=lambda data: data):
+    write(path, compress(b"".join(frame(encode(fields)) for fields in records)))
+
+
+def tfds(root):
+    """TensorFlow Datasets: flowers/1.0.0, two shards of a split, names in label.labels.txt."""
+    write(root / "features.json", "{}")
+    write(root / "label.labels.txt", "rose\ntulip\n")
+    for number in range(2):
+        found = [{"image": picture(seed=10 * number + i), "label": i % 2} for i in range(3)]
+        shard(root / f"flowers-train.tfrecord-0000{number}-of-00002", found)
+    shard(root / "flowers-validation.tfrecord-00000-of-00001", [{"image": picture(seed=99), "label": 1}])
+
+
+def tfds_boxes(root, **changes):
+    """TensorFlow Datasets: boxes as (ymin, xmin, ymax, xmax)."""
+    write(root / "objects-label.labels.txt", "fig\ndate\n")
+    fields = {
+        "image": picture(),
+        "image/filename": "a.jpg",
+        "objects/bbox": [0.25, 0.125, 0.5, 0.75, 0.0, 0.0, 1.0, 0.5],
+    }
+    fields |= {"objects/label": [1, 0], "objects/is_crowd": [0, 1], **changes}
+    shard(root / "coco-train.tfrecord-00000-of-00001", [fields])
+
+
+def tfds_masks(root):
+    ids = np.random.default_rng(5).integers(0, 3, (24, 32), np.uint8)
+    shard(
+        root / "pets-test.tfrecord-00000-of-00001", [{"image": picture(), "label": 7, "segmentation_mask": gray(ids)}]
+    )
+
+
+def object_detection(root, **options):
+    """The Object Detection API: val.record and a label map with a gap; a picture without objects."""
+    names = "item {\n  id: 3\n  name: 'n01'\n  display_name: 'fig'\n}\nitem { name: \"date\" id: 7 }\n"
+    write(root / "label_map.pbtxt", names)
+    fields = {"image/encoded": picture(), "image/filename": "b.jpg", "image/height": 24, "image/width": 32}
+    edges = {"xmin": [0.125], "ymin": [0.25], "xmax": [0.75], "ymax": [0.5]}
+    boxes = {f"image/object/bbox/{edge}": values for edge, values in edges.items()}
+    there = {**fields, **boxes, "image/object/class/label": [7], "image/object/class/text": [b"date"]}
+    empty = {"image/encoded": picture(seed=2), "image/filename": "c.jpg", "image/height": 24, "image/width": 32}
+    shard(root / "val.record", [there, empty], **options)
+
+
+def slim(root):
+    write(root / "labels.txt", "0:daisy\n1:rose\n")
+    found = [{"image/encoded": picture(seed=i), "image/class/label": i % 2, "image/format": "jpg"} for i in range(2)]
+    shard(root / "flowers_train_00000-of-00005.tfrecord", found)
+
+
 MINIATURES = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -207,6 +260,11 @@ MINIATURES = {
     "coco": coco,
     "yolo": yolo,
     "csv": csv_labels,
+    "tfds": tfds,
+    "tfds_boxes": tfds_boxes,
+    "tfds_masks": tfds_masks,
+    "object_detection": object_detection,
+    "slim": slim,
     "masks": masks,
     "folders": folders,
 }

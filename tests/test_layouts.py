@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 
 import miniatures
 import numpy as np
@@ -11,11 +13,12 @@ from test_cli import call
 from test_packing import records
 
 from penstock.datasets import Dataset, How, inspect, pack
-from penstock.datasets.layouts import camvid, cityscapes
-from penstock.errors import DatasetError
+from penstock.datasets.layouts import camvid, cityscapes, tfrecords
+from penstock.errors import CorruptRecord, DatasetError
 from penstock.images import decode_image, decode_mask
 from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 from penstock.report.sheets import records_sheet
+from penstock.sources import FilesSource
 
 FACTS = {  # layout's name, task, classes, records by split
     "cifar10": ("CIFAR-10", "classification", 10, {"train": 30, "test": 6}),
@@ -28,6 +31,11 @@ FACTS = {  # layout's name, task, classes, records by split
     "coco": ("COCO", "detection", 2, {"train": 3, "val": 3}),
     "yolo": ("YOLO", "detection", 2, {"train": 2, "val": 2}),
     "csv": ("CSV", "classification", 2, {"train": 2, "val": 2}),
+    "tfds": ("TensorFlow Datasets", "classification", 2, {"train": 6, "val": 1}),
+    "tfds_boxes": ("TensorFlow Datasets", "detection", 2, {"train": 1}),
+    "tfds_masks": ("TensorFlow Datasets", "segmentation", 3, {"test": 1}),
+    "object_detection": ("Object Detection API's TFRecords", "detection", 2, {"val": 2}),
+    "slim": ("slim's TFRecords", "classification", 2, {"train": 2}),
     "masks": ("image and mask folders", "segmentation", 3, {"train": 1, "val": 1}),
     "folders": ("one folder per class", "classification", 2, {"train": 2, "val": 2}),
 }
@@ -410,8 +418,8 @@ def test_an_unknown_layout_is_refused(tmp_path):
 
     assert str(caught.value) == (
         "--layout vok: expected a file of Python (NAME.py), or one of cifar10, cifar100, cifar100-coarse, mnist, "
-        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, yolo, csv, masks, folders, found vok. Choose one "
-        "of them, or leave it out."
+        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, nifti-volumes, yolo, tfrecords, csv, masks, "
+        "folders, found vok. Choose one of them, or leave it out."
     )
 
 
@@ -424,3 +432,80 @@ def test_bccd_and_fruits_are_packed_as_they_are(real_data, tmp_path):
         [205, 87, 72],
     )
     assert (fruits.classes, sum(fruits.splits["train"].per_class)) == (("date", "fig", "hazelnut"), 165)
+
+
+@pytest.mark.parametrize("compress", [lambda data: data, gzip.compress, zlib.compress])
+def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress):
+    dataset = packed("object_detection", tmp_path, compress=compress)
+    found = {decode_detection(record).name: decode_detection(record) for record in records(dataset, "val")}
+    one, none = found["b"], found["c"]
+
+    assert (one.name, none.name, none.objects) == ("b", "c", ())
+    assert one.image == miniatures.picture()
+    assert dataset.description.classes == ("fig", "date")
+    assert [(o.label, o.text, o.left, o.top, o.right, o.bottom) for o in one.objects] == [(1, "date", 4, 6, 24, 12)]
+
+
+def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
+    boxes, masks = packed("tfds_boxes", tmp_path / "boxes"), packed("tfds_masks", tmp_path / "masks")
+    (found,) = [decode_detection(record) for record in records(boxes, "train")]
+    (mask,) = [decode_segmentation(record).mask for record in records(masks, "test")]
+
+    assert [(o.text, o.left, o.top, o.right, o.bottom, o.crowd) for o in found.objects] == [
+        ("date", 4, 6, 24, 12, False),
+        ("fig", 0, 0, 16, 24, True),
+    ]
+    expected = np.random.default_rng(5).integers(0, 3, (24, 32), np.uint8)
+    assert (decode_mask(mask, "mask") == expected).all()
+    assert not list((tmp_path / "masks" / "raw").glob("*.index"))  # nothing is written beside raw data
+
+
+def test_deeplabs_own_shard_is_packed_again(real_data, tmp_path):
+    source = real_data("deeplab_tfrecord")
+    theirs = FilesSource(source / "val-00000-of-00001.tfrecord")
+    dataset = pack(inspect(source), tmp_path / "data")
+    before = [
+        decode_segmentation(record) for record in theirs.read("val-00000-of-00001.tfrecord", 0, len(theirs.snapshot()))
+    ]
+    after = {decode_segmentation(record).name: decode_segmentation(record) for record in records(dataset, "val")}
+
+    assert len(before) == len(after) > 0
+    for record in before:
+        again = after[record.name]
+        assert again.image == record.image
+        assert (decode_mask(again.mask, "m") == decode_mask(record.mask, "m")).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"objects/label": [1, 9]},
+            "coco-train.tfrecord-00000-of-00001#0: expected the id of a class (0, 1, ...), found 9. Add it to the names "
+            "beside the files, or leave the record out.",
+        ),
+        (
+            {"objects/bbox": [0.25, 0.125, 0.5]},
+            "coco-train.tfrecord-00000-of-00001#0: expected four edges for each of 2 objects, found 1, 1, 0, 1. Write the "
+            "record again, or leave it out.",
+        ),
+    ],
+)
+def test_records_of_others_that_do_not_fit_are_named(tmp_path, changes, message):
+    miniatures.tfds_boxes(tmp_path, **changes)
+    layout = tfrecords.recognise(tmp_path)
+
+    assert [problem.message for problem in layout.problems] == [message]
+
+
+def test_a_damaged_record_of_others_is_named(tmp_path):
+    miniatures.slim(tmp_path)
+    file = tmp_path / "flowers_train_00000-of-00005.tfrecord"
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(
+        CorruptRecord, match=r"00005.tfrecord#1 \(byte [\d,]+\): expected a payload of [\d,]+ bytes with checksum"
+    ):
+        inspect(tmp_path)

@@ -340,7 +340,7 @@ def test_19_a_class_has_no_pictures(tmp_path):
             lambda root: (root / "stuff").mkdir(parents=True),
             "{root}: expected images/ and masks/ (with or without train/, val/ and test/ in them), one folder per "
             "class, or a data set as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, "
-            "YOLO, NIfTI, a CSV file), found stuff/. Arrange the files so, name the folder one level up or down, or describe "
+            "YOLO, NIfTI, TFRecords, CSV), found stuff/. Arrange the files so, name the folder one level up or down, or describe "
             "it in a file of your own with --layout FILE.py.",
         ),
         (lambda root: None, "{root}: expected a folder of pictures, found nothing. Check the path."),

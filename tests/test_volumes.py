@@ -10,12 +10,14 @@ import pytest
 from test_cli import call
 from test_packing import records
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import Dataset, How, inspect, pack
 from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError, ImageError
-from penstock.images import decode_mask
+from penstock.images import decode_image, decode_mask, fetch_image, geometry, probe
+from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, read_labels, read_volume, write_labels
 from penstock.metrics import dice
+from penstock.recipe import load_model
 from penstock.records.schema import decode_segmentation
 
 nibabel = pytest.importorskip("nibabel")
@@ -157,15 +159,37 @@ class TestMistakes:
             "case to one another."
         )
 
-    def test_four_modalities(self, tmp_path):
-        path = write(tmp_path / "a.nii", nibabel.Nifti1Image(np.zeros((4, 4, 4, 4), np.float32), np.eye(4)))
+    def test_five_modalities(self, tmp_path):
+        path = write(tmp_path / "a.nii", nibabel.Nifti1Image(np.zeros((4, 4, 4, 5), np.float32), np.eye(4)))
         with pytest.raises(ImageError) as caught:
             read_volume([path])
 
         assert str(caught.value) == (
-            "a.nii: expected a volume of up to 3 modalities, found arrays of shape (4, 4, 4, 4) in 1 files. Choose three "
+            "a.nii: expected a volume of up to 4 modalities, found arrays of shape (4, 4, 4, 5) in 1 files. Choose 4 "
             "modalities, and leave the others out of the folder."
         )
+
+    def test_a_case_with_fewer_modalities_than_others(self, tmp_path):
+        brats(tmp_path)
+        (tmp_path / "train/c1/c1_t2.nii.gz").unlink()
+
+        assert [problem.message for problem in inspect(tmp_path).fatal] == [
+            "train/c1/c1_flair.nii.gz: expected 4 modalities, as other cases have, found 3. Add the missing ones, or move the "
+            "case away."
+        ]
+
+    def test_a_volume_to_predict_with_fewer_modalities(self):
+        volume = Volume("v.nii", np.zeros((2, 4, 4, 4), np.float32), np.eye(4))
+        messages = []
+        for channels in (4, 1):
+            with pytest.raises(ImageError) as caught:
+                volume.images(channels)
+            messages.append(str(caught.value))
+
+        assert messages == [
+            "v.nii: expected 4 modalities, found 2. Give all volumes the same modalities.",
+            "v.nii: expected at most 1 modalities, found 2. Give all volumes the same modalities.",
+        ]
 
     def test_labels_that_were_interpolated(self, tmp_path):
         volume = read_volume([write(tmp_path / "v.nii", stored(scene()[0], "RAS"))])
@@ -199,6 +223,76 @@ class TestMistakes:
         assert [problem.message for problem in inspect(tmp_path).fatal] == [
             "images/case_03.nii.gz: expected labels of the same name, found none. Add them, or move the volume away."
         ]
+
+
+MODALITIES = ("flair", "t1", "t1ce", "t2")
+
+
+def brats(root, count=3, split="train"):
+    """A folder for every case, four modalities in files of their own, labels in _seg."""
+    for number in range(count):
+        _, labels = scene(number)
+        for place, name in enumerate(MODALITIES):
+            voxels = np.random.default_rng(100 * number + place).normal(100, 10, labels.shape).astype(np.float32)
+            voxels[labels == 1 + place % 2] += 100 + 50 * place
+            write(root / split / f"c{number}/c{number}_{name}.nii.gz", stored(voxels, ("RAS", "LPS")[number % 2]))
+        write(root / split / f"c{number}/c{number}_seg.nii.gz", stored(labels, ("RAS", "LPS")[number % 2]))
+
+
+def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
+    brats(tmp_path / "raw")
+    brats(tmp_path / "raw", 2, "val")
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)[0] == 0
+    dataset = Dataset.open(tmp_path / "data")
+    first = read_volume([tmp_path / f"raw/train/c1/c1_{name}.nii.gz" for name in MODALITIES])
+    packed = {decode_segmentation(r).name: decode_segmentation(r).image for r in records(dataset, "train")}
+    assert dataset.description.channels == 4
+    assert len(packed) == 27
+    for number in range(9):
+        pixels = decode_image(packed[f"c1/{number:04d}"], "x", channels=4)
+        assert (pixels == first.images(4)[number]).all()
+    assert call("show", tmp_path / "data", "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
+    assert call("verify", tmp_path / "data", capsys=capsys)[0] == 0
+
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
+    assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    task = load_model(run, device="cpu").parts.task
+    assert (task.channels, len(task.normalization.mean)) == (4, 4)
+    assert call("predict", run, tmp_path / "raw/val", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+    for number in range(2):
+        found = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
+        like = nibabel.load(tmp_path / f"raw/val/c{number}/c{number}_t2.nii.gz")
+        assert found.shape == like.shape
+        assert (found.affine == like.affine).all()
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_pictures_of_other_channels_are_fetched_as_definitions_say(channels):
+    pixels = np.random.default_rng(channels).integers(0, 256, (20, 30, channels), np.uint8)
+    data, out = encode_png(pixels), np.empty((16, 16, channels), np.uint8)
+    crop = geometry.scale_and_crop((20, 30), (16, 16), 1.0, (0.5, 0.5))
+    fetch_image(data, "x", probe(data, "x"), crop.affine, tuple(range(channels)), out)
+    turned = np.empty((16, 16, channels), np.uint8)
+    fetch_image(data, "x", probe(data, "x"), geometry.rotate(crop, 30.0).affine, tuple(range(channels)), turned)
+
+    assert (decode_image(data, "x", channels=channels) == pixels).all()
+    assert (out == pixels[2:18, 7:23]).all()
+    for channel in range(channels):  # each as if it were alone
+        gray = np.ascontiguousarray(pixels[..., channel : channel + 1]).repeat(3, axis=2)
+        alone = np.empty((16, 16, 3), np.uint8)
+        fetch_image(encode_png(gray), "x", probe(data, "x"), geometry.rotate(crop, 30.0).affine, (channel,) * 3, alone)
+        assert (turned[..., channel] == alone[..., 0]).all()
+
+
+def test_a_picture_of_other_channels_than_the_dataset_says_is_named():
+    with pytest.raises(ImageError) as caught:
+        decode_image(encode_png(np.zeros((4, 4, 3), np.uint8)), "a.png", channels=4)
+
+    assert str(caught.value) == (
+        "a.png: expected an 8-bit PNG of 4 channels, as the dataset says, found 8 bits and 3 channels (png). Pack the "
+        "dataset again."
+    )
 
 
 def test_slices_are_divided_case_by_case(tmp_path):

@@ -67,6 +67,7 @@ def main():
     network = devices.place(parts.model(), device).train()
     feed = ByTurns(parts.training_feed(), bare_step(task, network, make_optimizer(made.optimizer, network)))
     logs = [MetricsLog(folder / "metrics.jsonl", Ranks()), TimingsLog(folder / "timings.jsonl")]
+    (folder / "checkpoints").mkdir()
     session = Session(
         task, parts.model(), feed, options=Options(PAIRS, PAIRS, PAIRS), optimizer=made.optimizer,
         store=CheckpointStore(folder / "checkpoints"), ranks=Ranks(), device=device, hooks=logs,

@@ -53,8 +53,10 @@ def describe(device: torch.device) -> str:
 
 
 def place(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model on a device, its weights laid out channels last, which convolutions are fastest with."""
-    moved: nn.Module = model.to(device).to(memory_format=torch.channels_last)
+    """The model on a device, its filters laid out channels last, which convolutions are fastest with."""
+    three_dimensional = any(parameter.ndim == 5 for parameter in model.parameters())  # noqa: PLR2004
+    layout = torch.channels_last_3d if three_dimensional else torch.channels_last
+    moved: nn.Module = model.to(device).to(memory_format=layout)
     return moved
 
 

@@ -15,6 +15,7 @@ from penstock import devices
 from penstock.images import codecs, geometry, probe
 from penstock.images.warp import warp_image
 from penstock.models.segmentation import STRIDE
+from penstock.tasks import Volumes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,10 +90,12 @@ def predict_mask(
     return _ids(total)  # the sum of the weights over a pixel scales all its classes alike
 
 
+@torch.inference_mode()
 def predict_volume(
-    task: Segmentation, model: nn.Module, volume: Volume, *, device: torch.device, precision: str = "float32"
+    task: Segmentation | Volumes, model: nn.Module, volume: Volume, *, device: torch.device, precision: str = "float32"
 ) -> Pixels:
-    """The labels of a volume, in the order of its file's axes: uint8 (x, y, z). Its slices are predicted one by one.
+    """The labels of a volume, in the order of its file's axes: uint8 (x, y, z). Networks of two dimensions predict its
+    slices one by one.
 
     Args:
         task: what the model was trained for.
@@ -101,7 +104,12 @@ def predict_volume(
         device: where the model is.
         precision: as in training.
     """
-    masks = [predict_mask(task, model, image, device=device, precision=precision) for image in volume.images()]
+    images = volume.images(task.channels)
+    if isinstance(task, Volumes):
+        with devices.autocast(device, precision):
+            logits = model(task.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
+        return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
+    masks = [predict_mask(task, model, image, device=device, precision=precision) for image in images]
     return volume.labels(np.stack(masks))
 
 

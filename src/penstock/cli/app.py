@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "training:recipe": "Print all settings of a training, as TOML.",
     "runs:evaluate": "Score a run's model on a split, class by class.",
     "predicting:predict": "Predict masks, classes or boxes for pictures of any size.",
+    "exporting:export": "Write a run's model as one file for other programs: ONNX or torch.export.",
     "runs:replay": "Draw the pictures of any step of a run, and name their records.",
     "runs:report": "Gather a run on one page, report.html.",
 }

@@ -209,8 +209,11 @@ def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Loo
     if isinstance(task, Detection):
         _refuse_collisions(pictures, output, ("-boxes",))
         return _Boxes(trained, task, output)
-    assert isinstance(task, Classification)  # noqa: S101 - there are no others
-    return _Classes(trained, task, output)
+    if isinstance(task, Classification):
+        return _Classes(trained, task, output)
+    raise RecipeError(
+        "penstock predict", expected="NIfTI volumes, as the run learnt them", found="pictures", remedy="Name volumes"
+    )
 
 
 def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:

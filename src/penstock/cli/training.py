@@ -29,7 +29,7 @@ Optimizer = Annotated[
     Literal["sgd", "adamw", "muon"],
     Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
 ]
-Tasks = Literal["segmentation", "classification", "detection"]
+Tasks = Literal["segmentation", "classification", "detection", "volumes"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 
@@ -126,7 +126,7 @@ def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:
 def _task(data: recipes.Data) -> str:
     """What a dataset is for; a topic that holds nothing yet is taken to be for segmentation."""
     with contextlib.suppress(EmptySourceError):
-        return recipes.open_dataset(data).description.task
+        return recipes.open_dataset(data).description.learnt
     return "segmentation"
 
 

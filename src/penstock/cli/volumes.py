@@ -13,7 +13,7 @@ from penstock.images import volumes
 from penstock.metrics import dice
 from penstock.predict import predict_volume
 from penstock.progress import Progress, counted
-from penstock.tasks import Segmentation
+from penstock.tasks import Segmentation, Volumes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
         ImageError: a file is no NIfTI, or its labels do not lie on it.
     """
     task = trained.parts.task
-    if not isinstance(task, Segmentation):
+    if not isinstance(task, Segmentation | Volumes):
         raise RecipeError(
             "penstock predict",
             expected="pictures, as the run did not learn to make masks",

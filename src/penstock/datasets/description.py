@@ -46,6 +46,7 @@ class Split:
         shards: where they are, in order.
         height, width: the largest upright picture's, each by itself, in pixels.
         objects: the most boxes in a picture, for detection.
+        slices: the most slices in a volume; 0 where the records are pictures.
         per_class: of every class, pixels for segmentation, pictures for classification, objects for detection.
     """
 
@@ -55,6 +56,7 @@ class Split:
     width: int
     per_class: tuple[int, ...]
     objects: int = 0
+    slices: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Description:
         layout: what the data was packed from.
         content: a hash over all shards' keys and the classes.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
+        channels: of the pictures.
         format: of this file.
     """
 
@@ -79,7 +82,13 @@ class Description:
     layout: str
     content: str = ""
     original: tuple[int, ...] = ()
+    channels: int = 3
     format: int = 1
+
+    @property
+    def learnt(self) -> str:
+        """The task, or "volumes" where the records are whole volumes."""
+        return "volumes" if any(split.slices for split in self.splits.values()) else self.task
 
     def digest(self) -> str:
         """The hash that `content` should hold."""

@@ -67,7 +67,8 @@ class Item:
     """One picture with its label: a mask, the index of a class, or boxes.
 
     `relative` boxes are in shares of the picture's size. `size` is the (height, width) that boxes were made for, or 0.
-    Pictures of a `group` (slices of a volume, frames of a film) are never divided between splits.
+    Pictures of a `group` (slices of a volume, frames of a film) are never divided between splits. Whole volumes are
+    pictures of so many `slices` below one another.
     """
 
     split: str
@@ -79,6 +80,7 @@ class Item:
     relative: bool = False
     group: str = ""
     size: tuple[int, int] = (0, 0)
+    slices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class Layout:
         labels: what the layout states of classes and masks; may be nothing.
         problems: what the names of the files alone show.
         ignored: files that are no pictures and were left out.
+        channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
     """
 
     task: Task
@@ -153,3 +156,4 @@ class Layout:
     labels: Labels = Labels()
     problems: tuple[Problem, ...] = ()
     ignored: tuple[str, ...] = ()
+    channels: int = 3

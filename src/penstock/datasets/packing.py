@@ -182,8 +182,16 @@ def _key(facts: Sequence[Facts]) -> str:
 
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
-    description = Description(found.layout.task, found.labels.classes, found.labels.ignore, splits, found.layout.name)
-    return replace(description, content=description.digest(), original=_original(found.labels))
+    description = Description(
+        found.layout.task,
+        found.labels.classes,
+        found.labels.ignore,
+        splits,
+        found.layout.name,
+        original=_original(found.labels),
+        channels=found.layout.channels,
+    )
+    return replace(description, content=description.digest())
 
 
 def _original(labels: Labels) -> tuple[int, ...]:
@@ -198,9 +206,10 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
     return Split(
         records=len(facts),
         shards=tuple(ShardFacts(job.name, len(job.facts), job.key) for job in jobs),
-        height=max(fact.height for fact in facts),
+        height=max(fact.height // max(1, fact.item.slices) for fact in facts),
         width=max(fact.width for fact in facts),
         objects=max(len(fact.item.boxes or ()) for fact in facts),
+        slices=max(fact.item.slices for fact in facts),
         per_class=tuple(inspection.count_per_class(found.layout.task, facts, classes)),
     )
 
@@ -290,7 +299,9 @@ def _payload(fact: Facts, found: Inspection) -> bytes:
             ClassificationRecord(image, label, item.name, fact.format, info.height, info.width, text)
         )
     mask = _mask_bytes(item.mask, found)
-    return encode_segmentation(SegmentationRecord(image, mask, item.name, fact.format, info.height, info.width))
+    return encode_segmentation(
+        SegmentationRecord(image, mask, item.name, fact.format, info.height, info.width, item.slices)
+    )
 
 
 def _detection(fact: Facts, image: bytes, size: tuple[int, int], classes: Sequence[str]) -> DetectionRecord:

@@ -183,7 +183,15 @@ class _Plan:
 
 def _about(dataset: Dataset, split: str) -> About:
     described, found = dataset.description, dataset.split(split)
-    return About(described.task, described.classes, described.ignore_label, found.height, found.width)
+    return About(
+        described.task,
+        described.classes,
+        described.ignore_label,
+        found.height,
+        found.width,
+        described.channels,
+        found.slices,
+    )
 
 
 def _settled(log: Log) -> Topic:

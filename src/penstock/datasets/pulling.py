@@ -64,7 +64,9 @@ def pull(
         described[split] = writer.finish()
         notes.append(_note(snapshot, split, described[split]))
     about = dataset.description
-    description = Description(about.task, about.classes, about.ignore_label, described, "a Kafka topic")
+    description = Description(
+        about.task, about.classes, about.ignore_label, described, "a Kafka topic", channels=about.channels
+    )
     pulled = Dataset(output, replace(description, content=description.digest()))
     files.write_atomically(output / _FILE, files.to_json({"splits": notes}))
     pulled.save()
@@ -94,7 +96,7 @@ class _Split:
 
     def __init__(self, dataset: TopicDataset, output: Path, split: str, shard_bytes: int) -> None:
         self.dataset, self.output, self.split, self.shard_bytes = dataset, output, split, shard_bytes
-        self.count = self.height = self.width = 0
+        self.count = self.height = self.width = self.slices = self.objects = 0
         self._per_class: Counter[int] = Counter()
         self._shards: list[ShardFacts] = []
         self._pending: list[bytes] = []
@@ -115,7 +117,7 @@ class _Split:
             self._flush()
         classes = len(self.dataset.description.classes)
         per_class = tuple(self._per_class[i] for i in range(classes))
-        return Split(self.count, tuple(self._shards), self.height, self.width, per_class)
+        return Split(self.count, tuple(self._shards), self.height, self.width, per_class, self.objects, self.slices)
 
     def _flush(self) -> None:
         name = f"{self.split}-{len(self._shards):05d}.tfrecord"
@@ -128,6 +130,7 @@ class _Split:
 
     def _look(self, record: Record) -> None:
         """Count classes and sizes, as packing does."""
+        slices = 0
         if self.dataset.description.task == "classification":
             picture = decode_classification(record)
             info = probe(picture.image, record.origin)
@@ -136,9 +139,13 @@ class _Split:
             found = decode_detection(record)
             info = probe(found.image, record.origin)
             self._per_class.update(each.label for each in found.objects)
+            self.objects = max(self.objects, len(found.objects))
         else:
             fields = decode_segmentation(record)
+            slices = fields.slices
             info = probe(fields.image, record.origin)
             counts = np.bincount(codecs.decode_mask(fields.mask, record.origin, palette=True).ravel(), minlength=256)
             self._per_class.update({int(i): int(counts[i]) for i in np.flatnonzero(counts)})
-        self.height, self.width = max(self.height, info.size[0]), max(self.width, info.size[1])
+        self.slices = max(self.slices, slices)
+        self.height = max(self.height, info.size[0] // max(1, slices))
+        self.width = max(self.width, info.size[1])

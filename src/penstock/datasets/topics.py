@@ -2,14 +2,14 @@
 
 The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
 headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
-`penstock-dataset` (JSON: task, classes, ignore_label, height, width). Only the last one is needed, and only in the
-first record of a snapshot.
+`penstock-dataset` (JSON: task, classes, ignore_label, height, width; of volumes and more
+modalities also channels and slices). Only the last one is needed, and only in the first record of a snapshot.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -40,6 +40,8 @@ class About:
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright picture's, each by itself, in pixels.
+        channels: of the pictures.
+        slices: the most in a volume; 0 where the records are pictures.
     """
 
     task: Literal["segmentation", "classification", "detection"]
@@ -47,10 +49,15 @@ class About:
     ignore_label: int = 255
     height: int = 0
     width: int = 0
+    channels: int = 3
+    slices: int = 0
 
     def encoded(self) -> bytes:
-        """As JSON."""
-        return msgspec.json.encode(self)
+        """As JSON; what says nothing is left out."""
+        stated = asdict(self)
+        return msgspec.json.encode(
+            {k: v for k, v in stated.items() if k not in {"channels", "slices"} or v not in {0, 3}}
+        )
 
 
 def topic_of(base: str, split: str) -> str:
@@ -109,7 +116,15 @@ class TopicDataset:
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
         )
         splits = {"train": _split(about, records, len(about.classes))}
-        return Description(about.task, about.classes, about.ignore_label, splits, "a Kafka topic", state.hexdigest())
+        return Description(
+            about.task,
+            about.classes,
+            about.ignore_label,
+            splits,
+            "a Kafka topic",
+            state.hexdigest(),
+            channels=about.channels,
+        )
 
     def split(self, name: str) -> Split:
         """One split's description.
@@ -197,4 +212,4 @@ def _parsed(value: bytes, topic: str) -> About:
 
 
 def _split(about: About, records: int, classes: int) -> Split:
-    return Split(records, (), about.height, about.width, (0,) * classes)
+    return Split(records, (), about.height, about.width, (0,) * classes, slices=about.slices)

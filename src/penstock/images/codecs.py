@@ -27,6 +27,7 @@ _REDUCIBLE: Final = 16
 _CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _HARMLESS: Final = "extraneous bytes"
 _INK: Final = 4
+_COLORS: Final = 3
 _BYTE: Final = 255
 
 
@@ -54,6 +55,7 @@ def decode_image(
     info: ImageInfo | None = None,
     reduction: int = 1,
     rows: int | None = None,
+    channels: int = 3,
     scratch: Scratch | None = None,
 ) -> Pixels:
     """Decode to uint8 RGB of shape (height, width, 3), as stored: orientation is left to the sample's affine map.
@@ -68,12 +70,15 @@ def decode_image(
             and images below 16 pixels ignore it: compare the width with the header's.
         rows: how many rows from the top are wanted, counted before the reduction. A baseline JPEG is decoded no
             further than a little below them, and has that height; others ignore it.
+        channels: 1 or 4 instead of 3 for the gray or RGBA PNGs that several modalities are kept in.
         scratch: where to decode a JPEG to; the result then lives until this thread's next call with it.
 
     Raises:
         ImageError: the file is cut short, damaged, or neither JPEG nor PNG.
     """
     info = info or probe(data, where)
+    if channels != _COLORS:
+        return _decode_modalities(data, where, info, channels)
     if info.format == "png":
         return _decode_png(data, where)
     height = _enough(info, rows, reduction)
@@ -123,6 +128,22 @@ def _decode_png(data: bytes, where: str) -> Pixels:
     if pixels is None:
         raise truncated(where, "a PNG that libpng cannot decode")
     return np.asarray(pixels, np.uint8)
+
+
+def _decode_modalities(data: bytes, where: str, info: ImageInfo, channels: int) -> Pixels:
+    if (info.format, info.channels, info.bits) != ("png", channels, 8):
+        raise ImageError(
+            where,
+            expected=f"an 8-bit PNG of {channels} channels, as the dataset says",
+            found=f"{info.bits} bits and {info.channels} channels ({info.format})",
+            remedy="Pack the dataset again",
+        )
+    check_png(data, where)
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
+    if pixels is None:
+        raise truncated(where, "a PNG that libpng cannot decode")
+    found = np.asarray(pixels, np.uint8).reshape(*pixels.shape[:2], -1)
+    return found if channels == 1 else np.asarray(cv2.cvtColor(found, cv2.COLOR_BGRA2RGBA), np.uint8)
 
 
 def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
@@ -186,5 +207,6 @@ def encode_mask(ids: Pixels) -> bytes:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """RGB pixels as PNG bytes."""
-    return bytes(cv2.imencode(".png", pixels[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+    """Gray, RGB or RGBA pixels, (height, width, 1, 3 or 4), as PNG bytes."""
+    order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[pixels.shape[2]]
+    return bytes(cv2.imencode(".png", pixels[..., order], [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])

@@ -36,16 +36,18 @@ def fetch_image(
         where: named in errors.
         info: its header.
         affine: from points of `out` to points of the upright picture.
-        fill: the RGB pixel that lies outside the picture.
-        out: uint8 of shape (height, width, 3), written whole.
-        colors: what is done to the picture's colours, but not to `fill`.
+        fill: the pixel that lies outside the picture.
+        out: uint8 of shape (height, width, channels), written whole.
+        colors: what is done to the picture's colours, but not to `fill`; for RGB only.
 
     Raises:
         ImageError: the file is cut short or damaged.
     """
     stored = affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
     step, rows = geometry.reduction(stored.shrink), stored.bottom((out.shape[0], out.shape[1]))
-    pixels = codecs.decode_image(data, where, info=info, reduction=step, rows=rows, scratch=_SCRATCH)
+    pixels = codecs.decode_image(
+        data, where, info=info, reduction=step, rows=rows, channels=out.shape[2], scratch=_SCRATCH
+    )
     if pixels.shape[1] != info.width:
         stored = stored.then(Affine(xx=1 / step, yy=1 / step))
     warp_image(color.apply(pixels, colors), stored, fill, out)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
 
 SUFFIXES: Final = (".nii", ".nii.gz")
-MODALITIES: Final = 3
+MODALITIES: Final = 4
 """Modalities that fit into the channels of a slice."""
+
+_COLORS: Final = 3
 
 _DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 which become black and white
 _PIECE: Final = 1 << 20
@@ -97,18 +99,31 @@ class Volume:
         """An array of RAS as slices (slices, rows, columns), the way they are looked at: front or head up."""
         return np.moveaxis(array, self.across, 0).transpose(0, 2, 1)[:, ::-1]
 
-    def images(self) -> NDArray[np.uint8]:
-        """All slices as pictures: uint8 (slices, height, width, 3), every modality spread over 0 to 255 by itself; a
-        single one is gray.
+    def images(self, channels: int = _COLORS) -> NDArray[np.uint8]:
+        """All slices as pictures: uint8 (slices, height, width, channels), each modality spread over 0 to 255.
+
+        Args:
+            channels: 1, 3 or 4; of three a single modality fills all, which is gray, and two leave the last one empty.
+
+        Raises:
+            ImageError: there are more modalities than channels, or not as many as four.
         """
-        channels = [self._plane(self._turned(_spread(modality))) for modality in self.voxels]
-        empty = [np.zeros_like(channels[0])] * (MODALITIES - len(channels))
-        channels = channels * MODALITIES if len(channels) == 1 else [*channels, *empty]
-        planes = np.ascontiguousarray(np.stack(channels, axis=-1))
+        many = len(self.voxels)
+        if many > channels or (channels == MODALITIES and many != channels):
+            raise ImageError(
+                self.name,
+                expected=f"{'4' if channels == MODALITIES else f'at most {channels}'} modalities",
+                found=f"{many}",
+                remedy="Give all volumes the same modalities",
+            )
+        planes = [self._plane(self._turned(_spread(modality))) for modality in self.voxels]
+        planes = planes * channels if many == 1 else [*planes, *[np.zeros_like(planes[0])] * (channels - many)]
+        stack = np.ascontiguousarray(np.stack(planes, axis=-1))
         height, width = self.size
-        if planes.shape[1:3] == (height, width):
-            return planes
-        return np.stack([cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR) for plane in planes])
+        if stack.shape[1:3] == (height, width):
+            return stack
+        resized = [cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR) for plane in stack]
+        return np.stack(resized).reshape(len(stack), height, width, channels)
 
     def masks(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Labels of the file's axes as masks of the slices: uint8 (slices, height, width)."""
@@ -152,9 +167,26 @@ def read_volume(paths: Sequence[Path]) -> Volume:
             name,
             expected=f"a volume of up to {MODALITIES} modalities",
             found=f"arrays of shape {arrays[0].shape} in {len(paths)} files",
-            remedy="Choose three modalities, and leave the others out of the folder",
+            remedy=f"Choose {MODALITIES} modalities, and leave the others out of the folder",
         )
     return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
+
+
+def modalities(paths: Sequence[Path]) -> int:
+    """How many modalities a case has, from the header of a single file.
+
+    Raises:
+        ImageError: it is no NIfTI.
+    """
+    if len(paths) > 1:
+        return len(paths)
+    image, _ = _load(paths[0])
+    return int(image.shape[3]) if len(image.shape) == 4 else 1  # noqa: PLR2004 - x, y, z, modality
+
+
+def channels_of(count: int) -> int:
+    """In how many channels some modalities are kept: one, three or four."""
+    return {1: 1, 4: 4}.get(count, _COLORS)
 
 
 def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:

@@ -36,7 +36,7 @@ class _Span(NamedTuple):
 
 
 def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels) -> None:
-    """Fetch an image of shape (height, width, 3) into `out`, in place; what lies outside the source becomes `fill`."""
+    """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`."""
     if _fetch(pixels, affine, fill, out, _resize_image):
         return
     factor = int(affine.shrink)

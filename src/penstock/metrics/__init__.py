@@ -1,6 +1,7 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once."""
 
 from penstock.metrics.boxes import Boxes, DetectionScores, Found
+from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
@@ -9,6 +10,7 @@ from penstock.metrics.segments import Segments, SegmentScores
 __all__ = [
     "Answers",
     "Boxes",
+    "Cases",
     "ClassificationScores",
     "Confusion",
     "DetectionScores",
@@ -16,5 +18,6 @@ __all__ = [
     "SegmentScores",
     "SegmentationScores",
     "Segments",
+    "VolumeScores",
     "dice",
 ]

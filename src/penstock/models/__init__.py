@@ -3,6 +3,7 @@
 segmentation.py   names to segmentation models
 classification.py names to classifiers
 detection.py      names to detectors
+tv.py             torchvision's backbones for them
 deeplab.py        DeepLab, every part a setting
 atrous.py         its pyramid, or a dense prediction cell, between backbone and decoder
 cifar.py          two small networks for CIFAR
@@ -10,6 +11,7 @@ normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
 together.py       batch normalisation over all ranks
 views.py          one answer from several looks at a picture
+volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
 """
 
@@ -21,6 +23,7 @@ from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
 from penstock.models.together import synchronise_norms
 from penstock.models.views import Averaged, Views
+from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
@@ -32,10 +35,12 @@ __all__ = [
     "Loaded",
     "Normalization",
     "Views",
+    "VolumeNetwork",
     "as_floats",
     "build_classifier",
     "build_detector",
     "build_segmenter",
+    "build_volume_network",
     "classifier_normalization",
     "load_matching",
     "normalization",

@@ -106,7 +106,9 @@ def _shrunk(images: torch.Tensor, stride: int) -> tuple[int, int]:
     return -(-images.shape[2] // stride), -(-images.shape[3] // stride)
 
 
-def build_deeplab(name: str, backbone: str, classes: int, weights: str, parts: DeepLab) -> DeepLabNetwork:
+def build_deeplab(
+    name: str, backbone: str, classes: int, weights: str, parts: DeepLab, channels: int = 3
+) -> DeepLabNetwork:
     """A DeepLab network on a backbone of timm.
 
     Args:
@@ -115,12 +117,13 @@ def build_deeplab(name: str, backbone: str, classes: int, weights: str, parts: D
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
         parts: what it is made of.
+        channels: of the pictures.
 
     Raises:
         RecipeError: the backbone cannot be dilated.
         WeightsError: the weights cannot be had, or do not fit.
     """
-    build = functools.partial(_encoder, name, backbone, parts)
+    build = functools.partial(_encoder, name, backbone, parts, in_chans=channels)
     encoder = pretrained.weighted(build, backbone, weights)
     _multiply(encoder, parts.multi_grid)
     return DeepLabNetwork(encoder, classes, parts)

@@ -1,4 +1,4 @@
-"""Detectors by name: `ARCHITECTURE:BACKBONE`, torchvision's heads on any backbone of timm that gives features."""
+"""Detectors by name: `ARCHITECTURE:BACKBONE`, torchvision's heads on backbones of timm or torchvision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import timm
 import torch
 from torch import nn
+from torchvision import models
 from torchvision.models import detection as tv
+from torchvision.models import list_models
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.ssd import SSD
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
@@ -17,6 +19,7 @@ from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastL
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
+from penstock.models import tv as tv_backbones
 from penstock.models.segmentation import unknown
 
 if TYPE_CHECKING:
@@ -120,7 +123,11 @@ def parse_detector(name: str) -> tuple[str, str]:
     architecture, _, backbone = name.partition(":")
     if architecture not in DETECTORS:
         raise unknown(name, "a detector", architecture, list(DETECTORS))
-    if not timm.is_model(backbone.split(".", maxsplit=1)[0]):
+    if backbone.startswith(tv_backbones.PREFIX):
+        if not tv_backbones.is_known(backbone):
+            known = [tv_backbones.PREFIX + each for each in list_models(module=models)]
+            raise unknown(name, "a torchvision backbone", backbone, known)
+    elif not timm.is_model(backbone.split(".", maxsplit=1)[0]):
         raise unknown(name, "a timm backbone", backbone, timm.list_models())
     return architecture, backbone
 
@@ -129,15 +136,20 @@ def build_detector(name: str, classes: int, weights: str) -> Detector:
     """A detector.
 
     Args:
-        name: `ARCHITECTURE:BACKBONE`.
+        name: `ARCHITECTURE:BACKBONE`; the backbone timm's, or torchvision's as `torchvision/resnet50`.
         classes: the number of classes, without a background.
-        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its
+            library's format.
 
     Raises:
         RecipeError: the name is unknown, or the backbone does not give the features that are needed.
         WeightsError: the weights cannot be had, or do not fit.
     """
     architecture, backbone = parse_detector(name)
+    if backbone.startswith(tv_backbones.PREFIX):
+        return _HEADS[architecture](
+            tv_backbones.build_features(name, backbone, _STRIDES[architecture], weights), classes
+        )
     build = functools.partial(_encoder, name, architecture, backbone)
     encoder = pretrained.weighted(build, backbone, weights)
     return _HEADS[architecture](encoder, classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import timm
 import torch
@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """`(pixel / 255 - mean) / std`, RGB.
+    """`(pixel / 255 - mean) / std`, RGB, or as many channels as there are means.
 
     Attributes:
         mean, std: of each channel.
@@ -18,24 +18,28 @@ class Normalization:
             (tf.image.per_image_standardization); `mean` is then only what lies outside a picture.
     """
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     alone: bool = False
 
     @property
-    def fill(self) -> tuple[int, int, int]:
+    def fill(self) -> tuple[int, ...]:
         """The mean pixel, 0 to 255: what lies outside the picture."""
-        red, green, blue = (round(255 * value) for value in self.mean)
-        return red, green, blue
+        return tuple(round(255 * value) for value in self.mean)
+
+    def over(self, channels: int) -> Normalization:
+        """For another number of channels: begun again from the first, as timm spreads the weights of its filters."""
+        chosen = [index % len(self.mean) for index in range(channels)]
+        return replace(self, mean=tuple(self.mean[i] for i in chosen), std=tuple(self.std[i] for i in chosen))
 
     def apply(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Pixels from 0 to 255, float32 (n, 3, h, w), normalised; they may be written over."""
+        """Pixels from 0 to 255, float32 (n, channels, h, w), normalised; they may be written over."""
         if self.alone:
             spread = pixels.std(dim=(1, 2, 3), correction=0, keepdim=True)
             smallest = pixels[0].numel() ** -0.5 if len(pixels) else 1.0
             return (pixels - pixels.mean(dim=(1, 2, 3), keepdim=True)) / spread.clamp(min=smallest)
-        mean = torch.tensor(self.mean, device=pixels.device).view(1, 3, 1, 1)
-        std = torch.tensor(self.std, device=pixels.device).view(1, 3, 1, 1)
+        mean = torch.tensor(self.mean, device=pixels.device).view(1, -1, 1, 1)
+        std = torch.tensor(self.std, device=pixels.device).view(1, -1, 1, 1)
         return pixels.sub_(255 * mean).div_(255 * std)
 
 
@@ -53,5 +57,5 @@ def of_backbone(name: str) -> Normalization:
 
 
 def as_floats(images: torch.Tensor) -> torch.Tensor:
-    """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
+    """Float32 (n, channels, h, w), channels last in memory, from uint8 (n, h, w, channels)."""
     return images.permute(0, 3, 1, 2).float()

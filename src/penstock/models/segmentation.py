@@ -73,14 +73,21 @@ def normalization(backbone: str) -> Normalization:
     return IMAGENET if backbone in _MIX_TRANSFORMERS else of_backbone(backbone)
 
 
-def build_segmenter(name: str, classes: int, weights: str, parts: DeepLab = DeepLab()) -> nn.Module:  # noqa: B008 - frozen
-    """A model that maps float (n, 3, h, w) to logits (n, classes, h, w).
+def build_segmenter(
+    name: str,
+    classes: int,
+    weights: str,
+    parts: DeepLab = DeepLab(),  # noqa: B008 - frozen
+    channels: int = 3,
+) -> nn.Module:
+    """A model that maps float (n, channels, h, w) to logits (n, classes, h, w).
 
     Args:
         name: `ARCHITECTURE:BACKBONE`.
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
         parts: of a `deeplab`.
+        channels: of the pictures; pretrained filters are spread over others than 3.
 
     Raises:
         RecipeError: the name is unknown, or a `deeplab`'s backbone cannot be dilated.
@@ -88,10 +95,11 @@ def build_segmenter(name: str, classes: int, weights: str, parts: DeepLab = Deep
     """
     architecture, backbone = parse_name(name)
     if architecture == "deeplab":
-        return build_deeplab(name, backbone, classes, weights, parts)
+        return build_deeplab(name, backbone, classes, weights, parts, channels)
     native = backbone in _MIX_TRANSFORMERS
+    encoder = backbone if native else f"tu-{backbone}"
     build = functools.partial(
-        smp.create_model, architecture, encoder_name=backbone if native else f"tu-{backbone}", classes=classes
+        smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels
     )
     network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
     return network

@@ -76,10 +76,10 @@ def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     The variance is that of deviations from the global mean: the difference of two large means would lose its digits.
     """
     own = values.new_full((1,), values.numel() / values.shape[1])
-    sums: torch.Tensor = _Sum.apply(torch.cat([values.sum(dim=(0, 2, 3)), own]))  # type: ignore[no-untyped-call]
+    sums: torch.Tensor = _Sum.apply(torch.cat([values.sum(dim=(0, 2, 3)), own]))
     count = sums[-1].detach()
     mean = sums[:-1] / count
-    squares: torch.Tensor = _Sum.apply((values - _spread(mean)).square().sum(dim=(0, 2, 3)))  # type: ignore[no-untyped-call]
+    squares: torch.Tensor = _Sum.apply((values - _spread(mean)).square().sum(dim=(0, 2, 3)))
     return mean, squares / count, count
 
 

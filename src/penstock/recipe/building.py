@@ -209,7 +209,15 @@ def gather(parts: Parts, splits: Sequence[str]) -> Facts:
     known = None
     if isinstance(dataset, TopicDataset):
         first = described.splits["train"]
-        about = About(described.task, described.classes, described.ignore_label, first.height, first.width)
+        about = About(
+            described.task,
+            described.classes,
+            described.ignore_label,
+            first.height,
+            first.width,
+            described.channels,
+            first.slices,
+        )
         known = Known(about, first.records)
     return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known)
 

@@ -65,6 +65,7 @@ def _positive(recipe: Recipe) -> dict[str, float]:
         "model.deeplab.multi_grid": min(recipe.model.deeplab.multi_grid, default=1),
         "model.deeplab.pyramid": min(recipe.model.deeplab.pyramid, default=0),
         "data.window": recipe.data.window,
+        "augment.slices": recipe.augment.slices,
         "loss.hardest": recipe.loss.hardest,
         "follow.records": recipe.follow.records,
         "optimizer.learning_rate": recipe.optimizer.learning_rate,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,7 +68,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
             parts.dataset.split(recipe.data.validation)
         parts, facts = _agreed_data(parts, ranks)
         plan, model = parts.plan, _initial(parts, ranks)
-        title = name or f"{recipe.model.name.replace(':', '-')}-{parts.dataset.name}"
+        title = name or f"{re.sub('[:/]', '-', recipe.model.name)}-{parts.dataset.name}"
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:

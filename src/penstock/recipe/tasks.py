@@ -11,7 +11,7 @@ from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Classification, Detection, Objective, Regularize, Segmentation, weights_of
+from penstock.tasks import Augment, Classification, Detection, Objective, Regularize, Segmentation, Volumes, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,19 @@ _DETECTOR: Final = Recipe(
     optimizer=OptimizerSpec(learning_rate=0.005, schedule="cosine", clip=10.0),
     train=Train(batch=8, frozen_norms=True),
 )
-_OF_TASKS: Final = {"segmentation": Recipe(), "classification": _CLASSIFIER, "detection": _DETECTOR}
+_VOLUMES: Final = Recipe(
+    model=Model("unet3d", "none"),
+    augment=Augment((96, 96), slices=32),
+    loss=Objective(dice=1.0),
+    optimizer=OptimizerSpec("adamw", 1e-3, weight_decay=0.01, schedule="cosine"),
+    train=Train(steps=5000, batch=2, evaluate_every=500, save_every=500),
+)
+_OF_TASKS: Final = {
+    "segmentation": Recipe(),
+    "classification": _CLASSIFIER,
+    "detection": _DETECTOR,
+    "volumes": _VOLUMES,
+}
 
 
 def default_recipe(task: str = "segmentation", model: str = "", weights: str = "") -> Recipe:
@@ -82,6 +94,8 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
     """
     _check_parts(recipe)
     weights = weights_of(recipe.loss, described.classes, counts)
+    if described.learnt == "volumes":
+        return _volumes(recipe, described, weights)
     if described.task == "segmentation":
         _refuse_regularize(recipe)
         return Segmentation(
@@ -93,6 +107,7 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
             objective=recipe.loss,
             class_weights=weights,
             parts=recipe.model.deeplab,
+            channels=described.channels,
         )
     if described.task == "detection":
         _refuse_regularize(recipe)
@@ -106,6 +121,31 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
         recipe.augment,
         recipe.regularize,
         recipe.model.weights,
+        recipe.loss,
+        weights,
+    )
+
+
+def _volumes(recipe: Recipe, described: Description, weights: tuple[float, ...]) -> Volumes:
+    _refuse_regularize(recipe)
+    plain, own = Augment(), recipe.augment
+    names = [each.name for each in fields(plain) if each.name not in {"crop", "slices", "flip"}]
+    if changed := [name for name in names if getattr(own, name) != getattr(plain, name)]:
+        raise RecipeError(
+            "augment",
+            expected="crop, slices and flip alone: patches of volumes are not changed further",
+            found=", ".join(changed),
+            remedy="Leave them out",
+        )
+    splits = described.splits.values()
+    canvas = tuple(max(getattr(each, side) for each in splits) for side in ("slices", "height", "width"))
+    return Volumes(
+        recipe.model.name,
+        described.classes,
+        described.ignore_label,
+        own,
+        described.channels,
+        (canvas[0], canvas[1], canvas[2]),
         recipe.loss,
         weights,
     )
@@ -173,7 +213,7 @@ def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
     if isinstance(task, Classification):
         _check_size(recipe)
         return
-    if isinstance(task, Detection):
+    if isinstance(task, Detection | Volumes):
         return
     stride = int(getattr(model.encoder, "output_stride", STRIDE))
     if any(side % stride for side in crop):

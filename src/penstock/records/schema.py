@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SegmentationRecord:
-    """An encoded image and its encoded mask of class ids; sizes in pixels as stored, before EXIF orientation."""
+    """An encoded image and its encoded mask of class ids; sizes in pixels as stored, before EXIF orientation.
+
+    Of a volume both hold its slices below one another, `slices` of them; 0 is a picture.
+    """
 
     image: bytes
     mask: bytes
@@ -27,6 +30,7 @@ class SegmentationRecord:
     format: str
     height: int
     width: int
+    slices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,12 @@ class DetectionRecord:
 
 
 def encode_segmentation(record: SegmentationRecord) -> bytes:
-    """The payload with DeepLab's eight keys; `image/channels` is 3, as DeepLab always writes it."""
+    """The payload with DeepLab's eight keys; `image/channels` is 3, as DeepLab always writes it. Volumes have
+    `image/slices` too.
+    """
     return encode(
         {
+            **({"image/slices": record.slices} if record.slices else {}),
             "image/encoded": record.image,
             "image/filename": record.name,
             "image/format": record.format,
@@ -98,6 +105,7 @@ def decode_segmentation(record: Record) -> SegmentationRecord:
         format=_text(fields, "image/format"),
         height=fields.first_int("image/height", 0),
         width=fields.first_int("image/width", 0),
+        slices=fields.first_int("image/slices", 0),
     )
 
 

@@ -9,11 +9,12 @@ import torch
 
 from penstock import devices
 from penstock.images import codecs, drawing
-from penstock.images.labels import decode_ids
+from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
 from penstock.predict import read_upright
 from penstock.records.schema import decode_classification, decode_detection, decode_name, decode_segmentation
+from penstock.tasks.volume import read_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,8 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     if dataset.description.task == "detection":
         return _objects_tile(decode_detection(record), record.origin)
     fields = decode_segmentation(record)
+    if fields.slices:
+        return _volume_tile(dataset, record)
     image = read_upright(fields.image, record.origin)
     ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
     turned = np.empty(image.shape[:2], np.uint8)
@@ -70,6 +73,17 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     laid = drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
     pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
     return drawing.caption(pair, f"{fields.name} ({record.origin})")
+
+
+def _volume_tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
+    """The slice with the most labels."""
+    described = dataset.description
+    voxels, ids = read_slices(record, described.channels, LabelSet(len(described.classes), described.ignore_label))
+    best = int(((ids != 0) & (ids != described.ignore_label)).sum(axis=(1, 2)).argmax())
+    image = np.ascontiguousarray(np.broadcast_to(voxels[best][..., :3], (*ids.shape[1:], 3)))
+    laid = drawing.overlay(image, ids[best], drawing.palette(described.ignore_label))
+    pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
+    return drawing.caption(pair, f"{decode_name(record)}, slice {best} of {len(ids)} ({record.origin})")
 
 
 def _objects_tile(record: DetectionRecord, origin: str) -> Pixels:

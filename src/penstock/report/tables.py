@@ -56,11 +56,21 @@ def _of_pixels(scores: dict[str, Any]) -> str:
     ]
     lines.append(f"{'mean IoU':<{width}}  {_percent(scores['mean_iou'])}")
     lines.append(f"{'pixel acc.':<{width}}  {_percent(scores['pixel_accuracy'])}")
+    if "dice" in scores:
+        lines += _of_cases(scores, width)
     if "segments" in scores:
         lines += _of_segments(scores, width)
     if scores["absent"]:
         lines.append(f"neither labelled nor predicted, and not in the mean: {', '.join(scores['absent'])}")
     return "\n".join(lines)
+
+
+def _of_cases(scores: dict[str, Any], width: int) -> list[str]:
+    lines = ["", f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>14}"]
+    for number, row in enumerate(scores["dice"]):
+        there = sum(values[number] is not None for values in scores["cases"].values())
+        lines.append(f"{row['name']:<{width}}  {_percent(row['dice'])}  {_percent(row['lowest'])}  {there:>14,}")
+    return [*lines, f"{'mean Dice':<{width}}  {_percent(scores['mean_dice'])}"]
 
 
 def _of_segments(scores: dict[str, Any], width: int) -> list[str]:

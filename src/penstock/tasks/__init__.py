@@ -6,6 +6,7 @@ objective.py  what training makes small
 segment.py    semantic segmentation
 classify.py   classification
 detect.py     detection
+volume.py     segmentation of whole volumes
 regularize.py mixed, erased and toned pictures
 """
 
@@ -16,6 +17,7 @@ from penstock.tasks.detect import Detection, PrepareDetection
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.regularize import Regularize
 from penstock.tasks.segment import PrepareSegmentation, Segmentation
+from penstock.tasks.volume import PrepareVolume, Volumes
 
 __all__ = [
     "Augment",
@@ -25,8 +27,10 @@ __all__ = [
     "PrepareClassification",
     "PrepareDetection",
     "PrepareSegmentation",
+    "PrepareVolume",
     "Regularize",
     "Segmentation",
     "Task",
+    "Volumes",
     "weights_of",
 ]

@@ -31,6 +31,7 @@ class Augment:
         flip: probability of mirroring left to right.
         rotate: largest angle in degrees, either way.
         jitter: how far colours may move.
+        slices: of a patch of volumes.
     """
 
     crop: tuple[int, int] = (512, 512)
@@ -45,6 +46,7 @@ class Augment:
     flip: float = 0.5
     rotate: float = 0.0
     jitter: Jitter = field(default_factory=Jitter)
+    slices: int = 32
 
     def view(self, source: Size, generator: Generator) -> View:
         """Draw what of an upright picture of size `source` fills the crop."""

@@ -58,7 +58,7 @@ class PrepareClassification:
     """
 
     classes: int
-    fill: tuple[int, int, int]
+    fill: tuple[int, ...]
     augment: Augment
     train: bool
     regularize: Regularize = Regularize()  # noqa: RUF009 - frozen

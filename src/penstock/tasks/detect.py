@@ -57,7 +57,7 @@ class PrepareDetection:
     classes: int
     most: int
     kept: float
-    fill: tuple[int, int, int]
+    fill: tuple[int, ...]
     augment: Augment
     canvas: Size | None = None
 

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrepareSegmentation:
-    """A record to `image`, uint8 (height, width, 3) RGB, and `mask`, uint8 (height, width) of class ids.
+    """A record to `image`, uint8 (height, width, channels), and `mask`, uint8 (height, width) of class ids.
 
     Attributes:
         classes: the number of classes; every other id but `ignore` is refused.
         ignore: the label that does not count; fills what lies outside the picture.
-        fill: the pixel that fills it, RGB.
+        fill: the pixel that fills it, as many numbers as there are channels.
         augment: training's random view; None shows the whole picture in the top left corner of `canvas`.
         canvas: the size of an evaluation sample, (height, width).
     """
 
     classes: int
     ignore: int
-    fill: tuple[int, int, int]
+    fill: tuple[int, ...]
     augment: Augment | None = None
     canvas: Size = (0, 0)
 
@@ -65,7 +65,7 @@ class PrepareSegmentation:
     @property
     def fields(self) -> dict[str, Field]:
         """The tensors of a sample."""
-        return {"image": Field((*self.size, 3), "uint8"), "mask": Field(self.size, "uint8")}
+        return {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "uint8")}
 
     def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
         """Decode, crop, scale and flip image and mask by one affine map.
@@ -145,6 +145,7 @@ class Segmentation(Task):
         class_weights: of cross-entropy, one per class or none.
         parts: of a `deeplab`.
         segments: whether boundary IoU and panoptic quality are scored too.
+        channels: of the pictures.
         step: finished steps, where the objective depends on them; None stands for the end of training.
     """
 
@@ -159,13 +160,14 @@ class Segmentation(Task):
     step: int | None = None
     parts: DeepLab = DeepLab()  # noqa: RUF009 - frozen
     segments: bool = False
+    channels: int = 3
 
     main_score = "mean_iou"
 
     @cached_property
     def normalization(self) -> Normalization:
         """What the backbone expects of its input."""
-        return normalization(parse_name(self.name)[1])
+        return normalization(parse_name(self.name)[1]).over(self.channels)
 
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole picture for evaluation."""
@@ -176,10 +178,10 @@ class Segmentation(Task):
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_segmenter(self.name, len(self.classes), self.weights, self.parts)
+        return build_segmenter(self.name, len(self.classes), self.weights, self.parts, self.channels)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
-        """Float32 (n, 3, h, w), channels last in memory, from uint8 (n, h, w, 3)."""
+        """Float32 (n, channels, h, w), channels last in memory, from uint8 (n, h, w, channels)."""
         return self.normalization.apply(as_floats(tensors["image"]))
 
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
@@ -249,4 +251,5 @@ class Segmentation(Task):
         masks = [arrays["mask"]]
         if outputs is not None:
             masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
-        return np.hstack([arrays["image"], *(drawing.overlay(arrays["image"], mask, colors) for mask in masks)])
+        image = arrays["image"][..., :3]  # of more modalities, the first three
+        return np.hstack([image, *(drawing.overlay(image, mask, colors) for mask in masks)])

@@ -13,6 +13,7 @@ coco.py         COCO JSON: boxes, and masks from polygons and run lengths
 nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
 cifar.py        CIFAR-10 and CIFAR-100 in their binary format
+tfrecords.py    TFRecords that others wrote
 mnist.py        MNIST and its like in IDX files
 """
 

@@ -1,4 +1,4 @@
-"""Folders of NIfTI volumes, cut into slices.
+"""Folders of NIfTI volumes, cut into slices or kept whole.
 
 `images/` and `labels/` (or imagesTr, labelsTr) as the Medical Segmentation Decathlon has them; modalities in files that
 end in _0000, _0001, ... as nnU-Net does; or a folder per case, with labels in `_seg`, as BraTS does.
@@ -17,10 +17,12 @@ from penstock.datasets.layouts.masks import is_masks_folder
 from penstock.images import codecs, volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
+
+    Cut = Callable[[str, "Case", int], Iterator[Item]]
 
 _IMAGES: Final = ("images", "imagesTr")
 _LABELS: Final = ("labels", "labelsTr")
@@ -38,21 +40,44 @@ class Case(NamedTuple):
 
 def recognise(folder: Path) -> Layout | None:
     """Cases with labels, cut into slices; all slices of a case are in one split."""
+    return _recognise(folder, "NIfTI volumes", "cut into slices", _slices)
+
+
+def recognise_volumes(folder: Path) -> Layout | None:
+    """The same cases, each kept whole for networks of three dimensions."""
+    return _recognise(folder, "NIfTI volumes, whole", "each kept whole", _whole)
+
+
+def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
     found = list(_splits(folder))
     if not found:
         return None
     items: list[Item] = []
     problems: list[Problem] = []
+    counts = {case: volumes.modalities(case.images) for _, case in found}
+    most = max(counts.values())
+    channels = _channels(most, whole=cut is _whole)
     for split, case in found:
         place = case.images[0].relative_to(folder).as_posix()
         if case.labels is None:
             message = f"{place}: expected labels of the same name, found none. Add them, or move the volume away."
             problems.append(Problem("labels missing", place, message))
-            continue
-        items += _slices(split, case)
-    reason = f"{len(found)} volumes with up to {max(len(case.images) for _, case in found)} files each, cut into slices"
+        elif counts[case] < most:
+            message = (
+                f"{place}: expected {most} modalities, as other cases have, found {counts[case]}. "
+                "Add the missing ones, or move the case away."
+            )
+            problems.append(Problem("modalities missing", place, message))
+        else:
+            items += cut(split, case, channels)
+    reason = f"{len(found)} volumes of {most} {'modality' if most == 1 else 'modalities'}, {how}"
     labels = Labels(listing.read_classes(folder))
-    return Layout("segmentation", "NIfTI volumes", (reason,), tuple(items), labels, tuple(problems))
+    return Layout("segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels)
+
+
+def _channels(most: int, *, whole: bool) -> int:
+    """A single modality is gray in slices, whose backbones were trained on colours."""
+    return volumes.channels_of(most) if whole or most == volumes.MODALITIES else 3
 
 
 def cases(folder: Path, labels: Path | None = None) -> list[Case]:
@@ -91,30 +116,40 @@ def _splits(folder: Path) -> Iterator[tuple[str, Case]]:
         yield from ((name, case) for case in cases(path, beside if beside.is_dir() else labels))
 
 
-def _slices(split: str, case: Case) -> Iterator[Item]:
+def _slices(split: str, case: Case, channels: int) -> Iterator[Item]:
     assert case.labels is not None  # noqa: S101 - the caller looked
-    images, _ = _read(case)
+    images, _ = _read(case, channels)
     for number in range(len(images)):
         yield Item(
             split,
             f"{case.name}/{number:04d}",
-            Made(case.images[0], str(number), partial(_image, case, number)),
-            mask=Made(case.labels, str(number), partial(_mask, case, number)),
+            Made(case.images[0], str(number), partial(_image, case, channels, number)),
+            mask=Made(case.labels, str(number), partial(_mask, case, channels, number)),
             group=case.name,
         )
 
 
-def _image(case: Case, number: int) -> bytes:
-    return codecs.encode_png(_read(case)[0][number])
+def _whole(split: str, case: Case, channels: int) -> Iterator[Item]:
+    assert case.labels is not None  # noqa: S101 - the caller looked
+    image = Made(case.images[0], "whole", partial(_image, case, channels, None))
+    mask = Made(case.labels, "whole", partial(_mask, case, channels, None))
+    yield Item(split, case.name, image, mask=mask, group=case.name, slices=len(_read(case, channels)[0]))
 
 
-def _mask(case: Case, number: int) -> bytes:
-    return codecs.encode_mask(_read(case)[1][number])
+def _image(case: Case, channels: int, number: int | None) -> bytes:
+    """One slice, or all of them below one another."""
+    images, _ = _read(case, channels)
+    return codecs.encode_png(images.reshape(-1, *images.shape[2:]) if number is None else images[number])
+
+
+def _mask(case: Case, channels: int, number: int | None) -> bytes:
+    _, masks = _read(case, channels)
+    return codecs.encode_mask(masks.reshape(-1, masks.shape[2]) if number is None else masks[number])
 
 
 @lru_cache(maxsize=16)
-def _read(case: Case) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _read(case: Case, channels: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """All slices of a case and their masks; the slices of a case are asked for one after another."""
     assert case.labels is not None  # noqa: S101 - the callers looked
     volume = volumes.read_volume(case.images)
-    return volume.images(), volume.masks(volumes.read_labels(case.labels, volume))
+    return volume.images(channels), volume.masks(volumes.read_labels(case.labels, volume))

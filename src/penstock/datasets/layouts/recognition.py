@@ -19,6 +19,7 @@ from penstock.datasets.layouts import (
     mnist,
     nifti,
     table,
+    tfrecords,
     voc,
     yolo,
 )
@@ -50,7 +51,9 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "coco": coco.recognise_boxes,
     "coco-masks": coco.recognise_masks,
     "nifti": nifti.recognise,
+    "nifti-volumes": nifti.recognise_volumes,
     "yolo": yolo.recognise,
+    "tfrecords": tfrecords.recognise,
     "csv": table.recognise,
     "masks": masks.recognise,
     "folders": folders.recognise,
@@ -147,7 +150,7 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         str(folder),
         expected=wanted
         or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
-        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, a CSV file)",
+        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, TFRecords, CSV)",
         found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
         remedy="Arrange the files so, name the folder one level up or down, or describe it in a file of your own with "
         "--layout FILE.py",

@@ -1,0 +1,37 @@
+"""export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from penstock.cli.runs import Checkpoint, Flip, Run, Scales
+from penstock.export import export as export_model
+from penstock.models import Views
+from penstock.recipe import load_model
+
+_CLOSE = 0.99
+
+
+def export(
+    run: Run, /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="FILE.onnx or FILE.pt2 (torch.export).")],
+    size: Annotated[tuple[int, int] | None, Parameter(help="Height and width of pictures; default: the crop.")] = None,
+    checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False,
+) -> int:  # fmt: skip
+    """Write a run's model as one file for other programs.
+
+    It takes uint8 pictures (n, height, width, 3) in RGB and gives `classes` and `probabilities`; class names are in
+    its metadata. The file is read again and compared with the model; exits with 1 where they differ.
+    """
+    trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip))
+    found = export_model(trained.parts.task, trained.model, output, size)
+    print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
+    print(f"takes: image, uint8 (n, {found.size[0]}, {found.size[1]}, 3), RGB; gives: classes, probabilities")
+    print(
+        f"on random pictures {100 * found.agreement:.2f} % of its answers are the model's own; probabilities differ by "
+        f"at most {found.largest:.1e}"
+    )
+    return 0 if found.agreement >= _CLOSE else 1

@@ -1,0 +1,121 @@
+"""Backbones of torchvision, as features at several strides: `torchvision/resnet50`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import nn
+from torchvision import models
+from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+
+from penstock.errors import RecipeError, WeightsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PREFIX: Final = "torchvision/"
+_SIDE: Final = 128  # of a picture that shows what size each layer's features have
+_FEATURES: Final = 4  # axes
+
+
+class _Info:
+    """What timm's backbones tell of themselves, as far as detectors ask."""
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        self._channels = list(channels)
+
+    def channels(self) -> list[int]:
+        """Channels of every feature map, from fine to coarse."""
+        return self._channels
+
+
+class Features(nn.Module):
+    """Some layers' outputs of a network, from fine to coarse."""
+
+    def __init__(self, network: nn.Module, layers: Mapping[str, int]) -> None:
+        super().__init__()
+        self.body = create_feature_extractor(network, list(layers))
+        self.feature_info = _Info(list(layers.values()))
+
+    def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
+        """Float (n, channels, h / stride, w / stride) for every stride."""
+        return list(self.body(images).values())
+
+
+def is_known(backbone: str) -> bool:
+    """Whether torchvision has a classifier of a name (with its prefix)."""
+    return backbone.removeprefix(PREFIX) in models.list_models(module=models)
+
+
+def build_features(name: str, backbone: str, strides: Sequence[int], weights: str) -> Features:
+    """A backbone cut after the last layer of each stride.
+
+    Args:
+        name: the model's, for errors.
+        backbone: with its prefix.
+        strides: of the features, from fine to coarse.
+        weights: "pretrained" (torchvision's newest), "none", or the path of a file of torchvision's format.
+
+    Raises:
+        RecipeError: the network has no features of such strides.
+        WeightsError: the weights cannot be had, or do not fit.
+    """
+    network = _network(backbone.removeprefix(PREFIX), weights)
+    layers = _last_layers(network)
+    if not set(strides) <= set(layers):
+        raise RecipeError(
+            f"model.name = {name!r}",
+            expected=f"a backbone with features at strides {', '.join(map(str, strides))}",
+            found=backbone,
+            remedy=f"Choose a convolutional one, such as {PREFIX}resnet50 or {PREFIX}convnext_tiny",
+        )
+    return Features(network, dict(layers[stride] for stride in strides))
+
+
+def _last_layers(network: nn.Module) -> dict[int, tuple[str, int]]:
+    """Of every stride the last layer and its channels, by looking at what all layers give."""
+    network.eval()
+    try:
+        _, names = get_graph_node_names(network)
+        with torch.no_grad():
+            found = create_feature_extractor(network, names)(torch.zeros(1, 3, _SIDE, _SIDE))
+    except Exception:  # noqa: BLE001 - torch.fx and networks of a fixed size raise many types
+        return {}
+    network.train()
+    maps = {name: each for name, each in found.items() if torch.is_tensor(each) and each.ndim == _FEATURES}
+    return {_SIDE // each.shape[2]: (name, each.shape[1]) for name, each in maps.items() if each.shape[2] > 1}
+
+
+def _network(name: str, weights: str) -> Any:
+    if weights in {"none", "pretrained"}:
+        try:
+            return models.get_model(name, weights=None if weights == "none" else "DEFAULT")
+        except (OSError, RuntimeError) as error:
+            raise WeightsError(
+                f"weights of {PREFIX}{name}",
+                expected="torchvision's pretrained weights, from the network or the local cache",
+                found=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
+                remedy="Connect to the network once, or train from random weights with --weights none, or give a "
+                "downloaded file with --weights FILE",
+            ) from error
+    network = models.get_model(name, weights=None)
+    try:
+        network.load_state_dict(torch.load(Path(weights), map_location="cpu", weights_only=True))
+    except FileNotFoundError:
+        raise WeightsError(
+            weights,
+            expected="'pretrained', 'none', or a file of weights",
+            found="no such file",
+            remedy="Check the path",
+        ) from None
+    except Exception as error:
+        # torch and pickle raise unrelated types here.
+        raise WeightsError(
+            weights,
+            expected="weights that fit the backbone",
+            found=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
+            remedy=f"Give the weights of torchvision's {name}, as it saves them",
+        ) from error
+    return network

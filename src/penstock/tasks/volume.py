@@ -1,0 +1,268 @@
+"""Segmentation of whole volumes: every voxel gets a class, by a network of three dimensions on patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from penstock.errors import LabelError, SchemaError
+from penstock.feed import Field
+from penstock.images import codecs, drawing, probe
+from penstock.images.labels import LabelSet
+from penstock.metrics import Cases, VolumeScores
+from penstock.models import build_volume_network
+from penstock.records.schema import decode_segmentation
+from penstock.tasks.augment import Augment
+from penstock.tasks.base import Task
+from penstock.tasks.objective import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+    from penstock.losses import Mixture
+    from penstock.seeds import Generator
+    from penstock.tasks.base import Tensors, Together
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+    Box = tuple[int, int, int]
+
+_MEAN, _STD = 127.5, 63.75  # of bytes; volumes bring no statistics of their own
+_LABELLED: Final = 1 / 3  # of patches are around a voxel that is not background, as nnU-Net has it
+
+
+def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels, Pixels]:
+    """Voxels, uint8 (slices, rows, columns, channels), and their class ids, uint8 (slices, rows, columns).
+
+    Raises:
+        DataError: the record is not what it should be.
+    """
+    fields = decode_segmentation(record)
+    info = probe(fields.image, record.origin)
+    if fields.slices < 1 or info.height % fields.slices:
+        raise SchemaError(
+            record.origin,
+            expected="a volume: image/slices slices below one another",
+            found=f"{fields.slices} slices in {info.height} rows",
+            remedy="Pack the dataset again, with --layout nifti-volumes",
+        )
+    where = f"{record.origin} (mask)"
+    voxels = codecs.decode_image(fields.image, record.origin, info=info, channels=channels)
+    ids = codecs.decode_mask(fields.mask, where, palette=True)
+    if ids.shape != voxels.shape[:2]:
+        raise LabelError(
+            where,
+            expected=f"a mask of {voxels.shape[0]} x {voxels.shape[1]}, like its voxels",
+            found=f"one of {ids.shape[0]} x {ids.shape[1]}",
+            remedy="Pack the dataset again",
+        )
+    labels.check(ids, where)
+    shape = fields.slices, info.height // fields.slices, info.width
+    return voxels.reshape(*shape, channels), ids.reshape(shape)
+
+
+@dataclass(frozen=True)
+class PrepareVolume:
+    """A record to `image`, uint8 (slices, rows, columns, channels), and `mask`, uint8 (slices, rows, columns).
+
+    Attributes:
+        classes: the number of classes; every other id but `ignore` is refused.
+        ignore: the label that does not count; fills what lies outside the volume, whose voxels are 0.
+        channels: modalities.
+        size: of a sample: a patch of training, or what the largest volume fits into.
+        flip: probability of mirroring along each axis of a patch; None shows the whole volume instead.
+    """
+
+    classes: int
+    ignore: int
+    channels: int
+    size: Box
+    flip: float | None = None
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        return {"image": Field((*self.size, self.channels), "uint8"), "mask": Field(self.size, "uint8")}
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Decode, and fetch a patch or all of it.
+
+        Raises:
+            DataError: the record is not what it should be, or larger than the sample.
+        """
+        voxels, ids = read_slices(record, self.channels, self._labels)
+        if self.flip is not None and generator:
+            start = self._corner(ids, generator)
+            self._place(voxels, ids, start, out)
+            flipped = tuple(axis for axis in range(3) if generator.chance(self.flip))
+            for array in out.values():
+                array[...] = np.flip(array, flipped).copy() if flipped else array
+            return
+        if any(have > fits for have, fits in zip(ids.shape, self.size, strict=True)):
+            raise LabelError(
+                record.origin,
+                expected=f"a volume of at most {' x '.join(map(str, self.size))} (slices x rows x columns)",
+                found=f"one of {' x '.join(map(str, ids.shape))}",
+                remedy="Pack the dataset again: its dataset.json states a smaller largest size",
+            )
+        self._place(voxels, ids, [0, 0, 0], out)
+
+    def _corner(self, ids: Pixels, generator: Generator) -> list[int]:
+        """Where a patch begins: anywhere, or around a labelled voxel; a volume that is smaller lies inside it."""
+        draws = [generator.uniform() for _ in range(3)]
+        around, which = generator.chance(_LABELLED), generator.uniform()
+        ranges = [sorted((0, have - side)) for have, side in zip(ids.shape, self.size, strict=True)]
+        labelled = np.flatnonzero((ids != 0) & (ids != self.ignore)) if around else np.empty(0, np.int64)
+        if not labelled.size:
+            return [low + int(draw * (high - low + 1)) for draw, (low, high) in zip(draws, ranges, strict=True)]
+        voxel = np.unravel_index(int(labelled[int(which * labelled.size)]), ids.shape)
+        middles = [int(at) - side // 2 for at, side in zip(voxel, self.size, strict=True)]
+        return [min(max(at, low), high) for at, (low, high) in zip(middles, ranges, strict=True)]
+
+    def _place(self, voxels: Pixels, ids: Pixels, start: Sequence[int], out: Mapping[str, NDArray[Any]]) -> None:
+        out["image"][...], out["mask"][...] = 0, self.ignore
+        source = tuple(
+            slice(max(0, at), max(0, min(at + side, have)))
+            for at, side, have in zip(start, self.size, ids.shape, strict=True)
+        )
+        target = tuple(slice(part.start - at, part.stop - at) for part, at in zip(source, start, strict=True))
+        out["image"][target] = voxels[source]
+        out["mask"][target] = ids[source]
+
+    @cached_property
+    def _labels(self) -> LabelSet:
+        return LabelSet(self.classes, self.ignore)
+
+
+class VolumeScorer:
+    """Counts voxels of every class, case by case."""
+
+    def __init__(self, names: Sequence[str], ignore: int) -> None:
+        self.cases = Cases(names, ignore)
+
+    def gather(self, ranks: Together) -> None:
+        """Put together the cases of all ranks."""
+        self.cases.take(ranks.gather(self.cases.lines()))
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch of logits; padding has only ignored labels."""
+        self.cases.update(outputs.argmax(dim=1), tensors["mask"], origins)
+
+    def scores(self) -> VolumeScores:
+        """Dice, and intersection over union."""
+        return self.cases.scores()
+
+
+@dataclass(frozen=True)
+class Volumes(Task):
+    """Semantic segmentation of volumes.
+
+    Attributes:
+        name: the model.
+        classes: the classes' names; their index is their id, 0 is background.
+        ignore: the label that does not count.
+        augment: the patch's `slices` and `crop`, and `flip` along each axis; no more of it applies to volumes.
+        channels: modalities.
+        canvas: (slices, rows, columns) that every volume to evaluate fits into.
+        objective: the losses.
+        class_weights: of cross-entropy, one per class or none.
+        step: finished steps, where the objective depends on them; None stands for the end of training.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    ignore: int = 255
+    augment: Augment = field(default_factory=Augment)
+    channels: int = 1
+    canvas: Box = (1, 1, 1)
+    objective: Objective = field(default_factory=Objective)
+    class_weights: tuple[float, ...] = ()
+    step: int | None = None
+
+    main_score = "mean_dice"
+
+    @property
+    def patch(self) -> Box:
+        """What the network sees, (slices, rows, columns)."""
+        return (self.augment.slices, *self.augment.crop)
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random patch for training, the whole volume for evaluation."""
+        flip = self.augment.flip if train else None
+        return PrepareVolume(len(self.classes), self.ignore, self.channels, self.patch if train else self.canvas, flip)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_volume_network(self.name, len(self.classes), self.channels, self.patch)
+
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """Float32 (n, channels, slices, rows, columns), about -2 to 2."""
+        return tensors["image"].permute(0, 4, 1, 2, 3).float().sub_(_MEAN).div_(_STD)
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """All voxels of padding samples get the ignored label."""
+        real = weight.to(tensors["mask"].device).view(-1, 1, 1, 1) > 0
+        return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
+
+    def after(self, step: int) -> Volumes:
+        """The task as it is after some steps: hard mining may begin slowly."""
+        return replace(self, step=step) if self.objective.hardest_after else self
+
+    @cached_property
+    def losses(self) -> Mixture:
+        """The losses as they are now."""
+        return self.objective.mixture(self.class_weights, self.step)
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """What each loss is divided by: voxels or patches with a label."""
+        return self.losses.count(tensors["mask"], self.ignore)
+
+    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss."""
+        return self.losses.sum(outputs, tensors["mask"], self.ignore)
+
+    def scorer(self) -> VolumeScorer:
+        """A fresh counter of cases."""
+        return VolumeScorer(self.classes, self.ignore)
+
+    def shown(self, record: Record) -> set[int]:
+        """The classes in a record's mask."""
+        mask = decode_segmentation(record).mask
+        found = np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True))
+        return set(found.tolist()) - {self.ignore}
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Masks are drawn in colours."""
+        return self.classes
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """The slice with the most labels, its labels over it and, where there are logits, the prediction over it."""
+        if record:
+            fields = decode_segmentation(record)
+            info = probe(fields.image, record.origin)
+            real = fields.slices, info.height // fields.slices, info.width
+            inside = tuple(slice(0, side) for side in real)
+            arrays = {name: array[inside] for name, array in arrays.items()}
+            outputs = None if outputs is None else outputs[(slice(None), *inside)]
+        mask = arrays["mask"]
+        best = int(((mask != 0) & (mask != self.ignore)).sum(axis=(1, 2)).argmax())
+        image = np.ascontiguousarray(np.broadcast_to(arrays["image"][best][..., :3], (*mask.shape[1:], 3)))
+        masks = [mask[best]]
+        if outputs is not None:
+            masks.append(outputs[:, best].argmax(dim=0).to(torch.uint8).cpu().numpy())
+        colors = drawing.palette(self.ignore)
+        return np.hstack([image, *(drawing.overlay(image, each, colors) for each in masks)])

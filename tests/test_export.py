@@ -1,0 +1,118 @@
+"""Models as files for other programs: what they answer is what the model answers."""
+
+from __future__ import annotations
+
+import json
+
+import miniatures
+import onnx
+import pytest
+import torch
+from test_classify import learning
+from test_cli import call
+from training import recipe
+
+from penstock.datasets import inspect, pack
+from penstock.errors import RecipeError
+from penstock.export import export
+from penstock.models import Views
+from penstock.recipe import load_model, train
+from penstock.tasks import Detection
+
+
+@pytest.fixture(scope="module")
+def run(packed, tmp_path_factory):
+    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    return folder.path
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
+    file = tmp_path / f"model{suffix}"
+    status, out, errors = call("export", run, "-o", file, "--size", 64, 96, capsys=capsys)
+
+    assert (status, errors) == (0, "")
+    assert "takes: image, uint8 (n, 64, 96, 3), RGB; gives: classes, probabilities" in out
+    assert "on random pictures 100.00 % of its answers are the model's own" in out
+    trained, pictures = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
+    classes, probabilities = answers(file, pictures)
+    with torch.inference_mode():
+        expected = trained.model(trained.parts.task.inputs({"image": pictures})).softmax(dim=1)
+    assert (classes.dtype, tuple(classes.shape)) == (torch.int32, (3, 64, 96))
+    torch.testing.assert_close(probabilities, expected, rtol=1e-4, atol=1e-5)
+    assert (classes == expected.argmax(dim=1)).float().mean() > 0.999
+
+
+def answers(file, pictures):
+    if file.suffix == ".pt2":
+        return torch.export.load(file).module()(pictures)
+    import onnxruntime
+
+    found = onnxruntime.InferenceSession(str(file)).run(["classes", "probabilities"], {"image": pictures.numpy()})
+    return tuple(torch.from_numpy(each) for each in found)
+
+
+def test_names_and_size_are_in_the_file(run, tmp_path):
+    trained = load_model(run, device="cpu")
+    export(trained.parts.task, trained.model, tmp_path / "a.onnx")
+    export(trained.parts.task, trained.model, tmp_path / "a.pt2")
+    about = {each.key: json.loads(each.value) for each in onnx.load(tmp_path / "a.onnx").metadata_props}
+    files = {"penstock.json": ""}
+    torch.export.load(tmp_path / "a.pt2", extra_files=files)
+
+    assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32}
+    assert json.loads(files["penstock.json"]) == about
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
+
+
+def test_several_looks_are_exported_with_it(run, tmp_path):
+    trained = load_model(run, device="cpu").looking(Views((0.5, 1.0), flip=True))
+    found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", (64, 64))
+
+    assert found.agreement > 0.999
+    assert found.largest < 1e-4
+
+
+def test_classes_are_exported_too(tmp_path):
+    miniatures.folders(tmp_path / "raw")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    folder, _ = train(learning(dataset, steps=1, batch=2), tmp_path / "runs")
+    trained = load_model(folder.path, device="cpu")
+
+    for suffix in (".onnx", ".pt2"):
+        found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}")
+        assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        (
+            "a.tflite",
+            (64, 64),
+            "{}: expected a file that ends in .onnx or .pt2, found .tflite. Use .onnx for other programs, .pt2 for PyTorch.",
+        ),
+        (
+            "a.onnx",
+            (65, 90),
+            "--size: expected sides that divide by 32, found 65 x 90. Use --size 64 96, and pad pictures to it.",
+        ),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
+    trained = load_model(run, device="cpu")
+    with pytest.raises(RecipeError) as error:
+        export(trained.parts.task, trained.model, tmp_path / name, size)
+
+    assert str(error.value) == message.format(tmp_path / name)
+
+
+def test_detectors_are_refused(tmp_path):
+    task = Detection("ssd:resnet18", ("a",), 4)
+    with pytest.raises(RecipeError) as error:
+        export(task, torch.nn.Identity(), tmp_path / "a.onnx")
+
+    assert str(error.value) == (
+        "penstock export: expected a run that learnt masks or classes, found one that learnt boxes or volumes, which are "
+        "more than one network's answer. Use penstock predict, or load the run from Python."
+    )
