@@ -26,7 +26,6 @@ def main() -> None:
     penstock("show", str(work / "data"), "-o", str(work / "packed.png"))
     run = common.trained(work, str(work / "data"), *TRAIN)
     penstock("evaluate", str(run), "--split", "test")
-    timings = common.lines(run / "timings.jsonl")
     common.write(
         "cells",
         "python bench/cells.py BCCD WORK",
@@ -37,7 +36,7 @@ def main() -> None:
                 f"penstock train WORK/data {common.said(TRAIN)} --runs WORK/runs",
                 f"penstock evaluate WORK/runs/{run.name} --split test",
             ],
-            "train_seconds": round(sum(line["step"] for line in timings)),
+            "train_seconds": round(common.seconds(run)[-1]),
             "test": json.loads(max((run / "evaluations").glob("test-*.json")).read_text()),
         },
     )

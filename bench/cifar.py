@@ -7,7 +7,6 @@ The pixels may be those of another version (say so beside the figures): what is 
 
 from __future__ import annotations
 
-import itertools
 import sys
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def main() -> None:
 
 def curve(run: Path) -> list[dict[str, float]]:
     """Accuracy on the test pictures after steps and seconds of training, evaluations not counted."""
-    totals = list(itertools.accumulate(line["step"] for line in common.lines(run / "timings.jsonl")))
+    totals = common.seconds(run)
     return [
         {"step": line["step"], "seconds": round(totals[line["step"] - 1]), "top1": line["evaluation"]["top1"]}
         for line in common.lines(run / "metrics.jsonl")

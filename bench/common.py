@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -42,6 +43,15 @@ def trained(work: Path, *arguments: str) -> Path:
 def lines(path: Path) -> list[dict[str, Any]]:
     """The lines of a file of JSON."""
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def seconds(run: Path) -> list[float]:
+    """Seconds of training after every step, evaluations not counted; a step during which the process was held up (ten
+    times the median) counts as the median one.
+    """
+    steps = [line["step"] for line in lines(run / "timings.jsonl")]
+    usual = statistics.median(steps)
+    return list(itertools.accumulate(usual if each > 10 * usual else each for each in steps))
 
 
 def said(arguments: list[str]) -> str:

@@ -29,9 +29,9 @@ class VolumeNetwork(nn.Module):
     it, and logits are averaged, weighted by a Gaussian around each window's middle.
     """
 
-    def __init__(self, network: nn.Module, patch: Sequence[int]) -> None:
+    def __init__(self, network: nn.Module, patch: Sequence[int], outside: float) -> None:
         super().__init__()
-        self.network, self.patch = network, tuple(patch)
+        self.network, self.patch, self.outside = network, tuple(patch), outside
 
     def forward(self, volumes: torch.Tensor) -> torch.Tensor:
         """Logits."""
@@ -39,11 +39,15 @@ class VolumeNetwork(nn.Module):
             logits: torch.Tensor = self.network(volumes)
             return logits
         _, slide = _monai()
-        slid: torch.Tensor = slide(volumes, self.patch, 1, self.network, overlap=_OVERLAP, mode="gaussian")
+        slid: torch.Tensor = slide(
+            volumes, self.patch, 1, self.network, overlap=_OVERLAP, mode="gaussian", cval=self.outside
+        )
         return slid
 
 
-def build_volume_network(name: str, classes: int, channels: int, patch: Sequence[int]) -> VolumeNetwork:
+def build_volume_network(
+    name: str, classes: int, channels: int, patch: Sequence[int], outside: float = 0.0
+) -> VolumeNetwork:
     """A network for volumes, with random weights.
 
     Args:
@@ -51,6 +55,7 @@ def build_volume_network(name: str, classes: int, channels: int, patch: Sequence
         classes: the number of classes.
         channels: modalities.
         patch: (slices, rows, columns) that it is trained on.
+        outside: what lies around a volume that is smaller than a patch, as training pads it.
 
     Raises:
         RecipeError: the name is unknown, a side of the patch does not divide by 8, or MONAI is missing.
@@ -67,7 +72,7 @@ def build_volume_network(name: str, classes: int, channels: int, patch: Sequence
         )
     unet, _ = _monai()
     network = unet(3, channels, classes, _CHANNELS, _STEPS, num_res_units=_UNITS)
-    return VolumeNetwork(network, patch)
+    return VolumeNetwork(network, patch, outside)
 
 
 def _monai() -> tuple[Any, Any]:

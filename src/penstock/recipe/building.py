@@ -146,7 +146,7 @@ def without_weights(recipe: Recipe) -> Recipe:
 def notes(parts: Parts) -> list[str]:
     """What is no mistake, but people may not expect."""
     augment, split = parts.recipe.augment, parts.dataset.split(parts.recipe.data.train)
-    padded = augment.method == "scale-crop" and augment.resize_range is None
+    padded = augment.method == "scale-crop" and augment.resize_range is None and not split.slices
     if not padded or augment.crop[0] <= split.height or augment.crop[1] <= split.width:
         return []
     fits = [max(1, side // STRIDE) * STRIDE for side in (split.height, split.width)]

@@ -201,7 +201,7 @@ class Volumes(Task):
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_volume_network(self.name, len(self.classes), self.channels, self.patch)
+        return build_volume_network(self.name, len(self.classes), self.channels, self.patch, -_MEAN / _STD)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, slices, rows, columns), about -2 to 2."""
