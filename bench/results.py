@@ -23,7 +23,7 @@ def main() -> None:
         camvid_parts,
         step,
         hippocampus,
-        cells,
+        boxes,
         cifar,
         feed,
         soak,
@@ -141,17 +141,23 @@ def hippocampus(found: dict) -> list[str]:
     ]
 
 
-def cells(found: dict) -> list[str]:
-    test = found["test"]
-    rows = [[c["name"], percent(c["ap"]), percent(c["ap50"]), f"{c['boxes']:,}"] for c in test["classes"]]
-    rows.append(["all", percent(test["map"]), percent(test["map50"]), f"{sum(c['boxes'] for c in test['classes']):,}"])
-    return [
-        "## Boxes: blood cells",
-        f"SSD on a ResNet-18 from random weights, {found['train_seconds'] // 60} minutes of steps; average precision on the 72 test "
-        f"pictures, the mean over overlaps from 0.5 to 0.95, and at 0.5. {about(found)}",
-        table(["class", "AP", "AP50", "boxes"], rows),
-        "\n".join(["```", *found["commands"], "```"]),
+def boxes(found: dict) -> list[str]:
+    parts = [
+        "## Boxes",
+        f"SSD on a ResNet-18 from random weights. AP is the mean over overlaps from 0.5 to 0.95. {about(found)}",
     ]
+    for name, data in found["data"].items():
+        scores = data["scores"]
+        rows = [[c["name"], percent(c["ap"]), percent(c["ap50"]), f"{c['boxes']:,}"] for c in scores["classes"]]
+        total = sum(c["boxes"] for c in scores["classes"])
+        rows.append(["all", percent(scores["map"]), percent(scores["map50"]), f"{total:,}"])
+        parts += [
+            f"### {name}: {data['pictures']['train']:,} training pictures, {data['train_seconds'] // 60} minutes of steps, "
+            f"scored on the {data['pictures'][data['split']]:,} of {data['split']}",
+            table(["class", "AP", "AP50", "boxes"], rows),
+            "\n".join(["```", *data["commands"], "```"]),
+        ]
+    return parts
 
 
 def cifar(found: dict) -> list[str]:
