@@ -18,7 +18,7 @@ TRAIN = [
     "--set", "optimizer.warmup=50", "--set", "augment.resize_range=[320,427]", "--set", "augment.scale=[0.8,1.6]",
     "--set", "augment.scale_step=0", "--set", "train.frozen_norms=false", "--set", "train.average=0.99",
 ]  # fmt: skip
-STEPS = {"cells": 700, "fruits": 400}
+STEPS = {"cells": 700, "fruits": 200}
 DIVIDED = {"cells": [], "fruits": ["--validation", "0.34"]}  # 18 photos come without a split
 SPLIT = {"cells": "test", "fruits": "val"}
 

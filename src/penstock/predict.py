@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.images.volumes import Volume
-    from penstock.tasks import Classification, Detection, Segmentation
+    from penstock.tasks import Classification, Detection, Matting, Segmentation
 
     Pixels = NDArray[np.uint8]
 
@@ -79,15 +79,43 @@ def predict_mask(
             probabilities are averaged, weighted by a Gaussian around each window's middle (as nnU-Net does), so that
             no seams show and memory does not grow with the picture.
     """
+    return _ids(_summed(task, model, pixels, device, precision, window))
+
+
+@torch.inference_mode()
+def predict_matte(
+    task: Matting,
+    model: nn.Module,
+    pixels: Pixels,
+    *,
+    device: torch.device,
+    precision: str = "float32",
+    window: Window | None = None,
+) -> Pixels:
+    """The foreground's share of every pixel in 255ths: uint8 (height, width). Arguments as for `predict_mask`."""
+    background, foreground = _summed(task, model, pixels, device, precision, window)
+    found: Pixels = (255 * foreground / (background + foreground)).round().astype(np.uint8)
+    return found
+
+
+def _summed(
+    task: Segmentation,
+    model: nn.Module,
+    pixels: Pixels,
+    device: torch.device,
+    precision: str,
+    window: Window | None,
+) -> NDArray[np.float32]:
+    """Probabilities, float32 (classes, height, width); of windows added up, classes weighted alike."""
     height, width = pixels.shape[:2]
     if window is None:
-        return _ids(_probabilities(task, model, pixels, device, precision))
+        return _probabilities(task, model, pixels, device, precision)
     total = np.zeros((len(task.classes), height, width), np.float32)
     for y, x in product(window.starts(height), window.starts(width)):
         tile = pixels[y : y + window.side, x : x + window.side]
         here = total[:, y : y + tile.shape[0], x : x + tile.shape[1]]
         here += _bell(tile.shape[0], tile.shape[1]) * _probabilities(task, model, tile, device, precision)
-    return _ids(total)  # the sum of the weights over a pixel scales all its classes alike
+    return total
 
 
 @torch.inference_mode()

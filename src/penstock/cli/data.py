@@ -44,7 +44,8 @@ LayoutName = Annotated[
     str, Parameter(help="How the folder is arranged, where that is not to be told: voc, coco-masks, ..., or FILE.py.")
 ]
 Task = Annotated[
-    Literal["segmentation", "classification", "detection"], Parameter(help="What for, where a folder has more.")
+    Literal["segmentation", "matting", "classification", "detection"],
+    Parameter(help="What for, where a folder has more."),
 ]
 Pattern = Annotated[str, Parameter(help="Classes are in the names of files: '(?P<label>[a-z]+)_'.")]
 Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once.")]
@@ -251,7 +252,9 @@ def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # ty
     names = found.labels.classes
     counts = count_per_class(found.layout.task, facts, len(names))
     if found.layout.task != "segmentation":
-        unit = "pictures" if found.layout.task == "classification" else "boxes"
+        unit = {"classification": "pictures", "detection": "boxes", "matting": "pixels, by their shares"}[
+            found.layout.task
+        ]
         return lines + [f"  {name:<16} {count:>10,} {unit}" for name, count in zip(names, counts, strict=True)]
     seen: Counter[int] = Counter()
     for fact in facts:

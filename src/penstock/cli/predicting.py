@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -20,11 +20,11 @@ from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
 from penstock.images.volumes import is_volume
 from penstock.models import Views
-from penstock.predict import Window, classify, find_boxes, predict_mask
+from penstock.predict import Window, classify, find_boxes, predict_mask, predict_matte
 from penstock.progress import Progress, counted
 from penstock.recipe import load_model
 from penstock.report.sheets import encode
-from penstock.tasks import Classification, Detection, Segmentation
+from penstock.tasks import Classification, Detection, Matting, Segmentation
 from penstock.tasks.detect import SHOWN
 
 if TYPE_CHECKING:
@@ -147,6 +147,26 @@ class _Masks:
         return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
 
 
+class _Mattes:
+    """Writes NAME.png and NAME-overlay.png."""
+
+    def __init__(self, trained: Trained, task: Matting, output: Path, look: _Look) -> None:
+        self.trained, self.task, self.output, self.look = trained, task, output, look
+
+    def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
+        shares = predict_matte(
+            self.task, self.trained.model, pixels, device=self.trained.device,
+            precision=self.trained.parts.recipe.train.precision, window=self.look.window,
+        )  # fmt: skip
+        matte, overlay, _ = _outputs(self.output, picture.name)
+        matte.parent.mkdir(parents=True, exist_ok=True)
+        files.replace_whole(matte, codecs.encode_mask(shares))
+        files.replace_whole(overlay, encode(drawing.composed(pixels, shares)))
+
+    def end(self) -> str:
+        return "NAME.png holds the foreground's share, white for all of it; NAME-overlay.png lays it over green"
+
+
 class _Classes:
     """Writes a table."""
 
@@ -200,8 +220,14 @@ class _Boxes:
         return f"{self.output / _TABLE} holds all boxes, in pixels; NAME-boxes.png shows those that score above {SHOWN}"
 
 
-def _answers(trained: Trained, pictures: list[Picture], output: Path, look: _Look) -> _Masks | _Classes | _Boxes:
+def _answers(
+    trained: Trained, pictures: list[Picture], output: Path, look: _Look
+) -> _Masks | _Mattes | _Classes | _Boxes:
     task = trained.parts.task
+    if isinstance(task, Matting):
+        _refuse_looks(replace(look, window=None), "the run learnt shares, which have no ids or colours")
+        _refuse_collisions(pictures, output, ("", "-overlay"))
+        return _Mattes(trained, task, output, look)
     if isinstance(task, Segmentation):
         _refuse_collisions(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
         return _Masks(trained, task, output, look)

@@ -29,7 +29,7 @@ Optimizer = Annotated[
     Literal["sgd", "adamw", "muon"],
     Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
 ]
-Tasks = Literal["segmentation", "classification", "detection", "volumes"]
+Tasks = Literal["segmentation", "classification", "detection", "volumes", "matting"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
 

@@ -75,7 +75,7 @@ class Description:
         format: of this file.
     """
 
-    task: Literal["segmentation", "classification", "detection"]
+    task: Literal["segmentation", "matting", "classification", "detection"]
     classes: tuple[str, ...]
     ignore_label: int
     splits: dict[str, Split]

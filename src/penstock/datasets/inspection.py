@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ALONE: Final = ("picture missing", "two pictures of one name", "two masks of one name")
 _WHOLE: Final = 5
+_WHITE: Final = 255
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,20 @@ def boxes_per_class(facts: list[Facts], classes: int) -> list[int]:
     return [total[i] for i in range(classes)]
 
 
+def shares_per_class(facts: list[Facts], classes: int) -> list[int]:
+    """Whole pixels of background and of foreground, every pixel counted by its share."""
+    del classes
+    pixels = [(value, count) for fact in facts for value, count in fact.pixels]
+    front = round(sum(value * count for value, count in pixels) / _WHITE)
+    return [sum(count for _, count in pixels) - front, front]
+
+
 def count_per_class(task: Task, facts: list[Facts], classes: int) -> list[int]:
     """Pixels, pictures or objects of every class, as the task counts."""
-    count = {"segmentation": pixels_per_class, "classification": items_per_class, "detection": boxes_per_class}[task]
+    count = {
+        "segmentation": pixels_per_class,
+        "matting": shares_per_class,
+        "classification": items_per_class,
+        "detection": boxes_per_class,
+    }[task]
     return count(facts, classes)

@@ -13,7 +13,7 @@ _HIGHEST: Final = 255
 MOST_IDS: Final = _HIGHEST + 1
 """Classes that a mask can tell apart."""
 
-Task = Literal["segmentation", "classification", "detection"]
+Task = Literal["segmentation", "matting", "classification", "detection"]
 
 
 @dataclass(frozen=True, slots=True)

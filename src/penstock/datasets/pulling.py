@@ -145,6 +145,9 @@ class _Split:
             slices = fields.slices
             info = probe(fields.image, record.origin)
             counts = np.bincount(codecs.decode_mask(fields.mask, record.origin, palette=True).ravel(), minlength=256)
+            if self.dataset.description.task == "matting":
+                front = round(int(counts @ np.arange(256)) / 255)
+                counts = np.array([int(counts.sum()) - front, front])
             self._per_class.update({int(i): int(counts[i]) for i in np.flatnonzero(counts)})
         self.slices = max(self.slices, slices)
         self.height = max(self.height, info.size[0] // max(1, slices))

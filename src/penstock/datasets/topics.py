@@ -36,7 +36,7 @@ class About:
     """What a record says of its dataset.
 
     Attributes:
-        task: "segmentation", "classification" or "detection".
+        task: "segmentation", "matting", "classification" or "detection".
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright picture's, each by itself, in pixels.
@@ -44,7 +44,7 @@ class About:
         slices: the most in a volume; 0 where the records are pictures.
     """
 
-    task: Literal["segmentation", "classification", "detection"]
+    task: Literal["segmentation", "matting", "classification", "detection"]
     classes: tuple[str, ...]
     ignore_label: int = 255
     height: int = 0

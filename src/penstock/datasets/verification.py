@@ -150,13 +150,14 @@ def check_record(dataset: Dataset | TopicDataset, record: Record) -> None:
         DataError: something is wrong with it.
     """
     classes = len(dataset.description.classes)
-    if dataset.description.task == "segmentation":
+    if dataset.description.task in {"segmentation", "matting"}:
         fields = decode_segmentation(record)
         info = probe(fields.image, record.origin)
         codecs.decode_image(fields.image, record.origin, info=info)
         where = f"{record.origin} (mask)"
         ids, _ = decode_ids(fields.mask, where, info.size)
-        LabelSet(classes, dataset.description.ignore_label).check(ids, where)
+        if dataset.description.task == "segmentation":
+            LabelSet(classes, dataset.description.ignore_label).check(ids, where)
         return
     if dataset.description.task == "detection":
         found = decode_detection(record)

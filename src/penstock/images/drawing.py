@@ -25,6 +25,7 @@ _DISTINCT: Final = (  # slate for class 0, which mostly is the background
     (250, 190, 212), (70, 153, 144), (220, 190, 255), (154, 99, 36), (255, 250, 200),
     (128, 0, 0), (170, 255, 195), (128, 128, 0), (255, 216, 177), (0, 0, 117),
 )  # fmt: skip
+_GREEN: Final = (0, 177, 64)
 _BAR: Final = 18
 _GAP: Final = 6
 
@@ -50,6 +51,18 @@ def palette(ignore: int | None = 255) -> Pixels:
     if ignore is not None and 0 <= ignore < len(colors):
         colors[ignore] = 255
     return colors
+
+
+def gray(values: Pixels) -> Pixels:
+    """Values 0 to 255, shape (height, width), from black to white."""
+    return np.repeat(values[..., np.newaxis], 3, axis=2)
+
+
+def composed(image: Pixels, shares: Pixels) -> Pixels:
+    """A picture laid over green by its foreground's shares, 0 to 255 of shape (height, width)."""
+    share = shares[..., np.newaxis].astype(np.float32) / 255
+    laid: Pixels = (image * share + np.array(_GREEN, np.float32) * (1 - share)).round().astype(np.uint8)
+    return laid
 
 
 def _spread(ids: NDArray[np.int64]) -> Pixels:

@@ -13,7 +13,17 @@ weighting.py  class weights from pixel counts
 from penstock.losses.base import Mixture, Term
 from penstock.losses.pixels import CrossEntropy, Focal
 from penstock.losses.regions import Lovasz, Tversky
-from penstock.losses.soft import SoftCrossEntropy
+from penstock.losses.soft import SoftCrossEntropy, SoftLabels
 from penstock.losses.weighting import class_weights
 
-__all__ = ["CrossEntropy", "Focal", "Lovasz", "Mixture", "SoftCrossEntropy", "Term", "Tversky", "class_weights"]
+__all__ = [
+    "CrossEntropy",
+    "Focal",
+    "Lovasz",
+    "Mixture",
+    "SoftCrossEntropy",
+    "SoftLabels",
+    "Term",
+    "Tversky",
+    "class_weights",
+]

@@ -1,10 +1,13 @@
-"""Cross-entropy against probabilities instead of labels: mixed pictures have several classes."""
+"""Cross-entropy against probabilities instead of labels: mixed pictures have several classes, mattes shares of two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
+
+_WHOLE: Final = 255
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,19 @@ class SoftCrossEntropy:
 
     def _weights(self, target: torch.Tensor) -> torch.Tensor:
         return torch.tensor(self.weights or (1.0,), device=target.device)
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """Cross-entropy of two classes against the second one's share, pixel by pixel, over the pixels with a label."""
+
+    def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
+        """Pixels with a label, int64. Targets are (samples, height, width), shares in 255ths."""
+        return (target != ignore).sum()
+
+    def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
+        """The summed cross-entropies, in float32, from logits (samples, 2, height, width)."""
+        valid = target != ignore
+        share = torch.where(valid, target, 0).float() / _WHOLE
+        background, foreground = logits.float().log_softmax(dim=1).unbind(dim=1)
+        return -torch.where(valid, (1 - share) * background + share * foreground, 0.0).sum()

@@ -5,6 +5,7 @@ from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
+from penstock.metrics.mattes import Mattes, MatteScores
 from penstock.metrics.segments import Segments, SegmentScores
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Confusion",
     "DetectionScores",
     "Found",
+    "MatteScores",
+    "Mattes",
     "SegmentScores",
     "SegmentationScores",
     "Segments",

@@ -11,7 +11,17 @@ from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Classification, Detection, Objective, Regularize, Segmentation, Volumes, weights_of
+from penstock.tasks import (
+    Augment,
+    Classification,
+    Detection,
+    Matting,
+    Objective,
+    Regularize,
+    Segmentation,
+    Volumes,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +71,7 @@ _VOLUMES: Final = Recipe(
 )
 _OF_TASKS: Final = {
     "segmentation": Recipe(),
+    "matting": Recipe(),
     "classification": _CLASSIFIER,
     "detection": _DETECTOR,
     "volumes": _VOLUMES,
@@ -109,9 +120,19 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
             parts=recipe.model.deeplab,
             channels=described.channels,
         )
+    if described.task == "matting":
+        _refuse_regularize(recipe)
+        _refuse_losses(recipe, "mattes are learnt by cross-entropy against their shares")
+        return Matting(
+            recipe.model.name,
+            described.classes,
+            augment=recipe.augment,
+            weights=recipe.model.weights,
+            parts=recipe.model.deeplab,
+        )
     if described.task == "detection":
         _refuse_regularize(recipe)
-        _check_detector(recipe)
+        _refuse_losses(recipe, "a detector brings its own losses")
         most = described.splits[recipe.data.train].objects or _MOST
         return Detection(recipe.model.name, described.classes, most, recipe.augment, weights=recipe.model.weights)
     _check_classifier(recipe)
@@ -192,12 +213,11 @@ def _check_classifier(recipe: Recipe) -> None:
         )
 
 
-def _check_detector(recipe: Recipe) -> None:
-    """A detector's losses are its own."""
+def _refuse_losses(recipe: Recipe, reason: str) -> None:
     if recipe.loss != Objective():
         raise RecipeError(
             "loss",
-            expected="nothing: a detector brings its own losses",
+            expected=f"nothing: {reason}",
             found=f"{recipe.loss}",
             remedy="Leave the section out",
         )

@@ -32,7 +32,13 @@ dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-le
 """
 
 
-_SCORES: Final = {"mean_dice": "mean Dice", "mean_iou": "mean IoU", "top1": "top-1 accuracy", "map": "mAP"}
+_SCORES: Final = {
+    "closeness": "closeness",
+    "mean_dice": "mean Dice",
+    "mean_iou": "mean IoU",
+    "top1": "top-1 accuracy",
+    "map": "mAP",
+}
 
 
 def write_report(folder: RunFolder) -> Path:

@@ -52,7 +52,7 @@ def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed:
         partition, offset = plan.at(position)
         tiles += [_tile(dataset, record) for record in source.read(partition, offset, offset + 1)]
     described = dataset.description
-    legend = () if described.task == "classification" else described.classes
+    legend = () if described.task in {"classification", "matting"} else described.classes
     return _sheet(tiles, legend, described.ignore_label)
 
 
@@ -70,9 +70,16 @@ def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
     turned = np.empty(image.shape[:2], np.uint8)
     warp_mask(ids, upright, dataset.description.ignore_label, turned)
-    laid = drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
+    laid = _laid(dataset, image, turned)
     pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
     return drawing.caption(pair, f"{fields.name} ({record.origin})")
+
+
+def _laid(dataset: Dataset | TopicDataset, image: Pixels, turned: Pixels) -> Pixels:
+    """Masks in colour over the picture; mattes as gray."""
+    if dataset.description.task == "matting":
+        return drawing.gray(turned)
+    return drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
 
 
 def _volume_tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:

@@ -9,7 +9,14 @@ _FEW: Final = 5  # classes among which the five most likely are all
 
 def class_table(scores: dict[str, Any]) -> str:
     """One row per class, from what the `as_json` of a task's scores gives; a dash where a class has no score."""
-    return (_of_pixels if "mean_iou" in scores else _of_boxes if "map" in scores else _of_pictures)(scores)
+    kinds = {"mean_iou": _of_pixels, "map": _of_boxes, "mae": _of_mattes}
+    return next((table for key, table in kinds.items() if key in scores), _of_pictures)(scores)
+
+
+def _of_mattes(scores: dict[str, Any]) -> str:
+    lines = [f"{'mean absolute error':<22}  {scores['mae']:.5f}", f"{'mean squared error':<22}  {scores['mse']:.6f}"]
+    lines.append(f"{'sum of differences':<22}  {scores['sad']:,.3f} thousand pixels of {scores['pixels'] / 1000:,.0f}")
+    return "\n".join([*lines, f"{'IoU above a half':<22} {_percent(scores['iou'])}"])
 
 
 def _of_boxes(scores: dict[str, Any]) -> str:

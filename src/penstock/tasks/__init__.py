@@ -6,6 +6,7 @@ objective.py  what training makes small
 segment.py    semantic segmentation
 classify.py   classification
 detect.py     detection
+matte.py      matting, from soft labels
 volume.py     segmentation of whole volumes
 regularize.py mixed, erased and toned pictures
 """
@@ -14,6 +15,7 @@ from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.classify import Classification, PrepareClassification
 from penstock.tasks.detect import Detection, PrepareDetection
+from penstock.tasks.matte import Matting, PrepareMatte
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.regularize import Regularize
 from penstock.tasks.segment import PrepareSegmentation, Segmentation
@@ -23,9 +25,11 @@ __all__ = [
     "Augment",
     "Classification",
     "Detection",
+    "Matting",
     "Objective",
     "PrepareClassification",
     "PrepareDetection",
+    "PrepareMatte",
     "PrepareSegmentation",
     "PrepareVolume",
     "Regularize",

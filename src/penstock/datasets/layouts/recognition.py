@@ -16,6 +16,7 @@ from penstock.datasets.layouts import (
     coco,
     folders,
     masks,
+    mattes,
     mnist,
     nifti,
     table,
@@ -55,6 +56,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "yolo": yolo.recognise,
     "tfrecords": tfrecords.recognise,
     "csv": table.recognise,
+    "mattes": mattes.recognise,
     "masks": masks.recognise,
     "folders": folders.recognise,
 }

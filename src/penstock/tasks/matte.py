@@ -1,0 +1,131 @@
+"""Matting: every pixel gets a share of foreground, learnt from soft labels (DeepLab's `gt_is_matting_map`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from penstock.feed import Field
+from penstock.images import drawing, probe
+from penstock.images.labels import decode_ids
+from penstock.images.warp import warp_image, warp_mask
+from penstock.losses import Mixture, SoftLabels
+from penstock.metrics import Mattes, MatteScores
+from penstock.records.schema import decode_segmentation
+from penstock.tasks.segment import PrepareSegmentation, Segmentation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Affine
+    from penstock.images.header import ImageInfo
+    from penstock.records.schema import SegmentationRecord
+    from penstock.tasks.base import Tensors, Together
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+NOWHERE: Final = -1
+"""The label of what lies outside the picture."""
+
+CLASSES: Final = ("background", "foreground")
+
+
+@dataclass(frozen=True)
+class PrepareMatte(PrepareSegmentation):
+    """A record to `image`, uint8 (height, width, channels), and `mask`, int16 (height, width): the foreground's share
+    in 255ths, bilinear as the picture is, -1 outside it.
+    """
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        return {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "int16")}
+
+    def _mask(
+        self, fields: SegmentationRecord, image: ImageInfo, affine: Affine, origin: str, out: NDArray[Any]
+    ) -> None:
+        shares, upright = decode_ids(fields.mask, f"{origin} (mask)", image.size)
+        view = affine.then(upright)
+        soft, inside = np.empty((*out.shape, 1), np.uint8), np.empty(out.shape, np.uint8)
+        warp_image(shares[..., np.newaxis], view, (0,), soft)
+        warp_mask(np.ones_like(shares), view, 0, inside)
+        out[...] = np.where(inside, soft[..., 0], NOWHERE)
+
+
+class MatteScorer:
+    """Adds up how far predicted shares are from true ones."""
+
+    def __init__(self) -> None:
+        self.mattes = Mattes(NOWHERE)
+
+    def gather(self, ranks: Together) -> None:
+        """Add up what all ranks have counted."""
+        ranks.sum(self.mattes.counts)
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch of logits; padding has only labels that do not count."""
+        del origins
+        self.mattes.update(outputs.float().softmax(dim=1)[:, 1], tensors["mask"])
+
+    def scores(self) -> MatteScores:
+        """Errors of the shares."""
+        return self.mattes.scores()
+
+
+@dataclass(frozen=True)
+class Matting(Segmentation):
+    """Matting, as segmentation of background and foreground with soft labels; attributes as there."""
+
+    ignore: int = NOWHERE
+
+    main_score = "closeness"
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole picture for evaluation."""
+        fill = self.normalization.fill
+        if train:
+            return PrepareMatte(len(self.classes), self.ignore, fill, self.augment)
+        return PrepareMatte(len(self.classes), self.ignore, fill, canvas=self.canvas)
+
+    @cached_property
+    def losses(self) -> Mixture:
+        """Cross-entropy against shares."""
+        return Mixture([(1.0, SoftLabels())])
+
+    def scorer(self) -> MatteScorer:  # type: ignore[override] # both are scorers
+        """A fresh counter of errors."""
+        return MatteScorer()
+
+    def shown(self, record: Record) -> set[int]:
+        """Both, mostly."""
+        del record
+        return {0, 1}
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Shares are drawn as gray."""
+        return ()
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """Image, shares as gray and, where there are logits (2, h, w), the predicted ones, side by side."""
+        if record:
+            height, width = probe(decode_segmentation(record).image, record.origin).size
+            arrays = {name: array[:height, :width] for name, array in arrays.items()}
+            outputs = None if outputs is None else outputs[:, :height, :width]
+        shares = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
+        if outputs is not None:
+            shares.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
+        return np.hstack([arrays["image"][..., :3], *(drawing.gray(each) for each in shares)])
