@@ -83,4 +83,5 @@ class MatteScores:
         give it.
         """
         sad = self.absolute / _WHOLE / 1000
-        return {**self.summary(), "mae": self.mae, "mse": self.mse, "sad": sad, "pixels": self.pixels}
+        own = {"mae": self.mae, "mse": self.mse, "sad": sad, "pixels": self.pixels}
+        return {**self.summary(), **own, "classes": [], "absent": []}

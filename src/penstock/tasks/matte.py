@@ -57,7 +57,8 @@ class PrepareMatte(PrepareSegmentation):
         soft, inside = np.empty((*out.shape, 1), np.uint8), np.empty(out.shape, np.uint8)
         warp_image(shares[..., np.newaxis], view, (0,), soft)
         warp_mask(np.ones_like(shares), view, 0, inside)
-        out[...] = np.where(inside, soft[..., 0], NOWHERE)
+        out[...] = NOWHERE
+        np.copyto(out, soft[..., 0], where=inside > 0)
 
 
 class MatteScorer:
