@@ -20,7 +20,7 @@ from pathlib import Path
 import common
 from common import penstock
 
-STEPS, WARM, BATCH, CROP, SCALE = 30, 6, 8, (176, 240), (0.75, 1.5)
+STEPS, WARM, BATCH, CROP, SCALE = 24, 6, 8, (176, 240), (0.75, 1.5)
 PEERS = Path(__file__).parent / "peers"
 LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
 TRAIN = [

@@ -182,7 +182,7 @@ def csv_labels(root):
 
 def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20"):
     write(root / "images/p.jpg", picture())
-    quoted = f'"{box}"' if columns == "bbox" else box
+    quoted = f'"{box}"' if columns.startswith("bbox") else box
     write(root / "boxes.csv", f"image,class,{columns}\np.jpg,cat,{quoted}\n")
 
 

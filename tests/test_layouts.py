@@ -335,13 +335,79 @@ def test_a_yolo_line_that_is_no_box_is_named(tmp_path):
 
     assert str(caught.value) == (
         f"{path}, line 2: expected a class and four numbers: the middle (x, y), the width and the height of a box, "
-        "found 0 0.25 x 0.5 0.5. Mend the line."
+        "or the points of an outline, found 0 0.25 x 0.5 0.5. Mend the line."
     )
+
+
+def test_yolo_outlines_become_the_boxes_around_them(tmp_path):
+    miniatures.yolo(tmp_path / "raw")
+    (tmp_path / "raw/labels/train/a.txt").write_text("1 0.25 0.5 0.5 0.25 0.75 0.75\n")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
+
+    assert [box.left, box.top, box.right, box.bottom] == pytest.approx([8, 6, 24, 18], abs=1e-5)
+
+
+@pytest.mark.parametrize("comma", [";", "\t"])
+def test_tables_may_be_parted_by_other_marks(tmp_path, comma):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace(",", comma))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, len(found.facts), found.fatal) == ("CSV", 4, [])
+
+
+def test_a_table_without_names_of_columns_is_named(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+
+    assert str(caught.value) == (
+        f"{path}, line 1: expected the names of the columns, such as file,label, found p0.jpg, dog, train. Add them as the "
+        "first line."
+    )
+
+
+def test_cocos_files_may_lie_beside_their_pictures(tmp_path):
+    for split in ("train", "valid"):
+        tree = miniatures.coco_tree()
+        for number, image in enumerate(tree["images"]):
+            miniatures.write(tmp_path / split / image["file_name"], miniatures.picture(seed=number + 10 * len(split)))
+        miniatures.write(tmp_path / split / "_annotations.coco.json", json.dumps(tree))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.fatal) == ("COCO", [])
+    assert {split: len(facts) for split, facts in found.splits.items()} == {"train": 3, "val": 3}
+
+
+def test_emnist_is_turned_and_has_letters(tmp_path):
+    miniatures.mnist(tmp_path / "plain", zipped=False)
+    for path in (tmp_path / "plain").iterdir():
+        split = "train" if path.name.startswith("train") else "test"
+        kind = path.name.split("-", 1)[1]
+        miniatures.write(tmp_path / f"raw/emnist-letters-{split}-{kind}", path.read_bytes())
+    miniatures.write(
+        tmp_path / "raw/emnist-letters-mapping.txt", "".join(f"{i} {64 + i} {96 + i}\n" for i in range(1, 5))
+    )
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    plain = pack(inspect(tmp_path / "plain"), tmp_path / "other")
+    turned, stored = (
+        {r.label: decode_image(r.image, "x") for r in map(decode_classification, records(d, "train"))}
+        for d in (dataset, plain)
+    )
+
+    assert dataset.description.classes == ("0", "A", "B", "C", "D")
+    assert all((turned[label] == stored[label].transpose(1, 0, 2)).all() for label in range(5))
 
 
 @pytest.mark.parametrize(
     ("columns", "box", "expected", "how"),
     [
+        ("bbox_xyxy", "2,3,12,20", [2, 3, 12, 20], "corners (left, top, right, bottom): their columns say so"),
+        ("bbox_xywh", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
         ("xmin,ymin,xmax,ymax", "2,3,12,20", [2, 3, 12, 20], "corners (left, top, right, bottom): their columns say so"),
         ("x,y,w,h", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
         (

@@ -10,9 +10,10 @@ import pytest
 import safetensors.torch
 import timm
 import torch
+from torch import nn
 
 from penstock.errors import RecipeError, WeightsError
-from penstock.models import build_segmenter, load_matching, normalization, parse_name, pretrained
+from penstock.models import build_segmenter, cost_of, load_matching, normalization, parse_name, pretrained
 
 
 @pytest.mark.parametrize("architecture", ["deeplabv3plus", "unet", "fpn", "segformer"])
@@ -21,6 +22,15 @@ def test_every_architecture_takes_any_timm_backbone(architecture, backbone):
     model = build_segmenter(f"{architecture}:{backbone}", 5, "none").eval()
 
     assert model(torch.zeros(2, 3, 64, 96)).shape == (2, 5, 64, 96)
+
+
+def test_the_cost_of_a_model_is_counted():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+    cost = cost_of(model.eval(), torch.zeros(1, 3, 8, 8))
+
+    assert cost.parameters == 4 * 27 + 4 + 5 * 144 + 5
+    assert cost.operations == 2 * (36 * 4 * 27 + 5 * 144)
+    assert str(cost) == "837 parameters, 0.00 GFLOPs"
 
 
 def test_segformer_has_its_own_backbones():

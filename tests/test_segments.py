@@ -26,7 +26,7 @@ def random_masks(seed, size=(2, 48, 64), classes=4, ignored=True):
 
 def brute(found, true, classes, ignore=255):
     """The definitions, by OpenCV's morphology."""
-    counts = np.zeros((classes, 5))
+    counts = np.zeros((classes, 7))
     width = max(1, round(0.02 * np.hypot(*true.shape[1:])))
     square, edge = np.ones((3, 3), np.uint8), {"borderType": cv2.BORDER_CONSTANT, "borderValue": 0}
     for mine, theirs in zip(np.where(true == ignore, ignore, found), true, strict=True):
@@ -38,11 +38,13 @@ def brute(found, true, classes, ignore=255):
             counts[label, 0] += (edges[0] & edges[1]).sum()
             counts[label, 1] += (edges[0] | edges[1]).sum()
             overlap = (a & b).sum() / (a | b).sum()
+            counts[label, 5:] += b.sum(), b.sum() * overlap
             if overlap > 0.5:
                 counts[label, 2:4] += overlap, 1
             else:
                 counts[label, 4] += (a.any() + b.any()) / 2
-    return counts[:, 0] / counts[:, 1], counts[:, 2] / (counts[:, 3] + counts[:, 4])
+    quality = counts[:, 2] / (counts[:, 3] + counts[:, 4])
+    return counts[:, 0] / counts[:, 1], quality, counts[:, 6] / counts[:, 5]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -55,7 +57,8 @@ def test_scores_are_their_definitions(seed):
     for i in range(len(true)):
         segments.update(torch.from_numpy(found[i : i + 1]), torch.from_numpy(true[i : i + 1]))
     scores = segments.scores()
-    boundary, quality = brute(found, true, 4)
+    boundary, quality, covering = brute(found, true, 4)
+    assert scores.covering == pytest.approx(covering.tolist(), abs=1e-6)
 
     assert scores.boundary_iou == pytest.approx(boundary.tolist())
     assert scores.panoptic_quality == pytest.approx(quality.tolist(), abs=1e-9)
@@ -68,7 +71,7 @@ def test_perfect_masks_are_perfect_and_absent_classes_have_none():
     found = segments.scores().as_json(["a", "b", "c", "d"])
 
     assert (found["boundary_iou"], found["panoptic_quality"]) == (1.0, 1.0)
-    assert found["segments"][3] == {"name": "d", "boundary_iou": None, "panoptic_quality": None}
+    assert found["segments"][3] == {"name": "d", "boundary_iou": None, "panoptic_quality": None, "covering": None}
 
 
 def test_evaluate_prints_them(packed, tmp_path, capsys):

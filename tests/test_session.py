@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from torch.optim import lr_scheduler as schedules
 from training import Stop, recipe, state
 
@@ -19,6 +20,7 @@ from penstock import recipe as recipes
 from penstock.errors import CheckpointError, NonFiniteError, PenstockError, RecipeError, RunError, WeightsError
 from penstock.ranks import Ranks
 from penstock.recipe import apply, load, open_parts, resume, train
+from penstock.recipe.tasks import freeze_backbone
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
 from penstock.session.hook import POINTS, keys
@@ -179,6 +181,29 @@ def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=Non
     )
 
 
+def test_a_frozen_backbone_stays_as_it_is_and_all_else_learns(packed, tmp_path):
+    chosen = recipe(packed.folder, steps=3, evaluate_every=3, frozen_backbone=True, average=0.0)
+    before = open_parts(chosen).model().state_dict()
+    folder, _ = train(chosen, tmp_path / "whole")
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
+    resume(stopped.path)
+    after = load_file(folder.path / "checkpoints" / "last" / "model.safetensors")
+
+    assert state(stopped.path) == state(folder.path)
+    for name, tensor in after.items():
+        assert torch.equal(tensor, before[name]) == name.startswith("encoder."), name
+
+
+def test_what_has_no_backbone_cannot_freeze_it():
+    with pytest.raises(RecipeError) as caught:
+        freeze_backbone(nn.Linear(2, 2), "cifar10-fast")
+
+    assert str(caught.value) == (
+        "train.frozen_backbone: expected a model with a backbone: one for segmentation, mattes or classes, found "
+        "cifar10-fast. Leave it out; train.frozen_norms keeps the statistics of norms."
+    )
+
+
 class TestHooks:
     def test_points_are_called_in_the_designs_order(self, packed, tmp_path):
         story = Story()
@@ -254,6 +279,43 @@ class Poison(Hook):
     def before_step(self, session):
         if session.step == self.step:
             next(session.model.parameters()).data.fill_(float("inf"))
+
+
+def test_steps_are_recorded_as_traces(packed, tmp_path):
+    chosen = recipe(packed.folder, steps=5, evaluate_every=5, profile_every=2)
+    plain, _ = train(recipe(packed.folder, steps=5, evaluate_every=5), tmp_path / "plain")
+    folder, _ = train(chosen, tmp_path / "traced")
+    traces = sorted((folder.path / "profiles").iterdir())
+
+    assert [trace.name for trace in traces] == ["profile-00000002.json", "profile-00000004.json"]
+    names = {event.get("name") for event in json.loads(traces[0].read_text())["traceEvents"]}
+    assert "aten::convolution_backward" in names
+    assert state(folder.path) == state(plain.path)
+
+
+def test_adamw_is_that_of_pytorch():
+    ours, theirs = (nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    ours = ours.to(memory_format=torch.channels_last)
+    optimizers = (
+        make_optimizer(OptimizerSpec("adamw", 0.01, weight_decay=0.1), ours),
+        torch.optim.AdamW(
+            [
+                {"params": [p for p in theirs.parameters() if p.ndim > 1], "weight_decay": 0.1},
+                {"params": [p for p in theirs.parameters() if p.ndim == 1], "weight_decay": 0.0},
+            ],
+            lr=0.01,
+        ),
+    )
+    for step in range(5):
+        pictures = torch.randn((2, 3, 9, 9), generator=torch.Generator().manual_seed(step))
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            model(pictures).square().mean().backward()
+            optimizer.step()
+
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_step_that_is_not_finite_is_never_saved(packed, tmp_path):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import torch
 from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.errors import RunError
-from penstock.models import Views
+from penstock.models import Views, cost_of
 from penstock.progress import Progress
 from penstock.recipe import answers_name, evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
@@ -49,9 +50,18 @@ def evaluate(
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))
+    print(f"model: {_cost(trained, found.split)}")
     if pictures:
         print(f"drawn {_draw_answers(run, trained, found.split, pictures)}")
     print(f"report {write_report(RunFolder(run))}")
+
+
+def _cost(trained: Trained, split: str) -> str:
+    """Of one picture of the split, as large as the largest."""
+    task, feed = trained.parts.evaluation(split)
+    batch = {name: torch.from_numpy(array).unsqueeze(0).to(trained.device) for name, array in feed[0].arrays.items()}
+    sides = next(iter(batch.values())).shape[1:-1]
+    return f"{cost_of(trained.model, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
 
 
 def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:

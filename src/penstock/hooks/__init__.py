@@ -4,12 +4,14 @@ logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
 console.py      what people watch
 evaluations.py  evaluations/*.json and pictures of the answers
 saving.py       checkpoints by the clock
+profiling.py    traces of single steps
 tensorboard.py  a mirror of the metrics
 """
 
 from penstock.hooks.console import Console
 from penstock.hooks.evaluations import EvaluationFiles
 from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
+from penstock.hooks.profiling import Profile
 from penstock.hooks.saving import SaveByTime
 from penstock.hooks.tensorboard import TensorBoard
 
@@ -19,6 +21,7 @@ __all__ = [
     "EventsLog",
     "MetricsLog",
     "OriginsLog",
+    "Profile",
     "SaveByTime",
     "TensorBoard",
     "TimingsLog",

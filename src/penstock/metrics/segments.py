@@ -1,4 +1,4 @@
-"""Scores that look at the segments of a picture and not at single pixels: boundary IoU and panoptic quality."""
+"""Scores that look at the segments of a picture and not at single pixels: boundary IoU, panoptic quality, covering."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 _WIDTH: Final = 0.02  # of a boundary, as a share of the diagonal (Cheng et al. 2021)
 _MATCH: Final = 0.5  # overlap above which two segments are the same; no other pair can then overlap as much
 _UNIT: Final = 1 << 32  # overlaps are counted in these parts, so that sums are exact
+_AREA: Final = 1 << 16  # and those weighed by pixels in these
 
 
 class Segments:
-    """Counts what boundary IoU (Cheng et al. 2021) and panoptic quality (Kirillov et al. 2019) need.
+    """Counts what boundary IoU (Cheng et al. 2021), panoptic quality (Kirillov et al. 2019) and parsing covering (Yang
+    et al. 2019) need.
 
     Masks tell classes, not objects, so that all pixels of a class in a picture are one segment, as of what panoptic
     quality calls stuff.
 
     Attributes:
-        counts: int64 (classes, 6), on the CPU: boundary pixels in both and in either; segments found, found wrongly and
-            missed; the sum of overlaps of those found in 2**-32.
+        counts: int64 (classes, 8), on the CPU: boundary pixels in both and in either; segments found, found wrongly and
+            missed; the sum of overlaps of those found in 2**-32; pixels; the sum of pixels by overlaps in 2**-16.
     """
 
     def __init__(self, classes: int, ignore: int) -> None:
         self.ignore = ignore
-        self.counts = torch.zeros((classes, 6), dtype=torch.int64)
+        self.counts = torch.zeros((classes, 8), dtype=torch.int64)
 
     def update(self, predicted: torch.Tensor, target: torch.Tensor) -> None:
         """Count some pictures.
@@ -53,13 +55,15 @@ class Segments:
 
 
 def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tensor:
-    """The six counts of one class in one picture."""
+    """The counts of one class in one picture."""
     edges = [_boundary(mask, width) for mask in (found, true)]
     both, either = int((edges[0] & edges[1]).sum()), int((edges[0] | edges[1]).sum())
     overlap = int((found & true).sum()) / max(1, int((found | true).sum()))
     match = overlap > _MATCH
     wrong, missed = int(bool(found.any()) and not match), int(bool(true.any()) and not match)
-    return torch.tensor([both, either, int(match), wrong, missed, round(overlap * _UNIT) if match else 0])
+    area = int(true.sum())
+    segments = [both, either, int(match), wrong, missed, round(overlap * _UNIT) if match else 0]
+    return torch.tensor([*segments, area, round(area * overlap * _AREA)])
 
 
 def _boundary(mask: torch.Tensor, width: int) -> torch.Tensor:
@@ -71,10 +75,10 @@ def _boundary(mask: torch.Tensor, width: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class SegmentScores:
-    """Boundary IoU and panoptic quality, per class and on the mean; None of a class that nowhere occurs.
+    """Boundary IoU, panoptic quality and covering, per class and on the mean; None of a class that nowhere occurs.
 
     Attributes:
-        rows: the six counts of every class.
+        rows: the counts of every class.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -89,14 +93,23 @@ class SegmentScores:
         """Of every class: the sum of overlaps by segments found, and half of those found wrongly and missed."""
         return [
             overlaps / _UNIT / (found + (wrong + missed) / 2) if found + wrong + missed else None
-            for _, _, found, wrong, missed, overlaps in self.rows
+            for _, _, found, wrong, missed, overlaps, *_ in self.rows
         ]
+
+    @property
+    def covering(self) -> list[float | None]:
+        """Of every class: the mean overlap of its segments, weighed by their pixels."""
+        return [covered / _AREA / area if area else None for *_, area, covered in self.rows]
 
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Everything, for a file."""
-        rows = zip(names, self.boundary_iou, self.panoptic_quality, strict=True)
+        rows = zip(names, self.boundary_iou, self.panoptic_quality, self.covering, strict=True)
         return {
             "boundary_iou": mean_of_present(self.boundary_iou),
             "panoptic_quality": mean_of_present(self.panoptic_quality),
-            "segments": [{"name": name, "boundary_iou": edge, "panoptic_quality": whole} for name, edge, whole in rows],
+            "covering": mean_of_present(self.covering),
+            "segments": [
+                {"name": name, "boundary_iou": edge, "panoptic_quality": whole, "covering": covered}
+                for name, edge, whole, covered in rows
+            ],
         }

@@ -6,6 +6,7 @@ detection.py      names to detectors
 tv.py             torchvision's backbones for them
 deeplab.py        DeepLab, every part a setting
 atrous.py         its pyramid, or a dense prediction cell, between backbone and decoder
+cost.py           parameters and operations of a model
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 pretrained.py     published weights of backbones, from the hub or a file
@@ -18,6 +19,7 @@ weights.py        weights of another run, with an account of every tensor
 from penstock.models.atrous import DeepLab
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
+from penstock.models.cost import Cost, cost_of
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
@@ -29,6 +31,7 @@ from penstock.models.weights import Loaded, load_matching
 __all__ = [
     "ARCHITECTURES",
     "Averaged",
+    "Cost",
     "DeepLab",
     "Detector",
     "FastNetwork",
@@ -42,6 +45,7 @@ __all__ = [
     "build_segmenter",
     "build_volume_network",
     "classifier_normalization",
+    "cost_of",
     "load_matching",
     "normalization",
     "parse_detector",

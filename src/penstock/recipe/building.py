@@ -18,7 +18,7 @@ from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
-from penstock.recipe.tasks import check_crop, make_task
+from penstock.recipe.tasks import check_crop, freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.values import Share, Snapshot
 
@@ -126,6 +126,8 @@ class Parts:
         torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
         model = task.model()
         check_crop(self.recipe, task, model)
+        if self.recipe.train.frozen_backbone:
+            freeze_backbone(model, self.recipe.model.name)
         if not blank:
             task.initialize(model, self._some_pictures)
         return model

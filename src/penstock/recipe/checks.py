@@ -125,6 +125,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "train.average": (train.average, 0.999999),
         "train.save_minutes": (train.save_minutes, 1_000_000),
         "train.feed_threads": (train.feed_threads, 1024),
+        "train.profile_every": (train.profile_every, 1 << 30),
     }
 
 

@@ -23,6 +23,7 @@ from penstock.hooks import (
     EventsLog,
     MetricsLog,
     OriginsLog,
+    Profile,
     SaveByTime,
     TensorBoard,
     TimingsLog,
@@ -189,6 +190,7 @@ def _same_training(before: Recipe, now: Recipe, where: str) -> None:
         "train.batch": (before.train.batch, now.train.batch),
         "train.average": (before.train.average, now.train.average),
         "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
+        "train.frozen_backbone": (before.train.frozen_backbone, now.train.frozen_backbone),
         "train.sync_norms": (before.train.sync_norms, now.train.sync_norms),
     }
     for key, (was, is_now) in fixed.items():
@@ -306,6 +308,7 @@ def _options(recipe: Recipe) -> Options:
         train.average,
         compile=train.compile,
         frozen_norms=train.frozen_norms,
+        frozen_backbone=train.frozen_backbone,
         seed=recipe.seed,
     )
 
@@ -343,6 +346,7 @@ def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) ->
         return origins
     interval = recipe.train.log_every
     clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
+    traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
     mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
     return [
         MetricsLog(folder.metrics, ranks),
@@ -351,6 +355,7 @@ def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) ->
         EventsLog(folder),
         *clock,
         *mirror,
+        *traces,
         *origins,
         console,
     ]

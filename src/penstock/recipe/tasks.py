@@ -259,3 +259,20 @@ def _check_size(recipe: Recipe) -> None:
             found=f"{crop[0]} x {crop[1]}",
             remedy=f"Use --crop {side} {side}",
         )
+
+
+def freeze_backbone(model: nn.Module, name: str) -> None:
+    """Have the backbone learn nothing.
+
+    Raises:
+        RecipeError: the model has none of its own.
+    """
+    encoder = getattr(model, "encoder", None)
+    if encoder is None:
+        raise RecipeError(
+            "train.frozen_backbone",
+            expected="a model with a backbone: one for segmentation, mattes or classes",
+            found=name,
+            remedy="Leave it out; train.frozen_norms keeps the statistics of norms",
+        )
+    encoder.requires_grad_(requires_grad=False)

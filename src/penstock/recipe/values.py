@@ -62,11 +62,13 @@ class Train:
         compile: whether the model goes through torch.compile.
         frozen_norms: whether batch normalisation keeps the statistics it has: for small batches, on weights that were
             trained before.
+        frozen_backbone: whether only what lies behind the backbone learns; its norms keep their statistics too.
         sync_norms: whether batch normalisation takes its statistics from all ranks' pictures together.
         deterministic: whether CUDA must use deterministic kernels.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         feed_threads: threads that decode; 0 takes one for every core.
         log_every: steps between printed lines.
+        profile_every: steps between traces of one, in the run's folder `profiles`; 0 records none.
         log_origins: whether the origin of every record of every step is written to the run folder.
     """
 
@@ -81,11 +83,13 @@ class Train:
     average: float = 0.0
     compile: bool = False
     frozen_norms: bool = False
+    frozen_backbone: bool = False
     sync_norms: bool = False
     deterministic: bool = False
     device: str = "auto"
     feed_threads: int = 0
     log_every: int = 50
+    profile_every: int = 0
     log_origins: bool = False
 
 

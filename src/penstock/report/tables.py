@@ -81,11 +81,10 @@ def _of_cases(scores: dict[str, Any], width: int) -> list[str]:
 
 
 def _of_segments(scores: dict[str, Any], width: int) -> list[str]:
-    lines = ["", f"{'class':<{width}}  {'bound.':>7}  {'panopt.':>7}"]
+    lines = ["", f"{'class':<{width}}  {'bound.':>7}  {'panopt.':>7}  {'cover.':>7}"]
+    names = ("boundary_iou", "panoptic_quality", "covering")
     rows = [*scores["segments"], {**scores, "name": "mean"}]
-    return lines + [
-        f"{row['name']:<{width}}  {_percent(row['boundary_iou'])}  {_percent(row['panoptic_quality'])}" for row in rows
-    ]
+    return lines + [f"{row['name']:<{width}}  {'  '.join(_percent(row[name]) for name in names)}" for row in rows]
 
 
 def _percent(value: float | None, width: int = 7) -> str:

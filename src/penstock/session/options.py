@@ -26,6 +26,7 @@ class Options:
         average: decay of the moving average of the weights; 0 keeps none.
         compile: whether the model goes through torch.compile.
         frozen_norms: whether batch normalisation keeps the statistics it has, as in evaluation.
+        frozen_backbone: whether the model's `encoder` stays as it is, its norms included.
         seed: of the randomness inside the model.
     """
 
@@ -37,6 +38,7 @@ class Options:
     average: float = 0.0
     compile: bool = False
     frozen_norms: bool = False
+    frozen_backbone: bool = False
     seed: int = 0
 
 

@@ -170,8 +170,10 @@ class Session:
         return self._ended(stop=stop)
 
     def _begin_training(self) -> None:
-        """Put the model into training mode, but for norms that are to stay as they are."""
+        """Put the model into training mode, but for what is to stay as it is."""
         self.model.train()
+        if self.options.frozen_backbone:
+            self.model.get_submodule("encoder").eval()
         if self.options.frozen_norms:
             for module in self.model.modules():
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FILES: Final = {"train": ("train-images", "train-labels"), "test": ("t10k-images", "t10k-labels")}
+_EMNIST: Final = {
+    "train": ("emnist-*-train-images", "emnist-*-train-labels"),
+    "test": ("emnist-*-test-images", "emnist-*-test-labels"),
+}
 _BYTES: Final = 8  # the code of unsigned bytes in an IDX file
 _GZIP: Final = b"\x1f\x8b"
 
@@ -29,8 +33,9 @@ def recognise(folder: Path) -> Layout | None:
     Raises:
         DatasetError: a file is no IDX file, is cut short, or its pair has another number of records.
     """
-    root = folder if _of(folder, _FILES["train"][0]) else folder / "raw"
-    pairs = {split: [_of(root, name) for name in names] for split, names in _FILES.items()}
+    places = [(place, files) for files in (_FILES, _EMNIST) for place in (folder, folder / "raw", folder / "gzip")]
+    root, files = next(((place, files) for place, files in places if _of(place, files["train"][0])), (folder, _FILES))
+    pairs = {split: [_of(root, name) for name in names] for split, names in files.items()}
     items: list[Item] = []
     problems = [_alone(folder, *pair) for pair in pairs.values() if len([path for path in pair if path]) == 1]
     for split, (images, labels) in pairs.items():
@@ -39,9 +44,17 @@ def recognise(folder: Path) -> Layout | None:
     if not items:
         return None
     stated = listing.read_classes(root)
-    classes = stated or tuple(str(label) for label in range(1 + max(item.label or 0 for item in items)))
+    known = _letters(root) if files is _EMNIST else {}
+    classes = stated or tuple(known.get(i, str(i)) for i in range(1 + max(item.label or 0 for item in items)))
     reason = f"IDX files of {', '.join(dict.fromkeys(item.split for item in items))}"
     return Layout("classification", "MNIST (IDX files)", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _letters(root: Path) -> dict[int, str]:
+    """EMNIST's `emnist-...-mapping.txt`: a label, and the codes of the characters that it stands for."""
+    path = next(iter(sorted(root.glob("emnist-*-mapping.txt"))), None)
+    rows = [line.split() for line in listing.text_of(path).splitlines()] if path else []
+    return {int(row[0]): chr(int(row[1])) for row in rows if len(row) > 1}
 
 
 def _alone(folder: Path, images: Path | None, labels: Path | None) -> Problem:
@@ -92,4 +105,6 @@ def _load(path: Path) -> NDArray[np.uint8]:
 
 
 def _png(path: Path, number: int) -> bytes:
-    return codecs.encode_png(np.repeat(_load(path)[number][..., np.newaxis], 3, axis=2))
+    pixels = _load(path)[number]
+    pixels = pixels.T if path.name.startswith("emnist") else pixels  # which was written column by column
+    return codecs.encode_png(np.repeat(pixels[..., np.newaxis], 3, axis=2))

@@ -2,7 +2,8 @@
 
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
-a single column `bbox` can be either; which one is told from the numbers, and said.
+a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
+`bbox_xywh`. Columns may be parted by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LABEL: Final = ("label", "class", "category", "class_name")
 _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
-_ONE: Final = "bbox"
+_ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -38,24 +39,34 @@ def recognise(folder: Path) -> Layout | None:
         DatasetError: a row has no file or no label, or a box is no four numbers.
     """
     for path in sorted(folder.glob("*.csv")):
-        rows, columns = _rows(path)
+        rows, header = _rows(path)
+        columns = [name.lower() for name in header]
         file, label = _first(_FILE, columns), _first(_LABEL, columns)
         if file and label:
             return _layout(folder, path, rows, columns)
+        if any(_place(folder, cell) for cell in header if cell):
+            raise DatasetError(
+                f"{path}, line 1",
+                expected="the names of the columns, such as file,label",
+                found=", ".join(header)[:80],
+                remedy="Add them as the first line",
+            )
     return None
 
 
 def _rows(path: Path) -> tuple[list[Row], list[str]]:
     with path.open(newline="", encoding="utf-8-sig") as handle:
         try:
-            reader = csv.DictReader(handle)
+            first = handle.readline()
+            handle.seek(0)
+            reader = csv.DictReader(handle, delimiter=max(",;\t", key=first.count))
             rows: list[Row] = [
                 {str(key).strip().lower(): str(value or "").strip() for key, value in row.items() if key}
                 for row in reader
             ]
         except (csv.Error, UnicodeDecodeError) as error:
             raise DatasetError(str(path), expected="CSV in UTF-8", found=str(error), remedy="Save it so") from None
-        return rows, [name.strip().lower() for name in reader.fieldnames or ()]
+        return rows, [name.strip() for name in reader.fieldnames or ()]
 
 
 def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> Layout:
@@ -111,28 +122,30 @@ def _edges(
     corners = next((names for names in _CORNERS if set(names) <= set(columns)), None)
     sizes = next((names for names in _SIZES if set(names) <= set(columns)), None)
     names = corners or sizes
-    if not names and _ONE not in columns:
+    one = next((name for name in _ONE if name in columns), "")
+    if not names and not one:
         return None, ""
     found = {}
     for number, row in enumerate(rows, 2):
-        words = [row[name] for name in names] if names else re.findall(r"[-+.\deE]+", row[_ONE])
+        words = [row[name] for name in names] if names else re.findall(r"[-+.\deE]+", row[one])
         try:
             a, b, c, d = (float(word) for word in words)
         except ValueError:
             raise DatasetError(
                 f"{path}, line {number}",
-                expected=f"four numbers in {', '.join(names or [_ONE])}",
+                expected=f"four numbers in {', '.join(names or [one])}",
                 found=", ".join(words) or "nothing",
                 remedy="Mend the row, or remove it",
             ) from None
         found[id(row)] = (a, b, c, d)
     plain = [box for box in found.values() if box[2] <= box[0] or box[3] <= box[1]]
-    if corners or (not sizes and not plain):
-        told = "their columns say so" if corners else "the third and fourth number are never below the first and second"
+    stated = "corners" if corners else "sizes" if sizes else _ONE[one]
+    if stated == "corners" or (not stated and not plain):
+        told = "their columns say so" if stated else "the third and fourth number are never below the first and second"
         return found, f"boxes are read as corners (left, top, right, bottom): {told}"
     told = (
         "their columns say so"
-        if sizes
+        if stated
         else f"the third or fourth number is below the first or second in {len(plain):,}"
     )
     return {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, (

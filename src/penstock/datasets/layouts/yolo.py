@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_POINTS: Final = 6  # numbers of the smallest outline
 _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
@@ -72,17 +73,30 @@ def _boxes(path: Path) -> Iterator[Box]:
         if not line.strip():
             continue
         try:
-            label, x, y, width, height = (float(word) for word in line.split())
+            label, *numbers = (float(word) for word in line.split())
+            box = _of_outline(numbers) if len(numbers) >= _POINTS else _of_middle(*numbers)
             if not 0 <= label < _MOST or label != int(label):
                 raise ValueError  # noqa: TRY301 - named below
-        except ValueError:
+        except (ValueError, TypeError):
             raise DatasetError(
                 f"{path}, line {number}",
-                expected="a class and four numbers: the middle (x, y), the width and the height of a box",
+                expected="a class and four numbers: the middle (x, y), the width and the height of a box, or the "
+                "points of an outline",
                 found=line.strip()[:80],
                 remedy="Mend the line",
             ) from None
-        yield Box(int(label), x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+        yield Box(int(label), *box)
+
+
+def _of_middle(x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
+    """The box around an outline x1 y1 x2 y2 ..., as files for segmentation have them."""
+    if len(numbers) % 2:
+        raise ValueError
+    return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
 
 def _names(folder: Path) -> tuple[str, ...]:
