@@ -23,6 +23,7 @@ def main() -> None:
         camvid_parts,
         step,
         hippocampus,
+        hippocampus3d,
         boxes,
         cifar,
         feed,
@@ -124,6 +125,10 @@ def step(found: dict) -> list[str]:
         f"says that it costs {100 * cost:.1f} %.",
         f"```\n{found['command']}\n```",
     ]
+
+
+def hippocampus3d(found: dict) -> list[str]:
+    return ["### Kept whole, MONAI's U-Net in three dimensions", *hippocampus(found)[1:]]
 
 
 def hippocampus(found: dict) -> list[str]:

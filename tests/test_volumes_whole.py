@@ -20,7 +20,7 @@ from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.labels import LabelSet
 from penstock.images.volumes import read_labels, read_volume
 from penstock.metrics import Cases, dice
-from penstock.models import build_volume_network
+from penstock.models import Views, build_volume_network
 from penstock.recipe import Data, apply, default_recipe, load_model, open_parts, resume, train
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.tasks import Augment, PrepareVolume, Volumes
@@ -237,6 +237,8 @@ def test_from_volumes_to_volumes_through_the_command_line(tmp_path, capsys):
     assert call("show", tmp_path / "data", "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
     assert call("verify", tmp_path / "data", capsys=capsys)[0] == 0
     words = ["--steps", 2, "--crop", 16, 16, "--set", "augment.slices=16", "--runs", tmp_path / "runs"]
+    sheet = ["--augmented", "--set", "augment.crop=[16, 16]", "-o", tmp_path / "fed.png"]
+    assert call("show", tmp_path / "data", *sheet, capsys=capsys)[0] == 0
     code, out, errors = call("train", tmp_path / "data", *words, capsys=capsys)
     assert code == 0, errors
     (run,) = (tmp_path / "runs").iterdir()
@@ -311,6 +313,25 @@ class TestMistakes:
         assert str(caught.value) == (
             "augment: expected crop, slices and flip alone: patches of volumes are not changed further, found scale, rotate. "
             "Leave them out."
+        )
+
+    def test_weights_of_others(self, whole):
+        with pytest.raises(RecipeError) as caught:
+            _ = open_parts(apply(learning(whole), ['model.weights="pretrained"'])).task
+
+        assert str(caught.value) == (
+            "model.weights: expected none, as there are no published ones of networks for volumes, found pretrained. Leave it "
+            "out; --init RUN starts from a run of your own."
+        )
+
+    def test_several_looks(self, whole, tmp_path):
+        folder, _ = train(learning(whole, steps=1), tmp_path)
+        with pytest.raises(RecipeError) as caught:
+            load_model(folder.path, device="cpu").looking(Views((1.0,), flip=True))
+
+        assert str(caught.value) == (
+            "--scales, --flip: expected neither, as the run learnt volumes: answers of several looks are not averaged, found "
+            "x1-flip. Leave them out."
         )
 
     def test_a_folder_of_pictures(self, raw):

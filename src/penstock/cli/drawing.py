@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
     place = Data(path=dataset, train=split)
-    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.task)
+    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.learnt)
     chosen = apply(begin, settings)
     data = replace(chosen.data, path=dataset, train=split)
     parts = open_parts(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))

@@ -16,7 +16,7 @@ from penstock.recipe.facts import read_facts
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session.state import load_model as load_weights
-from penstock.tasks import Classification, Detection, Segmentation
+from penstock.tasks import Classification, Detection, Matting, Segmentation, Volumes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +52,13 @@ class Trained:
 
         Raises:
             RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture;
-                or it detects.
+                or it detects, or segments volumes.
         """
-        if not views.single and isinstance(self.parts.task, Detection):
+        if not views.single and isinstance(self.parts.task, Detection | Volumes):
+            learnt = "to detect: boxes" if isinstance(self.parts.task, Detection) else "volumes: answers"
             raise RecipeError(
                 "--scales, --flip",
-                expected="neither, as the run learnt to detect: boxes of several looks are not averaged",
+                expected=f"neither, as the run learnt {learnt} of several looks are not averaged",
                 found=views.name,
                 remedy="Leave them out",
             )
@@ -141,7 +142,7 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Traine
 
 
 def _of_segments(task: Task) -> Segmentation:
-    if not isinstance(task, Segmentation):
+    if not isinstance(task, Segmentation) or isinstance(task, Matting):
         raise RecipeError(
             "--segments",
             expected="a run that learnt to make masks",

@@ -149,6 +149,13 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
 
 def _volumes(recipe: Recipe, described: Description, weights: tuple[float, ...]) -> Volumes:
     _refuse_regularize(recipe)
+    if recipe.model.weights != "none":
+        raise RecipeError(
+            "model.weights",
+            expected="none, as there are no published ones of networks for volumes",
+            found=recipe.model.weights,
+            remedy="Leave it out; --init RUN starts from a run of your own",
+        )
     plain, own = Augment(), recipe.augment
     names = [each.name for each in fields(plain) if each.name not in {"crop", "slices", "flip"}]
     if changed := [name for name in names if getattr(own, name) != getattr(plain, name)]:
