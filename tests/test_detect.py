@@ -29,6 +29,7 @@ from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
 from penstock.metrics import Boxes, Found
 from penstock.models import build_detector
+from penstock.models.tv import build_features
 from penstock.predict import find_boxes
 from penstock.recipe import Data, Model, Recipe, Train, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import (
@@ -408,3 +409,23 @@ def test_backbones_of_torchvision_that_cannot_be_had(name, weights, message):
         build_detector(name, 2, weights)
 
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "channels"),
+    [
+        ("resnet50", [256, 512, 1024, 2048]),
+        ("resnet18", [64, 128, 256, 512]),
+        ("convnext_tiny", [96, 192, 384, 768]),
+        ("efficientnet_b0", [24, 40, 112, 1280]),
+    ],
+)
+def test_features_of_torchvision_are_those_of_the_last_block_of_each_stride(backbone, channels):
+    assert build_features("x", f"torchvision/{backbone}", (4, 8, 16, 32), "none").feature_info.channels() == channels
+
+
+def test_maps_with_channels_last_are_no_features():
+    with pytest.raises(
+        RecipeError, match=r"expected a backbone with features at strides 8, 16, 32, found torchvision/swin_t"
+    ):
+        build_detector("ssd:torchvision/swin_t", 2, "none")

@@ -575,3 +575,37 @@ def test_a_damaged_record_of_others_is_named(tmp_path):
         CorruptRecord, match=r"00005.tfrecord#1 \(byte [\d,]+\): expected a payload of [\d,]+ bytes with checksum"
     ):
         inspect(tmp_path)
+
+
+def test_records_of_others_may_be_divided_by_folders(tmp_path):
+    for number, split in enumerate(("train", "valid", "test")):
+        fields = {"image/encoded": miniatures.picture(seed=number), "image/class/label": 1}
+        miniatures.shard(tmp_path / split / "Cells.tfrecord", [fields])
+
+    assert {split: len(facts) for split, facts in inspect(tmp_path).splits.items()} == {"train": 1, "val": 1, "test": 1}
+
+
+def test_a_table_beside_masks_is_not_in_their_way(tmp_path):
+    miniatures.masks(tmp_path)
+    miniatures.write(tmp_path / "train.csv", "images/train/a.jpg,masks/train/a.png\n")
+
+    assert inspect(tmp_path).layout.name == "image and mask folders"
+
+
+def test_the_name_of_the_whole_folder_is_no_split(tmp_path):
+    miniatures.write(tmp_path / "test/annotations.json", json.dumps(miniatures.coco_tree()))
+    for number, image in enumerate(miniatures.coco_tree()["images"]):
+        miniatures.write(tmp_path / "test" / image["file_name"], miniatures.picture(seed=number))
+
+    assert list(inspect(tmp_path / "test").splits) == ["train"]
+
+
+def test_yolo_poses_have_boxes_before_their_key_points(tmp_path):
+    miniatures.yolo(tmp_path / "raw")
+    names = (tmp_path / "raw/data.yaml").read_text()
+    (tmp_path / "raw/data.yaml").write_text(names + "kpt_shape: [2, 2]\n")
+    (tmp_path / "raw/labels/train/a.txt").write_text("1 0.5 0.5 0.25 0.5 0.45 0.45 0.55 0.55\n")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
+
+    assert [box.left, box.top, box.right, box.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from miniatures import gray, picture, write
+from PIL import Image
 from test_cli import call
 from test_packing import records
 from training import Stop, recipe, state
@@ -198,3 +199,13 @@ def test_a_pulled_description_says_matting(mattes):
     again = Dataset.open(mattes.folder)
 
     assert dataclasses.asdict(again.description) == dataclasses.asdict(mattes.description)
+
+
+def test_a_matte_of_one_bit_is_named(tmp_path):
+    write(tmp_path / "images/a.jpg", picture())
+    (tmp_path / "alphas").mkdir()
+    Image.fromarray(np.eye(24, 32, dtype=bool)).save(tmp_path / "alphas/a.png")
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [
+        "alphas/a.png: expected an alpha matte of 8 bits, found 1 bits. Save it as an 8-bit gray PNG."
+    ]

@@ -18,7 +18,7 @@ from training import recipe
 from penstock.errors import RecipeError
 from penstock.models import synchronise_norms
 from penstock.recipe import dump, train
-from penstock.recipe.checks import check
+from penstock.recipe.checks import check, check_pieces
 
 TESTS = Path(__file__).parent
 
@@ -83,3 +83,16 @@ def test_norms_cannot_be_frozen_and_synchronised():
         "recipe.toml: train.sync_norms: expected norms that learn statistics, found train.frozen_norms=true, which keeps "
         "those they have. Leave one of the two out."
     )
+
+
+def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
+    chosen = recipe("data", sync_norms=True, batch=3, accumulate=2)
+    with pytest.raises(RecipeError) as error:
+        check_pieces(chosen, 2)
+
+    assert str(error.value) == (
+        "train.accumulate: expected as many micro-batches on each of 2 ranks, as train.sync_norms needs, found shares of 1 and "
+        "2 pictures, of which 2 are to be made. Use train.batch=4."
+    )
+    check_pieces(recipe("data", sync_norms=True, batch=3), 2)
+    check_pieces(recipe("data", batch=3, accumulate=2), 2)

@@ -12,12 +12,12 @@ from test_packing import records
 
 from penstock.datasets import Dataset, How, inspect, pack
 from penstock.datasets.layouts import nifti
-from penstock.errors import DatasetError, ImageError
+from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import decode_image, decode_mask, fetch_image, geometry, probe
 from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, read_labels, read_volume, write_labels
 from penstock.metrics import dice
-from penstock.recipe import load_model
+from penstock.recipe import apply, load, load_model, open_parts
 from penstock.records.schema import decode_segmentation
 
 nibabel = pytest.importorskip("nibabel")
@@ -260,6 +260,16 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     task = load_model(run, device="cpu").parts.task
     assert (task.channels, len(task.normalization.mean)) == (4, 4)
     assert call("predict", run, tmp_path / "raw/val", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+    assert call("predict", run, tmp_path / "sheet.png", "-o", tmp_path / "x", capsys=capsys) == (
+        2,
+        "",
+        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 4 modalities, found pictures. Name "
+        "volumes.\n",
+    )
+    code, out, _ = call("export", run, "-o", tmp_path / "model.pt2", capsys=capsys)
+    assert (code, "image, uint8 (n, 32, 32, 4); gives" in out) == (0, True)
+    with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: the dataset's pictures have 4 channels"):
+        _ = open_parts(apply(load(run / "recipe.toml"), ["augment.jitter.brightness=0.2"])).task
     for number in range(2):
         found = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
         like = nibabel.load(tmp_path / f"raw/val/c{number}/c{number}_t2.nii.gz")

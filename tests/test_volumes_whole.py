@@ -5,22 +5,24 @@ from __future__ import annotations
 import csv
 import dataclasses
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from test_cli import call
 from test_packing import records
-from test_volumes import brats, cases
+from test_volumes import brats, cases, scene, stored, write
 from training import Stop, state
 
 from penstock import seeds
-from penstock.datasets import Dataset, How, inspect, pack
-from penstock.errors import DatasetError, LabelError, RecipeError, SchemaError
+from penstock.datasets import About, Dataset, How, inspect, pack
+from penstock.errors import DatasetError, ImageError, LabelError, RecipeError, SchemaError
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.labels import LabelSet
-from penstock.images.volumes import read_labels, read_volume
+from penstock.images.volumes import Volume, read_labels, read_volume
 from penstock.metrics import Cases, dice
 from penstock.models import Views, build_volume_network
+from penstock.predict import predict_volume
 from penstock.recipe import Data, apply, default_recipe, load_model, open_parts, resume, train
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.tasks import Augment, PrepareVolume, Volumes
@@ -280,7 +282,45 @@ def test_it_learns(tmp_path):
     assert score > 0.6
 
 
+def test_each_split_is_evaluated_at_its_own_size(tmp_path):
+    for number, (split, shape) in enumerate((("train", (12, 15, 9)), ("val", (14, 11, 13)))):
+        voxels, labels = scene(number, shape)
+        write(tmp_path / f"raw/images/{split}/c.nii.gz", stored(voxels, "RAS"))
+        write(tmp_path / f"raw/labels/{split}/c.nii.gz", stored(labels, "RAS"))
+    dataset = pack(inspect(tmp_path / "raw", how=HOW), tmp_path / "data")
+    parts = open_parts(learning(dataset))
+
+    assert parts.evaluation("train")[0].canvas == (9, 15, 12)
+    assert parts.evaluation("val")[0].canvas == (13, 11, 14)
+
+
+def test_a_topic_says_what_its_volumes_are():
+    about = About("segmentation", ("a", "b"), channels=1, slices=3)
+
+    assert msgspec.json.decode(about.encoded(), type=About) == about
+    assert b"slices" not in About("segmentation", ("a", "b")).encoded()
+
+
 class TestMistakes:
+    def test_one_file_of_a_case_with_more(self, whole):
+        task = dataclasses.replace(open_parts(learning(whole)).task, channels=3)
+        volume = Volume("c_0000.nii.gz", scene()[0][np.newaxis], np.eye(4))
+        with pytest.raises(ImageError) as caught:
+            predict_volume(task, task.model(), volume, device=torch.device("cpu"))
+
+        assert str(caught.value) == (
+            "c_0000.nii.gz: expected the two or three modalities that the run learnt, found one. Name the folder of the "
+            "case's files, or one file with all of them."
+        )
+
+    def test_the_same_volume_in_two_splits(self, tmp_path):
+        voxels, labels = scene()
+        for split in ("train", "val"):
+            write(tmp_path / f"images/{split}/c_{split}.nii.gz", stored(voxels, "RAS"))
+            write(tmp_path / f"labels/{split}/c_{split}.nii.gz", stored(labels, "RAS"))
+
+        assert [problem.kind for problem in inspect(tmp_path, how=HOW).fatal] == ["duplicate across splits"]
+
     def test_a_record_without_slices(self):
         record, _, _ = volume_record()
         wrong = Record("shard#0", encode_segmentation(SegmentationRecord(*images(record), "v", "png", 30, 4, 7)))

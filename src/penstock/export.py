@@ -57,12 +57,14 @@ class Exported:
     Attributes:
         path: the file.
         size: (height, width) of the pictures that it takes, any number of them.
+        channels: theirs.
         agreement: the share of answers on random pictures that are the model's own.
         largest: the largest difference of a probability.
     """
 
     path: Path
     size: Size
+    channels: int
     agreement: float
     largest: float
 
@@ -90,7 +92,8 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     _check(task, path, size)
     answering = Answering(task, model).eval()
     generator = torch.Generator().manual_seed(0)
-    pictures = torch.randint(0, 256, (_LOOKED_AT, *size, 3), dtype=torch.uint8, generator=generator)
+    channels = task.channels if isinstance(task, Segmentation) else 3
+    pictures = torch.randint(0, 256, (_LOOKED_AT, *size, channels), dtype=torch.uint8, generator=generator)
     with _quiet():
         program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
     about = {"classes": list(task.classes), "height": size[0], "width": size[1]}
@@ -103,7 +106,7 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     with torch.inference_mode():
         expected, own = answering(pictures)
     agreement = (found == expected).float().mean().item()
-    return Exported(path, size, agreement, (probabilities - own).abs().max().item())
+    return Exported(path, size, channels, agreement, (probabilities - own).abs().max().item())
 
 
 def _check(task: Task, path: Path, size: Size) -> None:

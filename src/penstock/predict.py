@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from penstock import devices
+from penstock.errors import ImageError
 from penstock.images import codecs, geometry, probe
 from penstock.images.warp import warp_image
 from penstock.models.segmentation import STRIDE
@@ -134,6 +135,13 @@ def predict_volume(
     """
     images = volume.images(task.channels)
     if isinstance(task, Volumes):
+        if len(volume.voxels) == 1 != task.channels:
+            raise ImageError(
+                volume.name,
+                expected="the two or three modalities that the run learnt",
+                found="one",
+                remedy="Name the folder of the case's files, or one file with all of them",
+            )
         with devices.autocast(device, precision):
             logits = model(task.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
         return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())

@@ -29,7 +29,9 @@ def export(
     trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip))
     found = export_model(trained.parts.task, trained.model, output, size)
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
-    print(f"takes: image, uint8 (n, {found.size[0]}, {found.size[1]}, 3), RGB; gives: classes, probabilities")
+    kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours
+    shape = f"(n, {found.size[0]}, {found.size[1]}, {found.channels})"
+    print(f"takes: image, uint8 {shape}{kind}; gives: classes, probabilities")
     print(
         f"on random pictures {100 * found.agreement:.2f} % of its answers are the model's own; probabilities differ by "
         f"at most {found.largest:.1e}"

@@ -47,6 +47,7 @@ Overlap = Annotated[
     Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
 ]
 _TABLE: Final = "predictions.csv"
+_COLORS: Final = 3
 _NAMED: Final = 5  # classes of each picture in it
 
 
@@ -224,6 +225,13 @@ def _answers(
     trained: Trained, pictures: list[Picture], output: Path, look: _Look
 ) -> _Masks | _Mattes | _Classes | _Boxes:
     task = trained.parts.task
+    if isinstance(task, Segmentation) and (channels := task.channels) != _COLORS:
+        raise RecipeError(
+            "penstock predict",
+            expected=f"NIfTI volumes, as the run learnt slices of {channels} modalities",
+            found="pictures",
+            remedy="Name volumes",
+        )
     if isinstance(task, Matting):
         _refuse_looks(replace(look, window=None), "the run learnt shares, which have no ids or colours")
         _refuse_collisions(pictures, output, ("", "-overlay"))

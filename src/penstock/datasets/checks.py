@@ -52,7 +52,7 @@ class Facts:
     problems: tuple[Problem, ...] = ()
 
 
-def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
+def check_item(folder: Path, item: Item, labels: Labels, channels: int = 3) -> Facts:
     """Read and decode one item's files."""
     name = named(item.image, folder)
     shown = name.encode(errors="backslashreplace").decode()
@@ -63,7 +63,7 @@ def check_item(folder: Path, item: Item, labels: Labels) -> Facts:
         image = item.image.read_bytes()
         info = probe(image, name)
         facts = Facts(item, *info.size, format=info.format, size=len(image), content=_hash(image))
-        codecs.decode_image(image, name, info=info)
+        codecs.decode_image(image, name, info=info, channels=channels)
     except (PenstockError, OSError) as error:
         return Facts(item, problems=(Problem("unreadable picture", name, _sentence(name, error)),))
     if item.boxes is not None:
@@ -80,6 +80,8 @@ def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) ->
     try:
         data = mask.read_bytes()
         info = probe(data, name)
+        if labels.shares and info.bits != 8:  # noqa: PLR2004 - a byte
+            return replace(facts, problems=(_other_depth(name, info),))
         ids = read_ids(data, name, labels)
     except (PenstockError, OSError) as error:
         kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
@@ -89,6 +91,11 @@ def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) ->
         return replace(facts, problems=(_other_size(name, image, info),))
     counts = np.bincount(ids.ravel(), minlength=_IDS)
     return replace(facts, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
+
+
+def _other_depth(name: str, info: ImageInfo) -> Problem:
+    message = f"{name}: expected an alpha matte of 8 bits, found {info.bits} bits. Save it as an 8-bit gray PNG."
+    return Problem("matte of another depth", name, message)
 
 
 def read_ids(data: bytes, where: str, labels: Labels) -> NDArray[np.uint8]:
@@ -169,7 +176,7 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
     """The same picture in two splits."""
     seen: dict[str, Facts] = {}
     for fact in facts:
-        if not fact.content or fact.item.group:  # slices of air are alike in all volumes
+        if not fact.content or (fact.item.group and not fact.item.slices):  # slices of air are alike in all volumes
             continue
         first = seen.setdefault(fact.content, fact)
         if first.item.split != fact.item.split:

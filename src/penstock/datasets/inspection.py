@@ -125,7 +125,7 @@ def inspect(
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for fact in pool.map(lambda item: checks.check_item(folder, item, wanted), layout.items):
+            for fact in pool.map(lambda item: checks.check_item(folder, item, wanted, layout.channels), layout.items):
                 facts.append(fact)
                 progress(len(facts), len(layout.items))
         except BaseException:

@@ -111,12 +111,14 @@ class Labels:
         ignore: the id that does not count.
         mapping: ids to change, old to new, before anything else looks at them.
         palette: whether palette PNGs are accepted, their indices being the ids.
+        shares: whether masks hold no ids but shares of foreground, 0 to 255.
     """
 
     classes: tuple[str, ...] = ()
     ignore: int = 255
     mapping: Mapping[int, int] = field(default_factory=dict)
     palette: bool = False
+    shares: bool = False
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -131,6 +133,7 @@ class Labels:
             stated.ignore if self.ignore == _HIGHEST else self.ignore,
             self.mapping or stated.mapping,
             palette=self.palette or stated.palette,
+            shares=self.shares or stated.shares,
         )
 
 

@@ -54,10 +54,8 @@ class About:
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        stated = asdict(self)
-        return msgspec.json.encode(
-            {k: v for k, v in stated.items() if k not in {"channels", "slices"} or v not in {0, 3}}
-        )
+        unsaid = {"channels": 3, "slices": 0}
+        return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 
 def topic_of(base: str, split: str) -> str:

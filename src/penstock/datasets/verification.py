@@ -153,7 +153,7 @@ def check_record(dataset: Dataset | TopicDataset, record: Record) -> None:
     if dataset.description.task in {"segmentation", "matting"}:
         fields = decode_segmentation(record)
         info = probe(fields.image, record.origin)
-        codecs.decode_image(fields.image, record.origin, info=info)
+        codecs.decode_image(fields.image, record.origin, info=info, channels=dataset.description.channels)
         where = f"{record.origin} (mask)"
         ids, _ = decode_ids(fields.mask, where, info.size)
         if dataset.description.task == "segmentation":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "torchvision/"
 _SIDE: Final = 128  # of a picture that shows what size each layer's features have
 _FEATURES: Final = 4  # axes
+_LISTS: Final = ("features", "layers", "trunk_output")  # of blocks, in networks that keep them in one
 
 
 class _Info:
@@ -75,7 +76,11 @@ def build_features(name: str, backbone: str, strides: Sequence[int], weights: st
 
 
 def _last_layers(network: nn.Module) -> dict[int, tuple[str, int]]:
-    """Of every stride the last layer and its channels, by looking at what all layers give."""
+    """Of every stride the last layer of the last block that ends with it, and its channels.
+
+    A block may begin with layers of the stride before it, which are not its features: ResNet's `layer2.0.conv1` is of
+    `layer1`'s.
+    """
     network.eval()
     try:
         _, names = get_graph_node_names(network)
@@ -84,8 +89,17 @@ def _last_layers(network: nn.Module) -> dict[int, tuple[str, int]]:
     except Exception:  # noqa: BLE001 - torch.fx and networks of a fixed size raise many types
         return {}
     network.train()
-    maps = {name: each for name, each in found.items() if torch.is_tensor(each) and each.ndim == _FEATURES}
-    return {_SIDE // each.shape[2]: (name, each.shape[1]) for name, each in maps.items() if each.shape[2] > 1}
+    ends: dict[str, tuple[str, torch.Tensor]] = {}
+    for name, each in found.items():
+        if torch.is_tensor(each) and each.ndim == _FEATURES and each.shape[2] == each.shape[3] > 1:
+            ends[_block(name)] = name, each
+    return {_SIDE // each.shape[2]: (name, each.shape[1]) for name, each in ends.values()}
+
+
+def _block(name: str) -> str:
+    """The part of the network that a layer is of: `layer1.0.conv1` of layer1, `features.3.block.0` of features.3."""
+    parts = name.split(".")
+    return ".".join(parts[: 2 if parts[0] in _LISTS else 1])
 
 
 def _network(name: str, weights: str) -> Any:

@@ -20,6 +20,7 @@ from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
 from penstock.recipe.tasks import check_crop, freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
+from penstock.tasks import Volumes
 from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class Parts:
         """The task for the split's pictures, and a feed that walks the split."""
         found = self.dataset.split(split)
         task = self.task.for_pictures(found.height, found.width)
+        if isinstance(task, Volumes):
+            task = replace(task, canvas=(found.slices, found.height, found.width))
         source: Any = self.dataset.source(split)
         feed = Feed(
             Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),

@@ -44,6 +44,23 @@ def check(recipe: Recipe, where: str) -> Recipe:
     return recipe
 
 
+def check_pieces(recipe: Recipe, ranks: int) -> None:
+    """Norms over all ranks need as many passes on each of them.
+
+    Raises:
+        RecipeError: the global batch cannot be cut so.
+    """
+    train = recipe.train
+    fewest, most = train.batch // ranks, -(-train.batch // ranks)
+    if train.sync_norms and min(train.accumulate, fewest) != min(train.accumulate, most):
+        raise _refused(
+            "train.accumulate",
+            f"as many micro-batches on each of {ranks} ranks, as train.sync_norms needs",
+            f"shares of {fewest} and {most} pictures, of which {train.accumulate} are to be made",
+            f"Use train.batch={ranks * most}",
+        )
+
+
 def _refused(where: str, expected: str, found: str, remedy: str) -> RecipeError:
     return RecipeError(where, expected=expected, found=found, remedy=remedy)
 

@@ -31,6 +31,7 @@ from penstock.hooks import (
 from penstock.models import load_matching, synchronise_norms
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
+from penstock.recipe.checks import check_pieces
 from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
@@ -265,6 +266,7 @@ class _Run:
 
 def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
     recipe, folder, ranks = run.parts.recipe, run.folder, run.ranks
+    check_pieces(recipe, ranks.of)
     if recipe.train.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
     torch.use_deterministic_algorithms(recipe.train.deterministic)

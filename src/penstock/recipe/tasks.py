@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import RecipeError
+from penstock.images.color import Jitter
 from penstock.models import DeepLab
 from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
@@ -54,6 +55,7 @@ _FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 p
     ),
     train=Train(steps=800, batch=500, evaluate_every=100, save_every=100, log_every=10),
 )
+_COLORS: Final = 3
 _MOST: Final = 512  # boxes in a picture of a topic, which does not say
 _OF_MODELS: Final = {"cifar10-tutorial": _TUTORIAL, "cifar10-fast": _FAST}
 _DETECTOR: Final = Recipe(
@@ -109,6 +111,7 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
         return _volumes(recipe, described, weights)
     if described.task == "segmentation":
         _refuse_regularize(recipe)
+        _check_colors(recipe, described)
         return Segmentation(
             recipe.model.name,
             described.classes,
@@ -177,6 +180,16 @@ def _volumes(recipe: Recipe, described: Description, weights: tuple[float, ...])
         recipe.loss,
         weights,
     )
+
+
+def _check_colors(recipe: Recipe, described: Description) -> None:
+    if described.channels != _COLORS and recipe.augment.jitter != Jitter():
+        raise RecipeError(
+            "augment.jitter",
+            expected=f"nothing: the dataset's pictures have {described.channels} channels, which are no colours",
+            found=f"{recipe.augment.jitter}",
+            remedy="Leave it out",
+        )
 
 
 def _check_parts(recipe: Recipe) -> None:

@@ -101,7 +101,7 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
         return Muon(listed, lr=spec.learning_rate, momentum=spec.momentum)
     if spec.name == "adamw":
         on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
-        return torch.optim.AdamW(listed, lr=spec.learning_rate, fused=on_cpu)  # a third of the time of a loop there
+        return torch.optim.AdamW(listed, lr=spec.learning_rate, fused=on_cpu or None)  # a third of a loop's time
     if spec.name == "rmsprop":
         return torch.optim.RMSprop(listed, lr=spec.learning_rate, alpha=0.9, momentum=spec.momentum)
     return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)

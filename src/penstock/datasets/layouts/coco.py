@@ -116,16 +116,17 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
             found = str(error) or "values nested too deeply"
             raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Mend or remove it") from None
-        split = _split(path)
+        split = _split(folder, path)
         if split in files and not path.stem.startswith("person_keypoints"):
             problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
         files.setdefault(split, _File(path, tree))
     return files, problems
 
 
-def _split(path: Path) -> str:
+def _split(folder: Path, path: Path) -> str:
     """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
-    above = next((split for split, names in listing.SPLITS.items() if path.parent.name.lower() in names), "train")
+    inside = path.parent.name.lower() if path.parent != folder else ""
+    above = next((split for split, names in listing.SPLITS.items() if inside in names), "train")
     return next((split for split in listing.SPLITS if split in path.stem.lower()), above)
 
 
@@ -174,7 +175,14 @@ def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_S
 def _places(folder: Path, path: Path) -> list[Path]:
     """Where a file's pictures may lie."""
     stem = path.stem.removeprefix("instances_")
-    return [folder / stem, folder / "images" / stem, folder / _split(path), folder / "images", folder, path.parent]
+    return [
+        folder / stem,
+        folder / "images" / stem,
+        folder / _split(folder, path),
+        folder / "images",
+        folder,
+        path.parent,
+    ]
 
 
 def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:

@@ -29,4 +29,6 @@ def recognise(folder: Path) -> Layout | None:
         if not any(image and alpha for image, alpha in pairs.values()):
             return None
     reason = "pictures with alpha mattes of the same names, whose values are shares of foreground"
-    return replace(paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES)), task="matting")
+    return replace(
+        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES, shares=True)), task="matting"
+    )

@@ -100,7 +100,7 @@ def recognise(folder: Path, how: How) -> Layout:
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
     if found is None:
-        raise _unknown(folder, how)
+        raise table.without_names(folder) or _unknown(folder, how)
     if not found.items:
         raise DatasetError(
             str(folder),

@@ -44,8 +44,15 @@ def recognise(folder: Path) -> Layout | None:
         file, label = _first(_FILE, columns), _first(_LABEL, columns)
         if file and label:
             return _layout(folder, path, rows, columns)
+    return None
+
+
+def without_names(folder: Path) -> DatasetError | None:
+    """The error for a CSV file whose first line names a picture and no columns."""
+    for path in sorted(folder.glob("*.csv")):
+        _, header = _rows(path)
         if any(_place(folder, cell) for cell in header if cell):
-            raise DatasetError(
+            return DatasetError(
                 f"{path}, line 1",
                 expected="the names of the columns, such as file,label",
                 found=", ".join(header)[:80],

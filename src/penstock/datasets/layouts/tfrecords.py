@@ -104,8 +104,10 @@ def _is_shard(path: Path) -> bool:
 
 
 def _split(path: Path) -> str:
-    """`mnist-train.tfrecord-00000-of-00001` and `train-00000-of-00004` are train, `val.record` is val."""
-    words = re.split(r"[^a-z]+", path.name.lower())
+    """`mnist-train.tfrecord-00000-of-00001` and `train-00000-of-00004` are train, `val.record` and `valid/a.record`
+    val: the file's name says it, or the nearest folder below the one that was given.
+    """
+    words = (word for part in reversed(path.parts) for word in re.split(r"[^a-z]+", part.lower()))
     named = (split for word in words for split, names in listing.SPLITS.items() if word in names)
     return next(named, "train")
 
@@ -154,7 +156,7 @@ class _UnfitError(Exception):
 
 
 def _item(folder: Path, entry: _Entry, kind: _Kind, ids: dict[int, int]) -> Item:
-    fields, split = entry.fields, _split(entry.path)
+    fields, split = entry.fields, _split(entry.path.relative_to(folder))
     image = _part(entry, kind.image)
     named = fields.all_bytes("image/filename") or fields.all_bytes("file_name") or fields.all_bytes("image/source_id")
     name = re.sub(r"\.(jpe?g|png)$", "", named[0].decode(errors="replace"), flags=re.IGNORECASE) if named else ""

@@ -5,7 +5,7 @@ size of its box in shares of the picture.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_BOX: Final = 4
 _POINTS: Final = 6  # numbers of the smallest outline
 _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 
@@ -29,10 +30,11 @@ def recognise(folder: Path) -> Layout | None:
     if not texts:
         return None
     items, problems, highest = [], [], -1
+    posed = any("kpt_shape" in tree for _, tree in _trees(folder))
     for split, (images, labels) in pairs.items():
         for picture in filter(listing.is_picture, listing.files(images)):
             text = labels / picture.relative_to(images).with_suffix(".txt")
-            boxes = tuple(_boxes(text)) if text.is_file() else ()
+            boxes = tuple(_boxes(text, posed=posed)) if text.is_file() else ()
             highest = max(highest, *(box.label for box in boxes), -1)
             name = picture.relative_to(images).with_suffix("").as_posix()
             items.append(Item(split, name, picture, boxes=boxes, relative=True))
@@ -68,13 +70,15 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
             yield split, path / "images", path / "labels"
 
 
-def _boxes(path: Path) -> Iterator[Box]:
+def _boxes(path: Path, *, posed: bool) -> Iterator[Box]:
+    """Boxes, those around outlines, or where the YAML file has a `kpt_shape` those before key points."""
     for number, line in enumerate(listing.text_of(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
             label, *numbers = (float(word) for word in line.split())
-            box = _of_outline(numbers) if len(numbers) >= _POINTS else _of_middle(*numbers)
+            outlined = len(numbers) >= _POINTS and not posed
+            box = _of_outline(numbers) if outlined else _of_middle(*numbers[: _BOX if posed else None])
             if not 0 <= label < _MOST or label != int(label):
                 raise ValueError  # noqa: TRY301 - named below
         except (ValueError, TypeError):
@@ -101,16 +105,22 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 def _names(folder: Path) -> tuple[str, ...]:
     """The `names` of the first YAML file, a list or a table by id; or classes.txt."""
+    for path, tree in _trees(folder):
+        if names := tree.get("names"):
+            return _checked(names, path)
+    return listing.read_classes(folder) or listing.read_classes(folder / "labels")
+
+
+def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The YAML files that hold a table."""
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
             tree = yaml.safe_load(listing.text_of(path))
         except yaml.YAMLError as error:
             found = re.sub(r"\s+", " ", str(error))
             raise DatasetError(str(path), expected="YAML", found=found, remedy="Mend or remove it") from None
-        names = tree.get("names") if isinstance(tree, dict) else None
-        if names:
-            return _checked(names, path)
-    return listing.read_classes(folder) or listing.read_classes(folder / "labels")
+        if isinstance(tree, dict):
+            yield path, tree
 
 
 def _checked(names: object, path: Path) -> tuple[str, ...]:
