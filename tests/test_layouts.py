@@ -372,10 +372,10 @@ def test_a_table_without_names_of_columns_is_named(tmp_path):
 
 
 def test_cocos_files_may_lie_beside_their_pictures(tmp_path):
-    for split in ("train", "valid"):
+    for place, split in enumerate(("train", "valid")):
         tree = miniatures.coco_tree()
         for number, image in enumerate(tree["images"]):
-            miniatures.write(tmp_path / split / image["file_name"], miniatures.picture(seed=number + 10 * len(split)))
+            miniatures.write(tmp_path / split / image["file_name"], miniatures.picture(seed=number + 10 * place))
         miniatures.write(tmp_path / split / "_annotations.coco.json", json.dumps(tree))
     found = inspect(tmp_path)
 
@@ -484,8 +484,8 @@ def test_an_unknown_layout_is_refused(tmp_path):
 
     assert str(caught.value) == (
         "--layout vok: expected a file of Python (NAME.py), or one of cifar10, cifar100, cifar100-coarse, mnist, "
-        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, nifti-volumes, yolo, tfrecords, csv, masks, "
-        "folders, found vok. Choose one of them, or leave it out."
+        "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, nifti-volumes, yolo, tfrecords, csv, "
+        "mattes, masks, folders, found vok. Choose one of them, or leave it out."
     )
 
 

@@ -233,7 +233,11 @@ def brats(root, count=3, split="train"):
     for number in range(count):
         _, labels = scene(number)
         for place, name in enumerate(MODALITIES):
-            voxels = np.random.default_rng(100 * number + place).normal(100, 10, labels.shape).astype(np.float32)
+            voxels = (
+                np.random.default_rng(100 * number + place + 1000 * (split == "val"))
+                .normal(100, 10, labels.shape)
+                .astype(np.float32)
+            )
             voxels[labels == 1 + place % 2] += 100 + 50 * place
             write(root / split / f"c{number}/c{number}_{name}.nii.gz", stored(voxels, ("RAS", "LPS")[number % 2]))
         write(root / split / f"c{number}/c{number}_seg.nii.gz", stored(labels, ("RAS", "LPS")[number % 2]))

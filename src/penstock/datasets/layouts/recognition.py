@@ -99,8 +99,9 @@ def recognise(folder: Path, how: How) -> Layout:
             remedy="Leave out one of the two",
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
-    if found is None:
-        raise table.without_names(folder) or _unknown(folder, how)
+    nameless = table.without_names(folder) if found is None or _unlabelled(found) else None
+    if nameless or found is None:
+        raise nameless or _unknown(folder, how)
     if not found.items:
         raise DatasetError(
             str(folder),
@@ -109,6 +110,11 @@ def recognise(folder: Path, how: How) -> Layout:
             remedy="Check that the files are there and end in .jpg, .jpeg or .png",
         )
     return found
+
+
+def _unlabelled(found: Layout) -> bool:
+    """Whether there are pictures, but nothing is said of any."""
+    return bool(found.items) and all((item.mask, item.label, item.boxes) == (None, None, None) for item in found.items)
 
 
 def _found(folder: Path, how: How) -> Layout | None:
