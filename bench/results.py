@@ -118,11 +118,11 @@ def step(found: dict) -> list[str]:
         f"{found['crop'][0]} x {found['crop'][1]} from CamVid's files, each with its own data path; Lightning "
         f"{found['lightning']}. Medians of {found['steps']} steps and of {len(loops['plain']['seconds']['repeats'])} "
         "repeats by turns. The ratio is how many of Penstock's steps fit into one; memory is the training process's "
-        f"largest, data loaders' processes not counted. {about(found)}",
+        f"largest, data loaders' processes not counted. What is less than the repeats differ by has not been shown. {about(found)}",
         table(["loop", "seconds a step", "repeats", "ratio", "MiB"], rows),
         f"The session alone: its steps and those of a bare loop by turns, in one process on the same batches in memory, "
         f"{session['session']:.4f} s and {session['bare']:.4f} s; the median of {session['pairs']} ratios of neighbours "
-        f"says that it costs {100 * cost:.1f} %.",
+        f"says that it costs {100 * cost:.1f} %{' (less than nothing: noise)' if cost < 0 else ''}.",
         f"```\n{found['command']}\n```",
     ]
 
