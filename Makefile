@@ -9,7 +9,7 @@ demo: .venv/ready
 
 test: .venv/ready
 	$(BIN)/coverage erase
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -m "not soak" -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -m "not soak" -n auto --dist loadfile --no-loadscope-reorder
 	$(BIN)/coverage combine -q --append 2>/dev/null || true
 	$(BIN)/coverage report
 

@@ -81,7 +81,7 @@ def test_evaluate_prints_them(packed, tmp_path, capsys):
     code, out, _ = call("evaluate", run, "--segments", capsys=capsys)
 
     assert code == 0
-    assert ["class", "bound.", "panopt."] in [line.split() for line in out.splitlines()]
+    assert ["class", "bound.", "panopt.", "cover."] in [line.split() for line in out.splitlines()]
 
 
 def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):

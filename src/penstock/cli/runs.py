@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import torch
 from cyclopts import Parameter, validators
 
@@ -59,7 +60,10 @@ def evaluate(
 def _cost(trained: Trained, split: str) -> str:
     """Of one picture of the split, as large as the largest."""
     task, feed = trained.parts.evaluation(split)
-    batch = {name: torch.from_numpy(array).unsqueeze(0).to(trained.device) for name, array in feed[0].arrays.items()}
+    batch = {
+        name: torch.as_tensor(np.asarray(array)).unsqueeze(0).to(trained.device)
+        for name, array in feed[0].arrays.items()
+    }
     sides = next(iter(batch.values())).shape[1:-1]
     return f"{cost_of(trained.model, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
 
