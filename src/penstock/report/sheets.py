@@ -14,7 +14,7 @@ from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
 from penstock.predict import read_upright
 from penstock.records.schema import decode_classification, decode_detection, decode_name, decode_segmentation
-from penstock.tasks.volume import read_slices
+from penstock.tasks.volume import read_slices, telling_slice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,8 +86,7 @@ def _volume_tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
     """The slice with the most labels."""
     described = dataset.description
     voxels, ids = read_slices(record, described.channels, LabelSet(len(described.classes), described.ignore_label))
-    best = int(((ids != 0) & (ids != described.ignore_label)).sum(axis=(1, 2)).argmax())
-    image = np.ascontiguousarray(np.broadcast_to(voxels[best][..., :3], (*ids.shape[1:], 3)))
+    best, image = telling_slice(voxels, ids, described.ignore_label)
     laid = drawing.overlay(image, ids[best], drawing.palette(described.ignore_label))
     pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
     return drawing.caption(pair, f"{decode_name(record)}, slice {best} of {len(ids)} ({record.origin})")

@@ -10,13 +10,12 @@ import numpy as np
 import torch
 
 from penstock.feed import Field
-from penstock.images import drawing, probe
+from penstock.images import drawing
 from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_image, warp_mask
 from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
-from penstock.records.schema import decode_segmentation
-from penstock.tasks.segment import PrepareSegmentation, Segmentation
+from penstock.tasks.segment import PrepareSegmentation, Segmentation, without_padding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 NOWHERE: Final = -1
 """The label of what lies outside the picture."""
-
-CLASSES: Final = ("background", "foreground")
 
 
 @dataclass(frozen=True)
@@ -122,10 +119,7 @@ class Matting(Segmentation):
         record: Record | None = None,
     ) -> Pixels:
         """Image, shares as gray and, where there are logits (2, h, w), the predicted ones, side by side."""
-        if record:
-            height, width = probe(decode_segmentation(record).image, record.origin).size
-            arrays = {name: array[:height, :width] for name, array in arrays.items()}
-            outputs = None if outputs is None else outputs[:, :height, :width]
+        arrays, outputs = without_padding(arrays, outputs, record)
         shares = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
         if outputs is not None:
             shares.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())

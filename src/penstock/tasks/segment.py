@@ -226,10 +226,7 @@ class Segmentation(Task):
 
     def shown(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
-        mask = decode_segmentation(record).mask
-        return set(np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True)).tolist()) - {
-            self.ignore
-        }
+        return classes_in(record) - {self.ignore}
 
     @property
     def legend(self) -> tuple[str, ...]:
@@ -243,13 +240,27 @@ class Segmentation(Task):
         record: Record | None = None,
     ) -> Pixels:
         """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
-        if record:
-            height, width = probe(decode_segmentation(record).image, record.origin).size
-            arrays = {name: array[:height, :width] for name, array in arrays.items()}
-            outputs = None if outputs is None else outputs[:, :height, :width]
+        arrays, outputs = without_padding(arrays, outputs, record)
         colors = drawing.palette(self.ignore)
         masks = [arrays["mask"]]
         if outputs is not None:
             masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
         image = arrays["image"][..., :3]  # of more modalities, the first three
         return np.hstack([image, *(drawing.overlay(image, mask, colors) for mask in masks)])
+
+
+def classes_in(record: Record) -> set[int]:
+    """The ids in a record's mask, the ignored one included."""
+    mask = decode_segmentation(record).mask
+    return set(np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True)).tolist())
+
+
+def without_padding(
+    arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None, record: Record | None
+) -> tuple[Mapping[str, NDArray[Any]], torch.Tensor | None]:
+    """A sample and its logits, cut to the size of the record's picture where there is one."""
+    if record is None:
+        return arrays, outputs
+    height, width = probe(decode_segmentation(record).image, record.origin).size
+    arrays = {name: array[:height, :width] for name, array in arrays.items()}
+    return arrays, None if outputs is None else outputs[:, :height, :width]

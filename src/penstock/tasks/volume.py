@@ -19,6 +19,7 @@ from penstock.records.schema import decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.objective import Objective
+from penstock.tasks.segment import classes_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +68,12 @@ def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels
     labels.check(ids, where)
     shape = fields.slices, info.height // fields.slices, info.width
     return voxels.reshape(*shape, channels), ids.reshape(shape)
+
+
+def telling_slice(voxels: Pixels, ids: Pixels, ignore: int) -> tuple[int, Pixels]:
+    """The slice with the most labels, and a picture of it: of more than three modalities the first three, RGB."""
+    best = int(((ids != 0) & (ids != ignore)).sum(axis=(1, 2)).argmax())
+    return best, np.ascontiguousarray(np.broadcast_to(voxels[best][..., :3], (*ids.shape[1:], 3)))
 
 
 @dataclass(frozen=True)
@@ -235,9 +242,7 @@ class Volumes(Task):
 
     def shown(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
-        mask = decode_segmentation(record).mask
-        found = np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True))
-        return set(found.tolist()) - {self.ignore}
+        return classes_in(record) - {self.ignore}
 
     @property
     def legend(self) -> tuple[str, ...]:
@@ -258,10 +263,8 @@ class Volumes(Task):
             inside = tuple(slice(0, side) for side in real)
             arrays = {name: array[inside] for name, array in arrays.items()}
             outputs = None if outputs is None else outputs[(slice(None), *inside)]
-        mask = arrays["mask"]
-        best = int(((mask != 0) & (mask != self.ignore)).sum(axis=(1, 2)).argmax())
-        image = np.ascontiguousarray(np.broadcast_to(arrays["image"][best][..., :3], (*mask.shape[1:], 3)))
-        masks = [mask[best]]
+        best, image = telling_slice(arrays["image"], arrays["mask"], self.ignore)
+        masks = [arrays["mask"][best]]
         if outputs is not None:
             masks.append(outputs[:, best].argmax(dim=0).to(torch.uint8).cpu().numpy())
         colors = drawing.palette(self.ignore)
