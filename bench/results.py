@@ -22,6 +22,7 @@ def main() -> None:
         camvid,
         camvid_parts,
         step,
+        layouts,
         hippocampus,
         hippocampus3d,
         boxes,
@@ -123,6 +124,43 @@ def step(found: dict) -> list[str]:
         f"The session alone: its steps and those of a bare loop by turns, in one process on the same batches in memory, "
         f"{session['session']:.4f} s and {session['bare']:.4f} s; the median of {session['pairs']} ratios of neighbours "
         f"says that it costs {100 * cost:.1f} %{' (less than nothing: noise)' if cost < 0 else ''}.",
+        f"```\n{found['command']}\n```",
+    ]
+
+
+def layouts(found: dict) -> list[str]:
+    rows = [
+        [
+            name,
+            *(f"{way[key]:.3f}" for key in ("first", "last")),
+            f"{way['ratio']:.2f}",
+            "first" if way["chosen_first"] else "last",
+            *(f"{found['memory'][name][key]:.3f}" for key in ("kept", "given_back")),
+            f"{found['memory'][name]['ratio']:.2f}",
+            *(f"{found['memory'][name][key]:,.0f}" for key in ("kept_mib", "given_back_mib")),
+        ]
+        for name, way in found["layouts"].items()
+    ]
+    return [
+        "## Memory: layouts, and what is freed",
+        "Seconds of a step by turns on random pictures: channels first or last in memory, and freed memory kept for the "
+        f"next step or given back to the system. Medians of {found['pairs']} pairs; ratios are the median of the pairs' "
+        f"own, above 1 where the first of the two is faster. {about(found)}",
+        table(
+            [
+                "network",
+                "first",
+                "last",
+                "ratio",
+                "chosen",
+                "kept",
+                "given back",
+                "ratio",
+                "kept, MiB",
+                "given back, MiB",
+            ],
+            rows,
+        ),
         f"```\n{found['command']}\n```",
     ]
 

@@ -43,9 +43,9 @@ class ByTurns:
             yield batch
 
 
-def bare_step(task, network, optimizer):
+def bare_step(task, network, layout, optimizer):
     def step(tensors):
-        logits = network(task.inputs(tensors))
+        logits = network(devices.lay_out(task.inputs(tensors), layout))
         loss = torch.nn.functional.cross_entropy(logits, tensors["mask"].long(), ignore_index=task.ignore)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -64,8 +64,11 @@ def main():
     )
     parts = open_parts(made)
     task, device, folder = parts.task, torch.device("cpu"), Path(tempfile.mkdtemp())
-    network = devices.place(parts.model(), device).train()
-    feed = ByTurns(parts.training_feed(), bare_step(task, network, make_optimizer(made.optimizer, network)))
+    network = parts.model().train()
+    layout = devices.training_layout(network, device)
+    network = devices.place(network, device, layout)
+    bare = bare_step(task, network, layout, make_optimizer(made.optimizer, network))
+    feed = ByTurns(parts.training_feed(), bare)
     logs = [MetricsLog(folder / "metrics.jsonl", Ranks()), TimingsLog(folder / "timings.jsonl")]
     (folder / "checkpoints").mkdir()
     session = Session(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch import nn
 
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from torch import nn
-
 PRECISIONS: Final = ("float32", "bfloat16")
+_M_TRIM_THRESHOLD: Final = -1  # <malloc.h>
+_M_MMAP_THRESHOLD: Final = -3
 
 
 def choose(name: str, local_rank: int = 0) -> torch.device:
@@ -52,12 +56,52 @@ def describe(device: torch.device) -> str:
     return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
 
 
-def place(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model on a device, its filters laid out channels last, which convolutions are fastest with."""
-    three_dimensional = any(parameter.ndim == 5 for parameter in model.parameters())  # noqa: PLR2004
-    layout = torch.channels_last_3d if three_dimensional else torch.channels_last
-    moved: nn.Module = model.to(device).to(memory_format=layout)
+def place(model: nn.Module, device: torch.device, layout: torch.memory_format | None = None) -> nn.Module:
+    """The model on a device, its filters laid out channels last, or as told."""
+    moved: nn.Module = model.to(device).to(memory_format=layout or _channels_last(model))
     return moved
+
+
+def training_layout(model: nn.Module, device: torch.device) -> torch.memory_format:
+    """The layout in memory that training steps are fastest in.
+
+    Channels last, but for networks with dilated dense convolutions on a CPU: oneDNN takes longer for their
+    gradients in that layout (bench/layouts.py).
+    """
+    first = device.type == "cpu" and any(_is_dilated(module) for module in model.modules())
+    return torch.contiguous_format if first else _channels_last(model)
+
+
+def lay_out(inputs: Any, layout: torch.memory_format) -> Any:
+    """What a task makes, channels last, in the layout of a training: tensors, also in a dict."""
+    if isinstance(inputs, dict):
+        return {name: lay_out(value, layout) for name, value in inputs.items()}
+    first = layout is torch.contiguous_format and isinstance(inputs, torch.Tensor)
+    return inputs.contiguous() if first else inputs
+
+
+def _is_dilated(module: nn.Module) -> bool:
+    convolution = isinstance(module, nn.Conv2d) and module.groups == 1 and module.kernel_size != (1, 1)
+    return convolution and module.dilation != (1, 1)
+
+
+def _channels_last(model: nn.Module) -> torch.memory_format:
+    three_dimensional = any(parameter.ndim == 5 for parameter in model.parameters())  # noqa: PLR2004
+    return torch.channels_last_3d if three_dimensional else torch.channels_last
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep what is freed for the next step, instead of giving it back to the system.
+
+    Every step on a CPU frees its activations and asks for as many again; each page that was given back costs a fault,
+    about a tenth of a step's time (bench/layouts.py). It is a setting of the whole process, so commands make it, the
+    library does not; settings of the user (MALLOC_*, GLIBC_TUNABLES) are left alone, and other C libraries too.
+    """
+    by_user = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "gnu_get_libc_version") and not by_user:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1)  # as a size_t the largest: never
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from cyclopts import Parameter, validators
 
-from penstock import files
+from penstock import devices, files
 from penstock.errors import RunError
 from penstock.models import Views, cost_of
 from penstock.progress import Progress
@@ -45,6 +45,7 @@ def evaluate(
     segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
+    devices.keep_freed_memory()
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress, segments=segments)

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from penstock import devices
 from penstock import recipe as recipes
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.recipe import Recipe
@@ -60,6 +61,7 @@ def train(
 
     Ctrl-C saves and ends; --resume goes on as if nothing had happened.
     """
+    devices.keep_freed_memory()
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
     named = {

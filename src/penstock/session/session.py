@@ -83,7 +83,8 @@ class Session:
     ) -> None:
         self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
         self.store, self.ranks, self.device, self.hooks = store, ranks, device, tuple(hooks)
-        self.model = devices.place(model, device)
+        self.layout = devices.training_layout(model, device)
+        self.model = devices.place(model, device, self.layout)
         self.average = Average(self.model, options.average) if options.average else None
         self.optimizer = make_optimizer(optimizer, self.model)
         wrapped = ranks.wrap(self.model, device)
@@ -256,7 +257,7 @@ class Session:
             alone = self.ranks.of > 1 and piece < pieces - 1  # gradients travel once, with the last piece
             with self.network.no_sync() if alone else contextlib.nullcontext():
                 with devices.autocast(self.device, self.options.precision):
-                    outputs = self.network(task.inputs(part))
+                    outputs = self.network(devices.lay_out(task.inputs(part), self.layout))
                 loss = task.loss(outputs, part)
                 (loss * scale).sum().backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
