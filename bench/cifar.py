@@ -7,13 +7,15 @@ The pixels may be those of another version (say so beside the figures): what is 
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import common
 from common import penstock
 
-AIM = 0.86  # what the tutorial's page promises
+AIM, PUBLISHED = 0.86, (60_000, 100_000)  # what the tutorial's page promises, and after how many steps
+LOOKS = ["--checkpoint", "last", "--flip", "--shift", "1"]  # airbench's
 
 
 def main() -> None:
@@ -23,7 +25,10 @@ def main() -> None:
     found = {}
     for name, more in (("cifar10-tutorial", ["--steps", steps]), ("cifar10-fast", [])):
         words = [str(work / "data"), "--model", name, *more, "--set", "data.validation=test"]
-        found[name] = curve(common.trained(work / name, *words))
+        run = common.trained(work / name, *words)
+        penstock("evaluate", str(run), "--split", "test", *LOOKS)
+        looked = json.loads(next((run / "evaluations").glob("test-*-flip-shift1.json")).read_text())
+        found[name] = {"curve": curve(run), "looked": looked["top1"]}
     common.write(
         "cifar",
         "python bench/cifar.py BINARY WORK",
@@ -33,9 +38,11 @@ def main() -> None:
                 "penstock pack BINARY -o WORK/data",
                 f"penstock train WORK/data --model cifar10-tutorial --steps {steps} --set data.validation=test",
                 "penstock train WORK/data --model cifar10-fast --set data.validation=test",
+                f"penstock evaluate RUN --split test {common.said(LOOKS)}",
             ],
             "aim": AIM,
-            "curves": found,
+            "published_steps": PUBLISHED,
+            "networks": found,
         },
     )
 

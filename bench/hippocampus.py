@@ -26,30 +26,36 @@ TRAIN = [
 
 
 def main() -> None:
+    measured("hippocampus", [], TRAIN, ["timm", "segmentation-models-pytorch"])
+
+
+def measured(name: str, packing: list[str], training: list[str], packages: list[str]) -> None:
+    """All of it, with some options of packing and training and the versions of some packages."""
     data, work = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    packing = [*packing, "--classes", CLASSES]
     divide(data, work / "raw")
-    penstock("pack", str(work / "raw"), "-o", str(work / "data"), "--classes", CLASSES)
-    run = common.trained(work, str(work / "data"), *TRAIN)
+    penstock("pack", str(work / "raw"), "-o", str(work / "data"), *packing)
+    penstock("show", str(work / "data"), "-o", str(work / "packed.png"))
+    run = common.trained(work, str(work / "data"), *training)
     held, truth = work / "raw" / "images" / "val", work / "raw" / "labels" / "val"
     penstock("predict", str(run), str(held), "-o", str(work / "out"), "--labels", str(truth))
     rows = list(csv.DictReader((work / "out" / "dice.csv").read_text().splitlines()))
-    names = CLASSES.split(",")[1:]
+    cases = [f"{row['case']}.nii.gz" for row in rows]
     common.write(
-        "hippocampus",
-        "python bench/hippocampus.py HIPPOCAMPUS WORK",
+        name,
+        f"python bench/{name}.py HIPPOCAMPUS WORK",
         {
-            "versions": common.versions("penstock", "torch", "timm", "segmentation-models-pytorch", "nibabel"),
+            "versions": common.versions("penstock", "torch", *packages, "nibabel"),
             "commands": [
-                f"penstock pack WORK/raw -o WORK/data --classes {CLASSES}",
-                f"penstock train WORK/data {common.said(TRAIN)} --runs WORK/runs",
+                f"penstock pack WORK/raw -o WORK/data {common.said(packing)}",
+                f"penstock train WORK/data {common.said(training)} --runs WORK/runs",
                 f"penstock predict WORK/runs/{run.name} WORK/raw/images/val -o WORK/out --labels WORK/raw/labels/val",
             ],
             "trained_on": len(list((work / "raw" / "images" / "train").iterdir())),
             "held_out": len(rows),
-            "dice": {name: summary([float(row[name]) for row in rows]) for name in names},
-            "agree": all(
-                agrees(work / "out" / f"{row['case']}.nii.gz", held / f"{row['case']}.nii.gz") for row in rows
-            ),
+            "train_seconds": round(common.seconds(run)[-1]),
+            "dice": {each: summary([float(row[each]) for row in rows]) for each in CLASSES.split(",")[1:]},
+            "agree": all(agrees(work / "out" / case, held / case) for case in cases),
         },
     )
 

@@ -209,11 +209,19 @@ def cifar(found: dict) -> list[str]:
         "The test pictures' accuracy over steps and seconds of training, from random weights. The pixels went through JPEG "
         f"once: not to be put beside published figures. {about(found)}",
     ]
-    for name, curve in found["curves"].items():
+    for name, network in found["networks"].items():
+        curve = network["curve"]
         rows = [[f"{p['step']:,}", f"{p['seconds']:,}", percent(p["top1"])] for p in curve]
+        rows.append(["the last, looked at six times: moved by a pixel, and mirrored", "", percent(network["looked"])])
         first = next((p for p in curve if p["top1"] >= found["aim"]), None)
-        reached = f"after {first['seconds']:,} s" if first else "not reached"
+        reached = f"after {first['seconds']:,} s" if first else "not reached in this training"
         parts += [f"### {name}: {percent(found['aim'])} {reached}", table(["step", "seconds", "accuracy"], rows)]
+    steps, last = found["published_steps"], found["networks"]["cifar10-tutorial"]["curve"][-1]
+    few, many = (number * last["seconds"] / last["step"] / 3600 for number in steps)
+    parts.append(
+        f"The tutorial's page promises about {percent(found['aim'])} after {steps[0]:,} to {steps[1]:,} steps, depending on "
+        f"the card; at the pace above these are {few:.1f} to {many:.1f} hours here: extrapolated, not run."
+    )
     return [*parts, "\n".join(["```", *found["commands"], "```"])]
 
 

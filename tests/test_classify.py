@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
+import json
 
 import cv2
 import miniatures
@@ -227,10 +228,14 @@ class TestTraining:
     def test_it_learns(self, colors, tmp_path, capsys):
         folder, _ = train(learning(colors, steps=24, evaluate_every=24), tmp_path)
         last = folder.lines("metrics.jsonl")[-1]["evaluation"]
-        code, out, _ = call("evaluate", folder.path, "--flip", "--checkpoint", "last", capsys=capsys)
+        words = ["--flip", "--shift", "1", "--checkpoint", "last"]
+        code, out, _ = call("evaluate", folder.path, *words, capsys=capsys)
 
         assert last["top1"] > 0.8
         assert code == 0
+        looked = json.loads((folder.path / "evaluations" / "val-00000024-x1-flip-shift1.json").read_text())
+        assert looked["views"] == {"scales": [1.0], "flip": True, "shift": 1}
+        assert looked["top1"] > 0.8
         assert "class         accuracy  precision    pictures" in out
         assert "calibration" in out
 

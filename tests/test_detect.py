@@ -332,8 +332,8 @@ class TestTraining:
         assert call("evaluate", folder.path, "--flip", capsys=capsys) == (
             2,
             "",
-            "error: --scales, --flip: expected neither, as the run learnt to detect: boxes of several looks are not "
-            "averaged, found x1-flip. Leave them out.\n",
+            "error: --scales, --flip, --shift: expected none of them, as the run learnt to detect: boxes of several "
+            "looks are not averaged, found x1-flip. Leave them out.\n",
         )
 
 

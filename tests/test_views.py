@@ -81,8 +81,22 @@ def test_probabilities_are_averaged_and_not_put_through_a_softmax_again(model, i
     torch.testing.assert_close(found.log_softmax(dim=1), found)  # so that it can take the place of logits
 
 
+@torch.no_grad()
+def test_moved_looks_weigh_half_as_airbench_has_it(images):
+    torch.manual_seed(4)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 64 * 96, 5)).eval()
+    moved = functional.pad(images, (1, 1, 1, 1), "reflect")
+    expected = 0.0
+    for weight, look in ((0.5, images), (0.25, moved[:, :, :-2, :-2]), (0.25, moved[:, :, 2:, 2:])):
+        for view in (look, look.flip(3)):
+            expected = expected + weight / 2 * model(view).softmax(dim=1)
+
+    torch.testing.assert_close(Averaged(model, Views(flip=True, shift=1))(images).exp(), expected)
+
+
 def test_names():
     assert Views((0.75, 1.0, 1.25), flip=True).name == "x0.75,1,1.25-flip"
+    assert Views(flip=True, shift=1).name == "x1-flip-shift1"
     assert Views((2.0,)).name == "x2"
 
 
@@ -116,13 +130,19 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
     assert names == [f"val-{step}-x0.5,1-flip.json", f"val-{step}-x1-flip.json", f"val-{step}.json"]
     views = json.loads((run / "evaluations" / names[0]).read_text())["views"]
-    assert views == {"scales": [0.5, 1.0], "flip": True}
+    assert views == {"scales": [0.5, 1.0], "flip": True, "shift": 0}
     losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
     assert len(set(losses)) == 3
     picture = next((raw / "images" / "val").iterdir())
     for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--window", 32, "--flip"])):
         code, _, err = call("predict", run, picture, "-o", tmp_path / str(number), *words, capsys=capsys)
         assert code == 0, err
+    assert call("evaluate", run, "--shift", 1, capsys=capsys) == (
+        2,
+        "",
+        "error: --shift: expected 0, as the run did not learn to classify, found 1. Leave it out; --flip and --scales look "
+        "in the mirror and at other sizes.\n",
+    )
     code, _, err = call("evaluate", run, "--scales", 0, capsys=capsys)
     assert code == 2
     assert "--scales" in err

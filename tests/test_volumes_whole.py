@@ -370,8 +370,8 @@ class TestMistakes:
             load_model(folder.path, device="cpu").looking(Views((1.0,), flip=True))
 
         assert str(caught.value) == (
-            "--scales, --flip: expected neither, as the run learnt volumes: answers of several looks are not averaged, found "
-            "x1-flip. Leave them out."
+            "--scales, --flip, --shift: expected none of them, as the run learnt volumes: answers of several "
+            "looks are not averaged, found x1-flip. Leave them out."
         )
 
     def test_a_folder_of_pictures(self, raw):

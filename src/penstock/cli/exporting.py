@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.runs import Checkpoint, Flip, Run, Scales
+from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift
 from penstock.export import export as export_model
 from penstock.models import Views
 from penstock.recipe import load_model
@@ -19,14 +19,14 @@ def export(
     run: Run, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="FILE.onnx or FILE.pt2 (torch.export).")],
     size: Annotated[tuple[int, int] | None, Parameter(help="Height and width of pictures; default: the crop.")] = None,
-    checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False,
+    checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
 
     It takes uint8 pictures (n, height, width, 3) in RGB and gives `classes` and `probabilities`; class names are in
     its metadata. The file is read again and compared with the model; exits with 1 where they differ.
     """
-    trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip))
+    trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip, shift))
     found = export_model(trained.parts.task, trained.model, output, size)
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
     kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours

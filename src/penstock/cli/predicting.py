@@ -13,7 +13,7 @@ from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.cli.pictures import find
-from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales
+from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales, Shift
 from penstock.cli.volumes import predict_volumes
 from penstock.datasets.listing import files as list_files
 from penstock.errors import DatasetError, ImageError, RecipeError
@@ -55,7 +55,7 @@ def predict(
     run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
     window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
-    overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False,
+    overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
     ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
     palette: Annotated[Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Of colours.")] = "distinct",
@@ -67,7 +67,7 @@ def predict(
     and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Names pictures that cannot be read, and exits with
     1 then.
     """
-    trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
+    trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
     look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
     if any(is_volume(path) for path in _files(paths)):
         _refuse_looks(look, "NIfTI volumes are segmented slice by slice")

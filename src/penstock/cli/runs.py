@@ -34,6 +34,13 @@ Scales = Annotated[
     ),
 ]
 Flip = Annotated[bool, Parameter(negative=(), help="Look at each picture in the mirror too.")]
+Shift = Annotated[
+    int,
+    Parameter(
+        validator=validators.Number(gte=0, lte=16),
+        help="Of classifiers: look at each picture moved by so many pixels too, both ways.",
+    ),
+]
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
 
 
@@ -41,12 +48,12 @@ def evaluate(
     run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
     checkpoint: Checkpoint = "", device: Device = "auto",
     pictures: Annotated[int, Parameter(validator=Count, help="Answers to draw into the run's figures.")] = 6,
-    scales: Scales = (1.0,), flip: Flip = False,
+    scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
     devices.keep_freed_memory()
-    trained = load_model(run, checkpoint, device).looking(Views(scales, flip))
+    trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress, segments=segments)
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"

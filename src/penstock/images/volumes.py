@@ -7,6 +7,7 @@ square pixels of the finer spacing.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 from penstock.errors import ImageError, RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -176,11 +177,12 @@ def modalities(paths: Sequence[Path]) -> int:
     """How many modalities a case has, from the header of a single file.
 
     Raises:
-        ImageError: it is no NIfTI.
+        ImageError: it is no NIfTI; one that is cut short shows only when it is read.
     """
     if len(paths) > 1:
         return len(paths)
-    image, _ = _load(paths[0])
+    with _named(paths[0]):
+        image = _nibabel().load(paths[0])
     return int(image.shape[3]) if len(image.shape) == 4 else 1  # noqa: PLR2004 - x, y, z, modality
 
 
@@ -247,18 +249,11 @@ def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
 def _load(path: Path) -> tuple[Any, NDArray[Any]]:
     """An image of nibabel, and its voxels."""
     nibabel = _nibabel()
-    try:
+    with _named(path):
         _check_sum(path)
         image = nibabel.load(path)
         voxels = np.asarray(image.dataobj)  # the header alone does not show a file that is cut short
         nibabel.orientations.io_orientation(image.affine)
-    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError, zlib.error) as error:
-        found = (str(error) or type(error).__name__).splitlines()[0]
-        raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
-    except nibabel.orientations.OrientationError as error:
-        raise ImageError(
-            path.name, expected="an affine with three axes", found=str(error), remedy="Mend its header"
-        ) from None
     if voxels.dtype.kind not in "iufb" or voxels.ndim not in {3, 4}:
         raise ImageError(
             path.name,
@@ -267,6 +262,21 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
             remedy="Export it so",
         )
     return image, voxels
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Turn what nibabel raises into an error that names the file."""
+    nibabel = _nibabel()
+    try:
+        yield
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError, zlib.error) as error:
+        found = (str(error) or type(error).__name__).splitlines()[0]
+        raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
+    except nibabel.orientations.OrientationError as error:
+        raise ImageError(
+            path.name, expected="an affine with three axes", found=str(error), remedy="Mend its header"
+        ) from None
 
 
 def _check_sum(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One answer from several looks at a picture: at other sizes, and mirrored."""
+"""One answer from several looks at a picture: at other sizes, moved, and mirrored."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ class Views:
     Attributes:
         scales: each gives a look, at this many times the picture's size.
         flip: whether each look is taken in the mirror too.
+        shift: pixels by which a classifier's looks are moved up and left, and down and right, too (Jordan 2024,
+            arXiv:2404.00498); the two together weigh as much as the look in place.
     """
 
     scales: tuple[float, ...] = (1.0,)
     flip: bool = False
+    shift: int = 0
 
     @property
     def single(self) -> bool:
         """Whether there is nothing to average."""
-        return self.scales == (1.0,) and not self.flip
+        return self == Views()
 
     @property
     def name(self) -> str:
-        """For a file's name: `x0.75,1,1.25-flip`; nothing for a single look."""
+        """For a file's name: `x0.75,1,1.25-flip` or `x1-flip-shift1`; nothing for a single look."""
         if self.single:
             return ""
-        return f"x{','.join(f'{scale:g}' for scale in self.scales)}{'-flip' * self.flip}"
+        shift = f"-shift{self.shift}" if self.shift else ""
+        return f"x{','.join(f'{scale:g}' for scale in self.scales)}{'-flip' * self.flip}{shift}"
 
 
 class Averaged(nn.Module):
@@ -57,20 +61,33 @@ class Averaged(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Look and average."""
+        looks = (look for scale in self.views.scales for look in _moved(_scaled(images, scale), self.views.shift))
         total: torch.Tensor | float = 0.0
-        looks = 0
-        for scale in self.views.scales:
-            for probabilities in self._looks(_scaled(images, scale)):
-                total = total + _resized(probabilities, (images.shape[2], images.shape[3]))
-                looks += 1
+        for weight, look in looks:
+            for probabilities in self._looks(look):
+                total = total + weight * _resized(probabilities, (images.shape[2], images.shape[3]))
         assert isinstance(total, torch.Tensor)  # noqa: S101 - there is a scale
-        return (total / looks).clamp(min=_TINY).log()
+        weights = len(self.views.scales) * (2 if self.views.flip else 1)
+        return (total / weights).clamp(min=_TINY).log()
 
     def _looks(self, images: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Probabilities, straight and in the mirror."""
         yield self.model(images).float().softmax(dim=1)
         if self.views.flip:
             mirrored = self.model(images.flip(3)).float().softmax(dim=1)
             yield mirrored if mirrored.ndim == _CLASSES else mirrored.flip(3)
+
+
+def _moved(images: torch.Tensor, shift: int) -> Iterator[tuple[float, torch.Tensor]]:
+    """The pictures in place and moved, their edges mirrored, with the weight of each; the weights are 1 in all."""
+    if not shift:
+        yield 1.0, images
+        return
+    yield 0.5, images
+    height, width = images.shape[2:]
+    padded = F.pad(images, (shift,) * 4, "reflect")
+    yield 0.25, padded[:, :, :height, :width]
+    yield 0.25, padded[:, :, -height:, -width:]
 
 
 def _scaled(images: torch.Tensor, scale: float) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock import devices
@@ -52,13 +52,13 @@ class Trained:
 
         Raises:
             RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture;
-                or it detects, or segments volumes.
+                it does not classify, and is to look at pictures that are moved; or it detects, or segments volumes.
         """
         if not views.single and isinstance(self.parts.task, Detection | Volumes):
             learnt = "to detect: boxes" if isinstance(self.parts.task, Detection) else "volumes: answers"
             raise RecipeError(
-                "--scales, --flip",
-                expected=f"neither, as the run learnt {learnt} of several looks are not averaged",
+                "--scales, --flip, --shift",
+                expected=f"none of them, as the run learnt {learnt} of several looks are not averaged",
                 found=views.name,
                 remedy="Leave them out",
             )
@@ -68,6 +68,13 @@ class Trained:
                 expected="none, as the run learnt to classify: it looks at the middle of a picture",
                 found=", ".join(f"{scale:g}" for scale in views.scales),
                 remedy="Leave it out; --flip looks in the mirror too",
+            )
+        if views.shift and not isinstance(self.parts.task, Classification):
+            raise RecipeError(
+                "--shift",
+                expected="0, as the run did not learn to classify",
+                found=str(views.shift),
+                remedy="Leave it out; --flip and --scales look in the mirror and at other sizes",
             )
         return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
 
@@ -202,7 +209,7 @@ def evaluate_run(
     )
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
-    views = {} if trained.views.single else {"views": {"scales": trained.views.scales, "flip": trained.views.flip}}
+    views = {} if trained.views.single else {"views": asdict(trained.views)}
     content = {"step": trained.step, "split": split, **views, **with_loss(loss, scores.as_json())}
     RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)
