@@ -95,11 +95,14 @@ def keep_freed_memory() -> None:
 
     Every step on a CPU frees its activations and asks for as many again; each page that was given back costs a fault,
     about a tenth of a step's time (bench/layouts.py). It is a setting of the whole process, so commands make it, the
-    library does not; settings of the user (MALLOC_*, GLIBC_TUNABLES) are left alone, and other C libraries too.
+    library does not. Nothing is done where CUDA is, as activations lie elsewhere then, with another C library, or
+    where the user has chosen (MALLOC_*, GLIBC_TUNABLES).
     """
     by_user = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
-    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "gnu_get_libc_version") and not by_user:
-        libc = ctypes.CDLL(None)
+    if sys.platform != "linux" or by_user or torch.cuda.is_available():
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "gnu_get_libc_version"):
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # as a size_t the largest: never
 
