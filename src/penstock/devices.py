@@ -94,7 +94,7 @@ def keep_freed_memory() -> None:
     """Have glibc keep what is freed for the next step, instead of giving it back to the system.
 
     Every step on a CPU frees its activations and asks for as many again; each page that was given back costs a fault,
-    about a tenth of a step's time (bench/layouts.py). It is a setting of the whole process, so commands make it, the
+    up to a seventh of a step's time (bench/layouts.py). It is a setting of the whole process, so commands make it, the
     library does not. Nothing is done where CUDA is, as activations lie elsewhere then, with another C library, or
     where the user has chosen (MALLOC_*, GLIBC_TUNABLES).
     """
