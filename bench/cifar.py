@@ -20,7 +20,7 @@ LOOKS = ["--checkpoint", "last", "--flip", "--shift", "1"]  # airbench's
 
 def main() -> None:
     data, work = Path(sys.argv[1]), Path(sys.argv[2])
-    steps = sys.argv[3] if len(sys.argv) > 3 else "8000"
+    steps = sys.argv[3] if len(sys.argv) > 3 else "1200"
     penstock("pack", str(data), "-o", str(work / "data"))
     found = {}
     for name, more in (("cifar10-tutorial", ["--steps", steps]), ("cifar10-fast", [])):

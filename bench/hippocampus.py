@@ -25,10 +25,6 @@ TRAIN = [
 ]  # fmt: skip
 
 
-def main() -> None:
-    measured("hippocampus", [], TRAIN, ["timm", "segmentation-models-pytorch"])
-
-
 def measured(name: str, packing: list[str], training: list[str], packages: list[str]) -> None:
     """All of it, with some options of packing and training and the versions of some packages."""
     data, work = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
@@ -87,4 +83,4 @@ def agrees(answer: Path, source: Path) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    measured("hippocampus", [], TRAIN, ["timm", "segmentation-models-pytorch"])

@@ -1,6 +1,6 @@
 """Steps on a CPU: channels first or last in memory, by turns; and what freed memory costs, by turns.
 
-python bench/layouts.py [PAIRS]    random pictures, 2 minutes a network on two cores
+python bench/layouts.py [PAIRS]    random pictures, a minute a network on two cores
 
 The first decides `penstock.devices.training_layout`, the second `penstock.devices.keep_freed_memory`: one process that
 does it, one that does not, each waiting while the other takes a step.
@@ -60,7 +60,7 @@ class Stepper:
 
 
 def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     common.write(
         "layouts",
         "python bench/layouts.py",

@@ -32,7 +32,7 @@ TRAIN = [
 
 def main() -> None:
     data, work = Path(sys.argv[1]), Path(sys.argv[2])
-    repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 4
     work.mkdir(parents=True, exist_ok=True)
     penstock("pack", str(data), "-o", str(work / "data"), "--ignore", "11")
     found: dict[str, list[dict[str, float]]] = {name: [] for name in ("penstock", *LOOPS)}

@@ -1,4 +1,4 @@
-"""Which device the model runs on, and in which precision."""
+"""Where the model runs: on which device, in which precision, and how it lies in memory."""
 
 from __future__ import annotations
 
