@@ -239,6 +239,17 @@ class TestTraining:
         assert "class         accuracy  precision    pictures" in out
         assert "calibration" in out
 
+    def test_pictures_are_moved_by_less_than_their_size(self, colors, tmp_path, capsys):
+        folder, _ = train(learning(colors, steps=1), tmp_path)
+
+        assert call("evaluate", folder.path, "--shift", 31, capsys=capsys)[0] == 0
+        assert call("evaluate", folder.path, "--shift", 32, capsys=capsys) == (
+            2,
+            "",
+            "error: --shift: expected fewer pixels than the crop's 32, as what moves in is the mirror of what is there, "
+            "found 32. Move them by less; airbench does by 1.\n",
+        )
+
     def test_predictions_are_a_table(self, colors, tmp_path, capsys):
         folder, _ = train(learning(colors, steps=24), tmp_path / "runs")
         raw = colors.folder.parent / "raw" / "val"

@@ -37,7 +37,7 @@ Flip = Annotated[bool, Parameter(negative=(), help="Look at each picture in the 
 Shift = Annotated[
     int,
     Parameter(
-        validator=validators.Number(gte=0, lte=16),
+        validator=Count,
         help="Of classifiers: look at each picture moved by so many pixels too, both ways.",
     ),
 ]

@@ -52,31 +52,43 @@ class Trained:
 
         Raises:
             RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of a picture;
-                it does not classify, and is to look at pictures that are moved; or it detects, or segments volumes.
+                it does not classify, and is to look at pictures that are moved, or they would move by their whole size;
+                or it detects, or segments volumes.
         """
-        if not views.single and isinstance(self.parts.task, Detection | Volumes):
-            learnt = "to detect: boxes" if isinstance(self.parts.task, Detection) else "volumes: answers"
-            raise RecipeError(
-                "--scales, --flip, --shift",
-                expected=f"none of them, as the run learnt {learnt} of several looks are not averaged",
-                found=views.name,
-                remedy="Leave them out",
-            )
-        if views.scales != (1.0,) and isinstance(self.parts.task, Classification):
-            raise RecipeError(
-                "--scales",
-                expected="none, as the run learnt to classify: it looks at the middle of a picture",
-                found=", ".join(f"{scale:g}" for scale in views.scales),
-                remedy="Leave it out; --flip looks in the mirror too",
-            )
-        if views.shift and not isinstance(self.parts.task, Classification):
-            raise RecipeError(
-                "--shift",
-                expected="0, as the run did not learn to classify",
-                found=str(views.shift),
-                remedy="Leave it out; --flip and --scales look in the mirror and at other sizes",
-            )
+        _check_views(views, self.parts.task, self.parts.recipe.augment.crop)
         return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
+
+
+def _check_views(views: Views, task: Task, crop: tuple[int, int]) -> None:
+    if not views.single and isinstance(task, Detection | Volumes):
+        learnt = "to detect: boxes" if isinstance(task, Detection) else "volumes: answers"
+        raise RecipeError(
+            "--scales, --flip, --shift",
+            expected=f"none of them, as the run learnt {learnt} of several looks are not averaged",
+            found=views.name,
+            remedy="Leave them out",
+        )
+    if views.scales != (1.0,) and isinstance(task, Classification):
+        raise RecipeError(
+            "--scales",
+            expected="none, as the run learnt to classify: it looks at the middle of a picture",
+            found=", ".join(f"{scale:g}" for scale in views.scales),
+            remedy="Leave it out; --flip looks in the mirror too",
+        )
+    if views.shift and not isinstance(task, Classification):
+        raise RecipeError(
+            "--shift",
+            expected="0, as the run did not learn to classify",
+            found=str(views.shift),
+            remedy="Leave it out; --flip and --scales look in the mirror and at other sizes",
+        )
+    if views.shift >= min(crop):
+        raise RecipeError(
+            "--shift",
+            expected=f"fewer pixels than the crop's {min(crop)}, as what moves in is the mirror of what is there",
+            found=str(views.shift),
+            remedy="Move them by less; airbench does by 1",
+        )
 
 
 @dataclass(frozen=True)
