@@ -270,6 +270,22 @@ class TestTraining:
         assert (tmp_path / "out" / "p0-boxes.png").is_file()
         assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
 
+    def test_a_split_may_have_more_boxes_in_a_picture_than_the_one_that_is_learnt(self, squares, tmp_path):
+        rows = [
+            f"p{n}.png,red,{split},1,1,{20 + m},30"
+            for n, split, boxes in ((0, "train", 1), (1, "val", 5))
+            for m in range(boxes)
+        ]
+        raw = tmp_path / "raw"
+        for name in ("p0.png", "p1.png"):
+            miniatures.write(raw / name, (squares.folder.parent / "raw" / name).read_bytes())
+        miniatures.write(raw / "boxes.csv", "\n".join(["file,class,split,xmin,ymin,xmax,ymax", *rows]) + "\n")
+        crowded = pack(inspect(raw), tmp_path / "data")
+        _, outcome = train(learning(crowded, steps=1, batch=1, evaluate_every=1), tmp_path / "runs")
+
+        assert [split.objects for split in crowded.description.splits.values()] == [1, 5]
+        assert outcome.status == "finished"
+
     def test_a_run_that_is_stopped_at_any_step_ends_the_same(self, squares, tmp_path):
         whole, _ = train(learning(squares), tmp_path / "whole")
         kept = {"state.json", "manifest.json"}

@@ -136,7 +136,7 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
     if described.task == "detection":
         _refuse_regularize(recipe)
         _refuse_losses(recipe, "a detector brings its own losses")
-        most = described.splits[recipe.data.train].objects or _MOST
+        most = max(split.objects for split in described.splits.values()) or _MOST
         return Detection(recipe.model.name, described.classes, most, recipe.augment, weights=recipe.model.weights)
     _check_classifier(recipe)
     return Classification(
