@@ -17,7 +17,7 @@ from penstock.datasets.listing import files
 from penstock.errors import DatasetError
 from penstock.hooks import SaveByTime
 from penstock.images import drawing
-from penstock.recipe import load, load_model, resume, train
+from penstock.recipe import load, open_run, resume, train
 from penstock.records.schema import decode_segmentation
 from penstock.report.sheets import telling_positions
 from penstock.session import CheckpointStore, Hook
@@ -225,8 +225,35 @@ def test_every_hook_is_ended_though_one_fails(packed, tmp_path):
     assert caught.value.__notes__ == ["in Fails.on_end, step 1"]
 
 
+def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(packed, raw, tmp_path, capsys):
+    data, moved = tmp_path / "data", tmp_path / "elsewhere"
+    shutil.copytree(packed.folder, data)
+    run = train(recipe(data, steps=2), tmp_path / "runs")[0].path
+    picture = next((raw / "images" / "val").iterdir())
+    assert call("predict", run, picture, "-o", tmp_path / "before", capsys=capsys)[0] == 0
+    data.rename(moved)
+    assert call("predict", run, picture, "-o", tmp_path / "after", capsys=capsys)[0] == 0
+    written = [
+        sorted((path.name, path.read_bytes()) for path in (tmp_path / when).iterdir()) for when in ("before", "after")
+    ]
+    away = (
+        2,
+        "",
+        f"error: {data}: expected the dataset that the run was started with, found no such folder. Say where it is now: "
+        "--data DIR, or --set data.path=DIR to train on.\n",
+    )
+
+    assert written[0] == written[1]
+    for words in (["evaluate", run], ["replay", run, "--step", 1], ["train", "--resume", run]):
+        assert call(*words, capsys=capsys) == away
+    assert call("evaluate", run, "--data", moved, "--pictures", 1, capsys=capsys)[0] == 0
+    assert call("replay", run, "--step", 1, "--data", moved, capsys=capsys)[0] == 0
+    assert call("train", "--resume", run, "--steps", 3, "--set", f"data.path={moved}", capsys=capsys)[0] == 0
+    assert call("evaluate", run, "--pictures", 1, capsys=capsys)[0] == 0
+
+
 def test_answers_show_every_class_that_can_be_shown(trained):
-    parts = load_model(trained).parts
+    parts = open_run(trained)
     task, feed = parts.evaluation("val")
     chosen = telling_positions(task, feed, 3)
     shown = {int(i) for p in chosen for i in set(feed[p].arrays["mask"].ravel().tolist())} - {255}

@@ -38,22 +38,23 @@ Shift = Annotated[
     int,
     Parameter(
         validator=Count,
-        help="Of classifiers: look at each picture moved by so many pixels too, both ways.",
+        help="Of classifiers: look at each picture moved by so many pixels too, up and left, and down and right.",
     ),
 ]
+Where = Annotated[str, Parameter(name="--data", help="Where the run's dataset is now, if it was moved.")]
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
 
 
 def evaluate(
     run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
-    checkpoint: Checkpoint = "", device: Device = "auto",
+    checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
     pictures: Annotated[int, Parameter(validator=Count, help="Answers to draw into the run's figures.")] = 6,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
     devices.keep_freed_memory()
-    trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
+    trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress, segments=segments)
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
@@ -88,9 +89,10 @@ def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:
 def replay(
     run: Run, /, *, step: Annotated[int, Parameter(help="From 1 on.")],
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="By default in the run's figures.")] = None,
+    data: Where = "",
 ) -> None:  # fmt: skip
     """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
-    parts = open_run(run)
+    parts = open_run(run, data)
     last, end = parts.recipe.train.steps, parts.plan.end
     if end is not None:
         last = min(last, end // parts.recipe.train.batch)

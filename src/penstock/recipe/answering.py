@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import devices
 from penstock import ranks as ranking
+from penstock.datasets import Dataset
 from penstock.errors import DatasetError, RecipeError, RunError
 from penstock.evaluate import evaluate, with_loss
 from penstock.models import Averaged, Views
@@ -20,11 +22,11 @@ from penstock.tasks import Classification, Detection, Matting, Segmentation, Vol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import torch
     from torch import nn
 
+    from penstock.recipe.values import Recipe
     from penstock.tasks import Task
     from penstock.tasks.base import Scores
 
@@ -103,17 +105,33 @@ class Evaluation:
     scores: Scores
 
 
-def open_run(path: Path) -> Parts:
+def open_run(path: Path, data: str = "") -> Parts:
     """A run's recipe, with its dataset opened.
+
+    Args:
+        path: the run folder.
+        data: where the dataset is now; "" where it was.
 
     Raises:
         PenstockError: the folder is no run, or its dataset is not there or has changed.
     """
     folder = RunFolder.open(path)
-    facts = read_facts(folder)
-    parts = open_parts(without_weights(toml.load(path / "recipe.toml")), facts)
+    facts, recipe = read_facts(folder), _recipe(path)
+    if data:
+        recipe = replace(recipe, data=replace(recipe.data, path=data))
+    parts = open_parts(recipe, facts)
     check_data(parts, facts, str(path))
     return parts
+
+
+def _recipe(path: Path) -> Recipe:
+    return without_weights(toml.load(path / "recipe.toml"))
+
+
+def _described(path: Path) -> Parts:
+    """A run's recipe with what it keeps of its dataset, which may be gone; runs of before keep nothing."""
+    facts, recipe = read_facts(RunFolder.open(path)), _recipe(path)
+    return Parts(recipe, Dataset(Path(recipe.data.path), facts.described)) if facts.described else open_run(path)
 
 
 def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:
@@ -140,19 +158,20 @@ def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     return dict(checkpoint.tensors.get("ema", checkpoint.tensors["model"]))
 
 
-def load_model(path: Path, checkpoint: str = "", device: str = "auto") -> Trained:
-    """A run's parts and its model.
+def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Parts | None = None) -> Trained:
+    """A run's model. The run folder is all that it needs; to score it, give it the run opened with its dataset.
 
     Args:
         path: the run folder.
         checkpoint: as for `load_checkpoint`.
         device: where to put the model.
+        parts: of `open_run`.
 
     Raises:
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """
     folder = RunFolder.open(path)
-    parts = open_run(path)
+    parts = parts or _described(path)
     loaded = load_checkpoint(folder, checkpoint)
     model = parts.model(blank=True)
     load_weights(model, weights(loaded), str(path))

@@ -203,8 +203,17 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
 
     Raises:
         DatasetError: it is not there.
+        RunError: it is not where it was when a run began with it.
     """
-    dataset = open_dataset(recipe.data, facts.known if facts else None)
+    data = recipe.data
+    if facts and not is_topic(data.path) and not Path(data.path).exists():
+        raise RunError(
+            data.path,
+            expected="the dataset that the run was started with",
+            found="no such folder",
+            remedy="Say where it is now: --data DIR, or --set data.path=DIR to train on",
+        )
+    dataset = open_dataset(data, facts.known if facts else None)
     return Parts(recipe, dataset, facts.snapshots if facts else {}, facts.stages if facts else ())
 
 
@@ -224,7 +233,8 @@ def gather(parts: Parts, splits: Sequence[str]) -> Facts:
             first.slices,
         )
         known = Known(about, first.records)
-    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known)
+    bare = replace(described, splits={name: replace(split, shards=()) for name, split in described.splits.items()})
+    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known, described=bare)
 
 
 def check_data(parts: Parts, facts: Facts, where: str) -> None:

@@ -6,7 +6,10 @@ import json
 from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.datasets import About
+from penstock.datasets.description import Description
 from penstock.datasets.topics import Known
 from penstock.errors import RunError
 from penstock.order import Stage
@@ -29,19 +32,22 @@ class Facts:
         snapshots: by split.
         known: what the first record of a topic said.
         stages: of a training that follows a topic: its snapshots, one after the other.
+        described: the dataset without its shards: all that predictions need of it.
     """
 
     content: str
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     known: Known | None = None
     stages: tuple[Stage, ...] = ()
+    described: Description | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         named = {split: _plain(snapshot) for split, snapshot in self.snapshots.items()}
         known = {"known": {**asdict(self.known.about), "records": self.known.records}} if self.known else {}
         stages = {"stages": plain_stages(self.stages)} if self.stages else {}
-        return {"content": self.content, "snapshots": named, **known, **stages}
+        described = {"described": asdict(self.described)} if self.described else {}
+        return {"content": self.content, "snapshots": named, **known, **stages, **described}
 
     def write(self, folder: RunFolder, plan: str) -> None:
         """Keep them in a run, beside the digest of its plan."""
@@ -69,7 +75,8 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
         known = dict(stored.get("known", {}))
         records = known.pop("records", 0)
         about = Known(About(**{**known, "classes": tuple(known["classes"])}), records) if known else None
-        return Facts(str(stored["content"]), snapshots, about, stages)
+        described = msgspec.convert(stored["described"], Description) if "described" in stored else None
+        return Facts(str(stored["content"]), snapshots, about, stages, described)
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
         raise RunError(
             where,
