@@ -51,7 +51,6 @@ def learnt(name: str, source: Path, work: Path) -> dict[str, object]:
         ],
         "pictures": {split: facts["records"] for split, facts in described["splits"].items()},
         "split": SPLIT[name],
-        "train_seconds": round(common.seconds(run)[-1]),
         "scores": json.loads(max((run / "evaluations").glob(f"{SPLIT[name]}-*.json")).read_text()),
     }
 

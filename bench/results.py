@@ -195,7 +195,7 @@ def boxes(found: dict) -> list[str]:
         total = sum(c["boxes"] for c in scores["classes"])
         rows.append(["all", percent(scores["map"]), percent(scores["map50"]), f"{total:,}"])
         parts += [
-            f"### {name}: {data['pictures']['train']:,} training pictures, {data['train_seconds'] // 60} minutes of steps, "
+            f"### {name}: {data['pictures']['train']:,} training pictures, {scores['step']} steps, "
             f"scored on the {data['pictures'][data['split']]:,} of {data['split']}",
             table(["class", "AP", "AP50", "boxes"], rows),
             "\n".join(["```", *data["commands"], "```"]),

@@ -32,7 +32,10 @@ Optimizer = Annotated[
 ]
 Tasks = Literal["segmentation", "classification", "detection", "volumes", "matting"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
-Set = Annotated[list[str] | None, Parameter(name="--set", help="Any other setting: KEY=VALUE. May be repeated.")]
+Set = Annotated[
+    list[str] | None,
+    Parameter(name="--set", help="Any other setting: KEY=VALUE, see penstock recipe. May be repeated."),
+]
 
 
 def train(
@@ -101,12 +104,12 @@ def recipe(
     model: Annotated[str, Parameter(help="A model; cifar10-tutorial and cifar10-fast bring all their settings.")] = "",
     settings: Set = None,
 ) -> None:  # fmt: skip
-    """Print all settings of a training, as TOML: the defaults, or those of a file.
+    """Print all settings of a training with what they mean, as TOML: the defaults, or those of a file.
 
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """
     begin = recipes.load(file) if file else recipes.default_recipe(task, model)
-    print(recipes.dump(recipes.apply(begin, settings or [])), end="")
+    print(recipes.explained(recipes.apply(begin, settings or [])), end="")
 
 
 def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:

@@ -2,6 +2,7 @@
 
 values.py     Recipe and its parts
 toml.py       to and from TOML, --set, and the errors of both
+explaining.py the settings with what they mean
 tasks.py      what is learnt, and the recipe to begin with
 building.py   a recipe to a task, feeds, a model
 facts.py      data.json: what a run's data was, exactly
@@ -20,6 +21,7 @@ from penstock.recipe.answering import (
     open_run,
 )
 from penstock.recipe.building import Parts, notes, open_dataset, open_parts
+from penstock.recipe.explaining import explained
 from penstock.recipe.running import check_follow, resume, train
 from penstock.recipe.tasks import default_recipe
 from penstock.recipe.toml import apply, dump, load
@@ -40,6 +42,7 @@ __all__ = [
     "default_recipe",
     "dump",
     "evaluate_run",
+    "explained",
     "load",
     "load_checkpoint",
     "load_model",

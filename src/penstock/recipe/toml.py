@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
+import types
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +50,18 @@ def convert(tree: Mapping[str, Any], where: str) -> Recipe:
     try:
         return check(msgspec.convert(tree, Recipe), where)
     except msgspec.ValidationError as error:
-        text, _, place = str(error).partition(" - at ")
-        expected, _, found = text.partition(", got ")
-        key = place.strip("`").removeprefix("$.") or "the recipe"
-        raise RecipeError(
-            f"{where}: {key}",
-            expected=expected.removeprefix("Expected ") if found else "a value that fits",
-            found=found or text,
-            remedy="See the settings with penstock recipe",
-        ) from None
+        raise _refused(error, where) from None
+
+
+def _refused(error: msgspec.ValidationError, where: str) -> RecipeError:
+    text, _, place = str(error).partition(" - at ")
+    expected, _, found = text.partition(", got ")
+    key = place.strip("`").removeprefix("$.")
+    expected = expected.removeprefix("Expected ") if found else "a value that fits"
+    if word := re.fullmatch(r"Invalid enum value '(.*)'", text):
+        expected, found = f"one of {', '.join(choices(key))}", word[1]
+    remedy = "See the settings with penstock recipe"
+    return RecipeError(f"{where}: {key or 'the recipe'}", expected=expected, found=found or text, remedy=remedy)
 
 
 def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
@@ -89,6 +94,22 @@ def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
 def dump(recipe: Recipe) -> str:
     """The recipe in TOML; settings that are unset are left out."""
     return tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
+
+
+def kind_of(key: str) -> Any:
+    """The type of a setting or a section, named as `section.key`; "" is the recipe's own; None where there is none."""
+    kind: Any = Recipe
+    for name in filter(None, key.split(".")):
+        kind = typing.get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+    return kind
+
+
+def choices(key: str) -> tuple[str, ...]:
+    """The words that a setting can be, as its type names them."""
+    kind = kind_of(key)
+    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    literals = (option for option in options if typing.get_origin(option) is typing.Literal)
+    return tuple(str(word) for literal in literals for word in typing.get_args(literal))
 
 
 def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
