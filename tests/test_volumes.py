@@ -99,6 +99,29 @@ def test_slices_go_across_the_largest_spacing_and_have_square_pixels(tmp_path, s
     assert (volume.labels(volume.masks(own)) == own).all()
 
 
+@pytest.mark.parametrize("spacing", [(0.7, 1, 5), (1, 0.7, 5), (1, 1.1, 5), (0.9, 1, 3), (1, 1.5, 4), (1, 1.9, 4)])
+def test_labels_come_back_from_slices_of_any_spacing(spacing):
+    labels = np.random.default_rng(0).integers(0, 3, (40, 44, 5)).astype(np.uint8)
+    volume = Volume("x", labels[None].astype(np.float32), np.diag([*spacing, 1.0]))
+
+    assert (volume.labels(volume.masks(labels)) == labels).all()
+
+
+def test_labels_of_equal_names_are_told_apart_by_their_folder(tmp_path):
+    for split in ("train", "val"):
+        for kind in ("images", "labels"):
+            write(tmp_path / kind / split / "c0.nii.gz", stored(scene()[kind == "labels"], "RAS"))
+    both = nifti.cases(tmp_path / "images", tmp_path / "labels")
+
+    assert [case.labels for case in both] == [tmp_path / "labels" / split / "c0.nii.gz" for split in ("train", "val")]
+    with pytest.raises(DatasetError) as caught:
+        nifti.cases(tmp_path / "images" / "train", tmp_path / "labels")
+    assert str(caught.value) == (
+        f"c0: expected one file of labels for this case, found {tmp_path}/labels/train/c0.nii.gz, "
+        f"{tmp_path}/labels/val/c0.nii.gz. Name the folder that holds the right ones alone."
+    )
+
+
 def test_intensities_are_spread_by_themselves():
     """Units differ between scanners: a volume times seven, plus three, gives the same pictures."""
     voxels, _ = scene()

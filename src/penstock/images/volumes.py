@@ -130,13 +130,13 @@ class Volume:
         """Labels of the file's axes as masks of the slices: uint8 (slices, height, width)."""
         planes = np.ascontiguousarray(self._plane(self._turned(labels)))
         height, width = self.size
-        return np.stack([cv2.resize(plane, (width, height), interpolation=cv2.INTER_NEAREST) for plane in planes])
+        return np.stack([cv2.resize(plane, (width, height), interpolation=cv2.INTER_NEAREST_EXACT) for plane in planes])
 
     def labels(self, masks: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Masks of the slices as labels of the file's axes: the way back from `masks`."""
         turned = self._turned(self.voxels[0])
         height, width = self._plane(turned).shape[1:]
-        planes = np.stack([cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST) for mask in masks])
+        planes = np.stack([cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST_EXACT) for mask in masks])
         array = np.moveaxis(planes[:, ::-1].transpose(0, 2, 1), 0, self.across)
         orientations = _nibabel().orientations
         back = orientations.ornt_transform(orientations.axcodes2ornt("RAS"), self.turn)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Made, Problem
 from penstock.datasets.layouts.masks import is_masks_folder
+from penstock.errors import DatasetError
 from penstock.images import codecs, volumes
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _channels(most: int, *, whole: bool) -> int:
 def cases(folder: Path, labels: Path | None = None) -> list[Case]:
     """The volumes of a folder, with their labels from another one or, in folders of their own, beside them."""
     files = [path for path in listing.files(folder) if volumes.is_volume(path) and not is_masks_folder(path.parent)]
-    known = {volumes.stem(path): path for path in listing.files(labels) if volumes.is_volume(path)} if labels else {}
+    known = _labels(labels) if labels else {}
     kept: dict[Path, list[Path]] = {}
     for path in files:
         kept.setdefault(path.parent, []).append(path)
@@ -99,8 +100,35 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
         beside = [path for path in paths if _SEGMENTATION.search(volumes.stem(path))]
         images = tuple(path for path in sorted(paths) if path not in beside)
         if images:
-            found.append(Case(name, images, next(iter(beside), known.get(name))))
+            found.append(Case(name, images, next(iter(beside), None) or _own(name, known)))
     return found
+
+
+def _labels(folder: Path) -> dict[str, list[Path]]:
+    """Labels by the name of their case, and by that with the folders it lies in."""
+    found: dict[str, list[Path]] = {}
+    for path in filter(volumes.is_volume, listing.files(folder)):
+        whole = (path.parent.relative_to(folder) / volumes.stem(path)).as_posix()
+        for name in {whole, volumes.stem(path)}:
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _own(case: str, known: dict[str, list[Path]]) -> Path | None:
+    """The labels of a case.
+
+    Raises:
+        DatasetError: there are several that may be.
+    """
+    found = known.get(case, [])
+    if len(found) > 1:
+        raise DatasetError(
+            case,
+            expected="one file of labels for this case",
+            found=", ".join(map(str, sorted(found)[:3])),
+            remedy="Name the folder that holds the right ones alone",
+        )
+    return next(iter(found), None)
 
 
 def _splits(folder: Path) -> Iterator[tuple[str, Case]]:
