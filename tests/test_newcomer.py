@@ -252,6 +252,25 @@ def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(pack
     assert call("evaluate", run, "--pictures", 1, capsys=capsys)[0] == 0
 
 
+@pytest.mark.parametrize("links", ["followed", "dropped"])
+def test_a_run_that_was_copied_without_its_links_goes_on(packed, tmp_path, links):
+    begun = train(recipe(packed.folder, steps=4, save_every=2), tmp_path / "runs")[0].path
+    copy = tmp_path / "copy"
+    shutil.copytree(begun, copy, symlinks=links == "dropped")
+    for path in (copy / "checkpoints").iterdir():
+        if path.is_symlink():
+            path.unlink()
+    for run in (begun, copy):
+        resume(run, ["train.steps=6"])
+    ends = [run / "checkpoints" / "last" for run in (begun, copy)]
+
+    assert ends[1].is_symlink()
+    assert (ends[1] / "model.safetensors").read_bytes() == (ends[0] / "model.safetensors").read_bytes()
+    assert [(run / "metrics.jsonl").read_bytes() for run in (begun, copy)].count(
+        (begun / "metrics.jsonl").read_bytes()
+    ) == 2
+
+
 def test_answers_show_every_class_that_can_be_shown(trained):
     parts = open_run(trained)
     task, feed = parts.evaluation("val")

@@ -233,7 +233,7 @@ def _tell(folder: RunFolder, before: Recipe, now: Recipe) -> None:
 
 
 def _has_checkpoint(folder: RunFolder) -> bool:
-    return (folder.checkpoints / "last").exists()
+    return bool(CheckpointStore(folder.checkpoints).names())
 
 
 def _initial(parts: Parts, ranks: Ranks) -> nn.Module:

@@ -61,26 +61,35 @@ class CheckpointStore:
             self._discard(final)
         temporary.rename(final)
         files.sync_folder(self.folder)
-        files.link_atomically(self.folder / "last", final.name)
+        self._point("last", final.name)
         self._prune()
         return final
 
     def mark_best(self, step: int) -> None:
         """Point `best` at the checkpoint of a step; the one that was best before may go."""
-        files.link_atomically(self.folder / "best", f"step-{step:08d}")
+        self._point("best", f"step-{step:08d}")
         self._prune()
 
+    def _point(self, link: str, target: str) -> None:
+        path = self.folder / link
+        if path.is_dir() and not path.is_symlink():  # a run that was copied with its links followed
+            shutil.rmtree(path)
+        files.link_atomically(path, target)
+
     def load(self, name: str = "last") -> Checkpoint | None:
-        """A checkpoint by name: "last", "best", or "step-00002000"; None when "last" was never saved.
+        """A checkpoint by name: "last", "best", or "step-00002000"; None when "last" was never saved. In a run that was
+        copied without its links, the newest is the last.
 
         Raises:
             CheckpointError: it is not there, or a file's hash is not the one in its manifest.
         """
         path = self.folder / name
         if not path.exists():
-            if name == "last" and not path.is_symlink():
+            if name != "last" or path.is_symlink():
+                raise self._missing(path)
+            if not self.names():
                 return None
-            raise self._missing(path)
+            path = self.folder / self.names()[-1]
         manifest = _read_json(path / "manifest.json")
         if not isinstance(manifest, dict) or not {"model.safetensors", "state.json"} <= set(manifest.get("sha256", ())):
             raise CheckpointError(
