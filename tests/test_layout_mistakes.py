@@ -302,6 +302,19 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
     assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == []
 
 
+def test_items_without_a_label_are_named(tmp_path):
+    miniatures.write(tmp_path / "raw" / "a.png", miniatures.picture())
+    (tmp_path / "own.py").write_text(
+        "from penstock.datasets import Item, Labels, Layout\n"
+        "def recognise(folder):\n"
+        "    return Layout('classification', 'own', (), (Item('train', 'a', folder / 'a.png'),), Labels(('x', 'y')))\n"
+    )
+
+    assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == [
+        "a.png: expected a label, a mask or boxes, found None for a label. Give it a class id, or leave it out."
+    ]
+
+
 def test_pictures_of_mnist_without_labels_are_named(tmp_path):
     miniatures.mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()

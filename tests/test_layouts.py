@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from pathlib import Path
 
 import miniatures
 import numpy as np
@@ -252,6 +253,51 @@ def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
     assert (found["000000000000"] == first).all()
     assert (found["000000000001"] == crowd).all()
     assert not found["000000000002"].any()
+
+
+def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
+    from faster_coco_eval import mask as masks
+
+    found = []
+    for number in range(2):
+        tree = miniatures.coco_tree()
+        if number:
+            runs = tree["annotations"][2]["segmentation"]
+            runs["counts"] = masks.frPyObjects(dict(runs), *runs["size"])["counts"].decode()
+        for each in tree["images"]:
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+        miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
+        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        found.append(sorted(r.mask for r in map(decode_segmentation, records(dataset, "train"))))
+
+    assert found[0] == found[1]
+
+
+def test_coco_run_lengths_of_another_size_are_named(tmp_path):
+    tree = miniatures.coco_tree()
+    tree["annotations"][2]["segmentation"]["counts"] = [0, 24 * 4, 1]
+    for each in tree["images"]:
+        miniatures.write(tmp_path / each["file_name"], miniatures.picture(seed=each["id"]))
+    miniatures.write(tmp_path / "train.json", json.dumps(tree))
+    found = inspect(tmp_path, how=How(task="segmentation"))
+
+    assert [problem.message for problem in found.fatal] == [
+        f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of a "
+        "picture of 24 x 32, found {'size': (24, 32), 'counts': [0, 96, 1]}. Mend the file."
+    ]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_pictures_may_be_named_by_their_whole_path(tmp_path, monkeypatch, inside):
+    place = tmp_path / ("raw" if inside else "elsewhere")
+    for number in range(2):
+        miniatures.write(place / f"{number}.png", miniatures.picture(seed=number))
+    rows = [f"{place / f'{number}.png'},{'ab'[number]}" for number in range(2)]
+    miniatures.write(tmp_path / "raw" / "labels.csv", "\n".join(["file,label", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    dataset = pack(inspect(Path("raw")), tmp_path / "data")
+
+    assert dataset.description.splits["train"].per_class == (1, 1)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2

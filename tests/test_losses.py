@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -225,6 +226,11 @@ def test_weights_that_do_not_fit_are_refused():
     assert str(caught.value) == (
         "loss.class_weights: expected 3 numbers, one for each of a, b, c, found 2. Write as many, in the order of the ids."
     )
+    for weights in ((0.0, 0.0), (-1.0, 1.0), (1.0, math.nan), (1.0, math.inf)):
+        with pytest.raises(
+            RecipeError, match=r"loss.class_weights: expected numbers from 0 on, at least one of them abov"
+        ):
+            weights_of(Objective(class_weights=weights), ("a", "b"), (1, 1))
     with pytest.raises(RecipeError, match="expected a dataset whose description counts the pixels of every class"):
         weights_of(Objective(class_weights="median"), ("a", "b"), (0, 0))
     assert weights_of(Objective(), ("a", "b"), (0, 0)) == ()

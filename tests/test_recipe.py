@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
+import tomllib
+
 import pytest
 
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
-from penstock.recipe import Recipe, apply, dump, load
+from penstock.models import DeepLab
+from penstock.recipe import Recipe, apply, dump, explained, load
+from penstock.recipe.explaining import attributes
 from penstock.recipe.toml import convert
 
 
@@ -41,13 +46,29 @@ def test_unknown_keys_are_answered_with_the_nearest():
     )
 
 
+def test_every_setting_is_printed_with_what_it_means():
+    """Each below a comment of its own, or with others that it is named together with."""
+    text = explained(Recipe())
+    sections = {"": Recipe, "model.deeplab": DeepLab, "augment.jitter": Jitter}
+    sections |= {
+        f.name: type(getattr(Recipe(), f.name)) for f in dataclasses.fields(Recipe) if f.name not in {"seed", "init"}
+    }
+    for section, kind in sections.items():
+        told = {name for names in attributes(kind) for name in names}
+        plain = {f.name for f in dataclasses.fields(kind) if not dataclasses.is_dataclass(getattr(kind(), f.name))}
+        assert plain <= told, section
+    assert convert(tomllib.loads(text), "it") == Recipe()
+    assert "# block, window: the shuffle; 1 and 1 is a true global one." in text
+    assert '# how their logits become one. One of max, average.\nmerge = "max"\n' in text
+    assert "None leaves them.\n# resize_range is not set\n" in text
+
+
 def test_values_that_do_not_fit_are_named():
     assert message(convert, {"train": {"batch": "eight"}}, "r.toml") == (
         "r.toml: train.batch: expected `int`, found `str`. See the settings with penstock recipe."
     )
     assert message(convert, {"optimizer": {"name": "adam"}}, "r.toml") == (
-        "r.toml: optimizer.name: expected a value that fits, found Invalid enum value 'adam'. See the settings with "
-        "penstock recipe."
+        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, found adam. See the settings with penstock recipe."
     )
     assert message(apply, Recipe(), ["train.batch=0"]) == (
         "the settings: train.batch: expected a number above 0, found 0. Choose a larger one."

@@ -143,9 +143,10 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
         "error: --shift: expected 0, as the run did not learn to classify, found 1. Leave it out; --flip and --scales look "
         "in the mirror and at other sizes.\n",
     )
-    code, _, err = call("evaluate", run, "--scales", 0, capsys=capsys)
-    assert code == 2
-    assert "--scales" in err
+    for scales in ([0], [1, 9], [1, "nan"], []):
+        code, _, err = call("evaluate", run, "--scales", *scales, capsys=capsys)
+        assert code == 2, scales
+        assert "expected sizes above 0 and up to 8, found" in err
 
 
 def film(path, frames=4):

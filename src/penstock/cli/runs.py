@@ -21,15 +21,24 @@ from penstock.runs import RunFolder
 if TYPE_CHECKING:
     from penstock.recipe import Trained
 
+_LARGEST = 8  # times the picture's size
 Run = Annotated[Path, Parameter(help="A run folder.")]
 Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by default the best.")]
 Count = validators.Number(gte=0)
+
+
+def _check_scales(scales: tuple[float, ...]) -> None:
+    if not scales or not all(0 < scale <= _LARGEST for scale in scales):
+        message = f"expected sizes above 0 and up to {_LARGEST}, found {', '.join(map(str, scales)) or 'none'}"
+        raise ValueError(message)
+
+
 Scales = Annotated[
     tuple[float, ...],
     Parameter(
         consume_multiple=True,
         negative=(),
-        validator=lambda _, scales: validators.Number(gt=0, lte=8)(float, min(scales, default=1)),
+        validator=lambda _, scales: _check_scales(scales),
         help="Look at each picture at these sizes too, and average the probabilities.",
     ),
 ]

@@ -69,8 +69,17 @@ def check_item(folder: Path, item: Item, labels: Labels, channels: int = 3) -> F
     if item.boxes is not None:
         return checked_boxes(name, facts)
     if item.mask is None:
+        if not isinstance(item.label, int):
+            return replace(facts, problems=(_unlabelled(name, item.label),))
         return replace(facts, key=_key(item, facts.content, str(item.label)))
     return _check_mask(folder, facts, info, labels)
+
+
+def _unlabelled(name: str, label: object) -> Problem:
+    message = (
+        f"{name}: expected a label, a mask or boxes, found {label!r} for a label. Give it a class id, or leave it out."
+    )
+    return Problem("no label", name, message)
 
 
 def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:

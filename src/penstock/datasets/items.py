@@ -36,10 +36,13 @@ class Made:
 
 
 def named(place: Path | Made, folder: Path) -> str:
-    """A file or a part of one as people call it, relative to the folder that it lies in."""
+    """A file or a part of one as people call it: relative to the folder, where it lies in it."""
     if isinstance(place, Made):
-        return f"{place.file.relative_to(folder).as_posix()}#{place.part}"
-    return place.relative_to(folder).as_posix()
+        return f"{named(place.file, folder)}#{place.part}"
+    if place.is_relative_to(folder):
+        return place.relative_to(folder).as_posix()
+    whole = folder.resolve()
+    return (place.relative_to(whole) if place.is_relative_to(whole) else place).as_posix()
 
 
 @dataclass(frozen=True, slots=True)

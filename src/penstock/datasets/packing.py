@@ -293,7 +293,8 @@ def _payload(fact: Facts, found: Inspection) -> bytes:
     if item.boxes is not None:
         return encode_detection(_detection(fact, image, info.size, found.labels.classes))
     if item.mask is None:
-        label = item.label or 0
+        label = item.label
+        assert label is not None  # noqa: S101 - items without one are problems
         text = found.labels.classes[label]
         return encode_classification(
             ClassificationRecord(image, label, item.name, fact.format, info.height, info.width, text)

@@ -23,7 +23,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em aut
 h1 {{ font-size: 1.5em }} h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd }}
 pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 13px }}
 img {{ max-width: 100% }} details {{ margin-top: 2em }} summary {{ cursor: pointer; font-weight: 600 }}
-dt {{ font-weight: 600; float: left; clear: left; width: 11em }} dd {{ margin-left: 12em }}
+dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-weight: 600 }} dd {{ margin: 0 }}
 </style></head><body>
 <h1>{title}</h1>
 <dl>{facts}</dl>

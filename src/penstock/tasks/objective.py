@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,7 +70,7 @@ def weights_of(objective: Objective, classes: Sequence[str], pixels: Sequence[in
         pixels: of each class in the training split.
 
     Raises:
-        RecipeError: there are as many numbers as classes not, or no pixels are counted.
+        RecipeError: there are as many numbers as classes not, one is no weight, or no pixels are counted.
     """
     chosen = objective.class_weights
     if isinstance(chosen, tuple):
@@ -79,6 +80,13 @@ def weights_of(objective: Objective, classes: Sequence[str], pixels: Sequence[in
                 expected=f"{len(classes)} numbers, one for each of {', '.join(classes)}",
                 found=f"{len(chosen)}",
                 remedy="Write as many, in the order of the ids",
+            )
+        if not all(0 <= weight < math.inf for weight in chosen) or not any(chosen):
+            raise RecipeError(
+                "loss.class_weights",
+                expected="numbers from 0 on, at least one of them above it",
+                found=", ".join(f"{weight:g}" for weight in chosen),
+                remedy="Write other weights",
             )
         return chosen
     if chosen != "none" and not any(pixels):

@@ -218,7 +218,7 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
     shape = each.segmentation
     if isinstance(shape, _Runs):
         sound = tuple(shape.size) == size
-        runs = {"size": list(shape.size), "counts": shape.counts}
+        sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
     else:
         outlines = shape or []
         sound = all(len(one) >= _POLYGON and not len(one) % 2 and max(map(abs, one)) < _FAR for one in outlines)
@@ -229,8 +229,18 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
             found=str(msgspec.to_builtins(shape))[:80],
             remedy="Mend the file",
         )
-    found = masks.frPyObjects(runs, *size) if isinstance(shape, _Runs) else masks.merge(masks.frPyObjects(shape, *size))
-    return masks.decode(found).astype(bool)
+    if not isinstance(shape, _Runs):
+        runs = masks.merge(masks.frPyObjects(shape, *size))
+    elif isinstance(shape.counts, str):  # as pycocotools writes them
+        runs = {"size": list(size), "counts": shape.counts.encode()}
+    else:
+        runs = masks.frPyObjects({"size": list(size), "counts": shape.counts}, *size)
+    return masks.decode(runs).astype(bool)
+
+
+def _covers(runs: list[int], size: tuple[int, int]) -> bool:
+    """Whether run lengths are those of a picture."""
+    return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
 
 
 def _missing(name: str, image: _Image) -> Problem:
