@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final
 
-from cyclopts import App, CycloptsError, MissingArgumentError
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
 from penstock.errors import PenstockError
@@ -47,6 +47,7 @@ def build() -> App:
         help="From raw pictures to a trained vision model: pack, feed, train, resume, replay.",
         version=__version__,
         suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(negative_iterable=()),  # no --empty-... for everything that is a list
         help_format="plaintext",  # markdown would take <label> for a tag
     )
     for place, text in _COMMANDS.items():

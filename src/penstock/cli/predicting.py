@@ -197,12 +197,14 @@ class _Boxes:
     def __init__(self, trained: Trained, task: Detection, output: Path) -> None:
         self.trained, self.task, self.output = trained, task, output
         self.rows: list[list[str]] = []
+        self.drawn = 0
 
     def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
         trained = self.trained
         precision = trained.parts.recipe.train.precision
         found = find_boxes(self.task, trained.model, pixels, device=trained.device, precision=precision)
         sure = found["scores"] > SHOWN
+        self.drawn += int(sure.sum())
         names = [self.task.classes[label] for label in found["labels"].tolist()]
         self.rows += [
             [picture.where, label, f"{score:.6f}", *(f"{edge:.2f}" for edge in box)]
@@ -218,7 +220,10 @@ class _Boxes:
         text = io.StringIO()
         csv.writer(text).writerows([["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
         files.replace_whole(self.output / _TABLE, text.getvalue().encode())
-        return f"{self.output / _TABLE} holds all boxes, in pixels; NAME-boxes.png shows those that score above {SHOWN}"
+        return (
+            f"{self.output / _TABLE} holds all {len(self.rows):,} boxes, in pixels; NAME-boxes.png shows the "
+            f"{self.drawn:,} that score above {SHOWN}"
+        )
 
 
 def _answers(
