@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.datasets.items import Task
     from penstock.images import ImageInfo
 
 _IDS: Final = 256
@@ -52,7 +53,7 @@ class Facts:
     problems: tuple[Problem, ...] = ()
 
 
-def check_item(folder: Path, item: Item, labels: Labels, channels: int = 3) -> Facts:
+def check_item(folder: Path, item: Item, labels: Labels, task: Task, channels: int = 3) -> Facts:
     """Read and decode one item's files."""
     name = named(item.image, folder)
     shown = name.encode(errors="backslashreplace").decode()
@@ -69,7 +70,7 @@ def check_item(folder: Path, item: Item, labels: Labels, channels: int = 3) -> F
     if item.boxes is not None:
         return checked_boxes(name, facts)
     if item.mask is None:
-        if not isinstance(item.label, int):
+        if task == "classification" and not isinstance(item.label, int):
             return replace(facts, problems=(_unlabelled(name, item.label),))
         return replace(facts, key=_key(item, facts.content, str(item.label)))
     return _check_mask(folder, facts, info, labels)

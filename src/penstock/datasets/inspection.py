@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts
@@ -125,7 +126,8 @@ def inspect(
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for fact in pool.map(lambda item: checks.check_item(folder, item, wanted, layout.channels), layout.items):
+            check = partial(checks.check_item, folder, labels=wanted, task=layout.task, channels=layout.channels)
+            for fact in pool.map(check, layout.items):
                 facts.append(fact)
                 progress(len(facts), len(layout.items))
         except BaseException:
