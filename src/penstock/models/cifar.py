@@ -78,14 +78,6 @@ class FastNetwork(nn.Module):
         )
         self.head = nn.Linear(256, classes, bias=False)
 
-    def no_weight_decay(self) -> AbstractSet[str]:
-        """The names of the weights that do not decay, as timm's models say it.
-
-        Filters do: norms follow them, so that all their size decides is how far a step turns them. airbench sets it
-        before each step; decay keeps it from growing.
-        """
-        return {"head.weight"}
-
     @torch.no_grad()
     def whiten(self, images: torch.Tensor) -> None:
         """Set the first layer, for good, to the principal patches of some normalised pictures, scaled to unit variance

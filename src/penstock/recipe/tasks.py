@@ -51,7 +51,7 @@ _FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 p
     augment=Augment((32, 32), "pad-crop", margin=2),
     loss=Objective(smoothing=0.2),
     optimizer=OptimizerSpec(
-        "muon", 0.24, momentum=0.6, weight_decay=0.03, schedule="poly", power=1.0, bias_rate=300.0, head_rate=4.6
+        "muon", 0.24, momentum=0.6, weight_decay=0.0, schedule="poly", power=1.0, bias_rate=300.0, head_rate=3.0
     ),
     train=Train(steps=800, batch=500, evaluate_every=100, save_every=100, log_every=10),
 )
