@@ -27,7 +27,7 @@ Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by def
 Count = validators.Number(gte=0)
 
 
-def _check_scales(scales: tuple[float, ...]) -> None:
+def _check_scales(_: object, scales: tuple[float, ...]) -> None:
     if not scales or not all(0 < scale <= _LARGEST for scale in scales):
         message = f"expected sizes above 0 and up to {_LARGEST}, found {', '.join(map(str, scales)) or 'none'}"
         raise ValueError(message)
@@ -38,7 +38,7 @@ Scales = Annotated[
     Parameter(
         consume_multiple=True,
         negative=(),
-        validator=lambda _, scales: _check_scales(scales),
+        validator=_check_scales,
         help="Look at each picture at these sizes too, and average the probabilities.",
     ),
 ]

@@ -55,7 +55,8 @@ def _comment(section: str, name: str) -> list[str]:
             together = f"{', '.join(names)}: " if len(names) > 1 else ""
             words = toml.choices(f"{section}.{name}")
             said = "" if all(word in text for word in words) else f" One of {', '.join(words)}."
-            return _wrapped(together + text + said)
+            whole = together + text + said
+            return textwrap.wrap(whole, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return []
 
 
@@ -65,7 +66,3 @@ def _unset(recipe: Recipe, section: str) -> list[str]:
     assert dataclasses.is_dataclass(values)  # noqa: S101 - a section of it
     names = [field.name for field in dataclasses.fields(values) if getattr(values, field.name) is None]
     return [line for name in names for line in (*_comment(section, name), f"# {name} is not set")]
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
