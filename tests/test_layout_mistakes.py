@@ -149,9 +149,9 @@ def test_boxes_that_are_no_numbers_are_named(tmp_path, layout, file, text):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("{0: fig, 5: date}", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found {0: 'fig', 5: 'date'}. Write it so."),
-        ("fig", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found fig. Write it so."),
-        ("[fig, ~]", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found ['fig', None]. Write it so."),
+        ("{0: fig, 5: date}", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found {'0': 'fig', '5': 'date'}. Write it so."),
+        ("fig", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found 'fig'. Write it so."),
+        ("[fig, [date]]", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found ['fig', ['date']]. Write it so."),
     ],
 )  # fmt: skip
 def test_yolos_names_are_checked(tmp_path, names, message):

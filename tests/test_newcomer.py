@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
+import miniatures
 import numpy as np
 import pytest
 from test_cli import call
@@ -17,7 +19,7 @@ from penstock.datasets.listing import files
 from penstock.errors import DatasetError
 from penstock.hooks import SaveByTime
 from penstock.images import drawing
-from penstock.recipe import load, open_run, resume, train
+from penstock.recipe import load, load_checkpoint, open_run, resume, train
 from penstock.records.schema import decode_segmentation
 from penstock.report.sheets import telling_positions
 from penstock.session import CheckpointStore, Hook
@@ -298,3 +300,109 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
         "error: train.batch: expected at least two pictures for each rank and micro-batch: this model normalises over "
         "them, found one. Make train.batch larger, or train.accumulate or the number of ranks smaller.\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--model", "unet:vit_tiny_patch16_224", "--crop", 64, 64],
+            "model.name: expected a backbone that the architecture takes, found vit_tiny_patch16_224 (",
+        ),
+        (
+            ["--model", "pan:test_resnet", "--crop", 32, 32],
+            "augment.crop: expected a size of pictures that pan:test_resnet takes, found 32 x 32 (",
+        ),
+        (
+            ["--model", "deeplab:vit_tiny_patch16_224", "--crop", 64, 64],
+            "model.name: expected a backbone that the architecture takes, found vit_tiny_patch16_224 (",
+        ),
+        (
+            ["--model", "unet:resnet18.nonsense"],
+            "model.name = 'unet:resnet18.nonsense': expected a tag of timm's weights for resnet18, found resnet18.nonsense. ",
+        ),
+    ],
+)
+def test_networks_that_do_not_go_with_the_pictures_are_named(packed, tmp_path, capsys, words, message):
+    words = ["train", packed.folder, "--weights", "none", "--batch", 2, "--steps", 1, "--runs", tmp_path, *words]
+    code, _, err = call(*words, capsys=capsys)
+
+    assert (code, err.splitlines()[-1][: len(message) + 7]) == (2, f"error: {message}")
+
+
+def test_a_transformer_of_one_size_names_it(tmp_path, capsys):
+    miniatures.folders(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    words = [
+        "train",
+        tmp_path / "data",
+        "--model",
+        "vit_tiny_patch16_224",
+        "--weights",
+        "none",
+        "--batch",
+        2,
+        "--steps",
+        1,
+    ]
+
+    assert call(*words, "--crop", 64, 64, "--runs", tmp_path / "runs", capsys=capsys)[2] == (
+        "error: augment.crop: expected a size of pictures that vit_tiny_patch16_224 takes, found 64 x 64 (AssertionError: "
+        "Input height (64) doesn't match model (224)). Choose another --crop or another --model.\n"
+    )
+    assert call(*words, "--crop", 224, 224, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+
+
+def test_a_quote_in_a_path_is_no_end_of_it(trained, packed, tmp_path, capsys):
+    shutil.copytree(trained, tmp_path / 'a "run"\\', symlinks=True)
+    words = ["train", packed.folder, "--init", tmp_path / 'a "run"\\', "--crop", 32, 32, "--steps", 1]
+    code, out, err = call(*words, "--runs", tmp_path / "runs", capsys=capsys)
+
+    assert (code, err) == (0, "")
+    assert f'init from {tmp_path}/a "run"\\, step ' in out
+
+
+def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(trained, raw, tmp_path, capsys):
+    picture = next((raw / "images" / "val").iterdir())
+    (tmp_path / "list.txt").write_text(f"gone.jpg\n{picture}\n")
+
+    assert call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out", capsys=capsys)[:2] == (
+        1,
+        f"{tmp_path}/list.txt, line 1: expected the path of a picture, found gone.jpg, where nothing is. Mend the list.\n"
+        f"predicted 1 of 2 pictures into {tmp_path}/out\n"
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
+    )
+
+
+def test_standard_input_may_be_closed(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert call("predict", trained, "-", "-o", tmp_path / "out", capsys=capsys)[:2] == (
+        1,
+        "standard input: expected a picture, found it closed. Pipe a picture into it.\n"
+        f"predicted 0 of 1 picture into {tmp_path}/out\n"
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
+    )
+
+
+def test_a_report_tells_its_evaluations_apart(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder), tmp_path / "runs")
+    assert call("evaluate", folder.path, "--checkpoint", "last", capsys=capsys)[0] == 0
+    assert call("evaluate", folder.path, "--checkpoint", "last", "--flip", capsys=capsys)[0] == 0
+    assert call("report", folder.path, capsys=capsys)[0] == 0
+    titles = re.findall(r"<h2>(Evaluation .*?)(?:: loss .*)?</h2>", (folder.path / "report.html").read_text())
+    best = load_checkpoint(folder, "best").step
+
+    assert titles == [
+        "Evaluation on val after step 12 (asked for, x1-flip)",
+        "Evaluation on val after step 12 (asked for)",
+        *([f"Evaluation on val after step {best} (in training, the best)"] * (best != 12)),
+        f"Evaluation on val after step 12 (in training, the {'best' if best == 12 else 'last'})",
+    ]
+
+
+def test_slow_steps_are_told_of_before_there_are_many(packed, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("penstock.hooks.console._LONG", 0.0)
+    train(recipe(packed.folder, steps=3, evaluate_every=3, log_every=1000), tmp_path / "runs")
+
+    assert re.findall(r"^step +(\d+)  loss .* pictures/s", capsys.readouterr().out, re.MULTILINE) == ["1", "2", "3"]

@@ -276,7 +276,7 @@ class TestDescription:
             Dataset.open(tmp_path)
         assert str(caught.value) == (
             f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Invalid enum value 'cooking' - "
-            "at `$.task`. Pack the dataset again."
+            "at `$.task`. Restore it, or pack the dataset again into another folder."
         )
 
     def test_edited_ones_are_refused(self, raw, tmp_path):
@@ -289,8 +289,8 @@ class TestDescription:
         reversed_ = dataclasses.replace(dataset.description, classes=dataset.description.classes[::-1])
         assert str(caught.value) == (
             f"{tmp_path}/dataset.json: expected a description whose content is {reversed_.digest()}, found "
-            f"{dataset.description.content}: it was edited. Restore it, or pack the dataset again with other "
-            "--classes or --ignore."
+            f"{dataset.description.content}: it was edited. Restore it, or pack the dataset again into another "
+            "folder."
         )
 
     def test_foreign_shards_are_refused(self, raw, tmp_path):

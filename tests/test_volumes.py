@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import itertools
+import shutil
+import struct
 
 import numpy as np
 import pytest
@@ -390,7 +392,7 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
     rows = list(csv.DictReader((tmp_path / "out/dice.csv").read_text().splitlines()))
 
     assert code == 0
-    assert out.startswith(f"predicted 6 volumes into {tmp_path / 'out'}, each in its own geometry\n")
+    assert out.startswith(f"predicted 6 of 6 volumes into {tmp_path / 'out'}, each in its own geometry\n")
     assert [row["case"] for row in rows] == [f"case_{number:02d}" for number in range(6)]
     for row in rows:
         answer, true = (nibabel.load(tmp_path / folder / f"{row['case']}.nii.gz") for folder in ("out", "raw/labels"))
@@ -401,6 +403,19 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
             assert float(row[f"class{label}"]) == pytest.approx(
                 2 * both / ((found == label).sum() + (wanted == label).sum()), abs=1e-6
             )
+
+    (tmp_path / "odd").mkdir()
+    shutil.copy(tmp_path / "raw/images/case_00.nii.gz", tmp_path / "odd/a.nii.gz")
+    write(tmp_path / "odd/b.nii.gz", stored(np.stack([scene(1)[0]] * 2, axis=-1), "RAS"))
+    (tmp_path / "odd/c.nii.gz").write_bytes(b"no volume")
+    assert call("predict", run, tmp_path / "odd", "-o", tmp_path / "odd-out", capsys=capsys) == (
+        1,
+        "b.nii.gz: expected 1 modality a case, as the run learnt, found 2. Give the case the files that the training cases "
+        "had.\nc.nii.gz: expected a NIfTI file, found Not a gzipped file (b'no'). Export or copy it again.\n"
+        f"predicted 1 of 3 volumes into {tmp_path / 'odd-out'}, each in its own geometry\n",
+        "predict: 3 of 3 volumes, 0 s\n",
+    )
+    assert [path.name for path in (tmp_path / "odd-out").iterdir()] == ["a.nii.gz"]
 
 
 def test_options_that_do_nothing_are_refused(tmp_path, capsys):
@@ -502,6 +517,27 @@ def test_damaged_files_are_named(tmp_path, name, damage):
 )  # fmt: skip
 def test_what_is_no_volume_is_named(tmp_path, change, message):
     path = write(tmp_path / "v.nii", nibabel.Nifti1Image(change(scene()[0]), np.eye(4)))
+    with pytest.raises(ImageError) as caught:
+        read_volume([path])
+
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind", "values", "message"),
+    [  # offsets of the NIfTI-1 header: datatype, dim, vox_offset, srow_x to srow_z
+        (70, "<h", (999,), "v.nii: expected a NIfTI file, found data code 999 not recognized. Export or copy it again."),
+        (108, "<f", (1e30,), "v.nii: expected a NIfTI file, found Python int too large to convert to C long. Export or copy it again."),
+        (280, "<12f", (float("nan"),) * 12, "v.nii: expected a NIfTI file, found SVD did not converge. Export or copy it again."),
+        (280, "<12f", (0,) * 12, "v.nii: expected an affine with three axes, found one that drops an axis. Mend its header."),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")  # numpy's, of what is NaN
+def test_damaged_headers_are_named(tmp_path, offset, kind, values, message):
+    path = write(tmp_path / "v.nii", stored(scene()[0], "RAS"))
+    data = bytearray(path.read_bytes())
+    struct.pack_into(kind, data, offset, *values)
+    path.write_bytes(data)
     with pytest.raises(ImageError) as caught:
         read_volume([path])
 

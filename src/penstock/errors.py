@@ -21,6 +21,8 @@ PenstockError
 
 from __future__ import annotations
 
+import textwrap
+
 
 class PenstockError(Exception):
     """An error made of four parts: where it is, what was expected, what was found, and what to do.
@@ -46,6 +48,12 @@ class PenstockError(Exception):
 def _rebuild(kind: type[PenstockError], where: str, expected: str, found: str, remedy: str) -> PenstockError:
     """Let errors cross process boundaries although their arguments are keywords."""
     return kind(where, expected=expected, found=found, remedy=remedy)
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of somebody else's error, with its type; at most 160 characters of it."""
+    line = [*str(error).strip().splitlines(), "no reason given"][0].removesuffix(".")
+    return f"{type(error).__name__}: {textwrap.shorten(line, 160, placeholder=' ...')}"
 
 
 class DataError(PenstockError):

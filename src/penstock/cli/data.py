@@ -89,11 +89,8 @@ def pack(
     if validation:
         found = found.divided(validation)
     if skip_bad and found.fatal:
-        sound = found.sound()
-        for problem in found.fatal:
-            print(f"skipped: {problem.file} ({problem.kind})")
-        print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'picture')}")
-        found = sound
+        found = _without_bad(found)
+    print(*_notes(found), sep="\n", end="\n" * bool(_notes(found)))
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
         dataset = pack_folder(found, output, options, progress=progress)
@@ -103,6 +100,17 @@ def pack(
     ignored = f"ignore label {described.ignore_label}, " if described.task == "segmentation" else ""
     print(f"{len(described.classes)} classes, {ignored}content {described.content}")
     print(f"dataset {output}")
+
+
+def _without_bad(found: Inspection) -> Inspection:
+    """The inspection without what has problems, once that is named."""
+    sound = found.sound()
+    for problem in found.fatal:
+        print(f"skipped: {problem.file} ({problem.kind})")
+    others = len(found.fatal) - len(found.in_items)
+    more = f", and {counted(others, 'other entry')}" * bool(others)
+    print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'picture')}{more}")
+    return sound
 
 
 def show(
@@ -221,7 +229,7 @@ def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
     lines = [f"{found.folder}: {layout.task}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
-    how = "as named" if found.stated else "told from the masks"
+    how = "as named" if found.stated else f"told from the {'labels' if layout.task == 'detection' else 'masks'}"
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
     if layout.task == "segmentation":
         lines.append(f"ignore label: {labels.ignore}")

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from penstock.cli.app import STDIN
-from penstock.datasets.layouts.masks import is_masks_folder
+from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture, text_of
 from penstock.errors import DatasetError, ImageError
@@ -62,15 +62,13 @@ def find(paths: list[Path]) -> list[Picture]:
 
 def _behind(path: Path) -> Iterator[Picture]:
     if path == Path(STDIN):
-        yield Picture("stdin", path, "standard input", lambda: read_upright(sys.stdin.buffer.read(), "standard input"))
+        yield Picture("stdin", path, "standard input", _from_stdin)
     elif path.is_dir():
         yield from _inside(path)
     elif not path.is_file():
         raise DatasetError(str(path), expected="a picture or a folder", found="nothing", remedy="Check the path")
     elif path.suffix.lower() == ".txt":
-        for line in text_of(path).splitlines():
-            if line.strip() and Path(line.strip()).suffix.lower() != ".txt":
-                yield from _behind(_listed(path, line.strip()))
+        yield from _on_list(path)
     elif path.suffix.lower() in FILMS:
         yield from _frames(path.stem, path)
     else:
@@ -80,7 +78,7 @@ def _behind(path: Path) -> Iterator[Picture]:
 def _inside(folder: Path) -> Iterator[Picture]:
     for entry in list_files(folder):
         name = entry.relative_to(folder).with_suffix("").as_posix()
-        if is_picture(entry) and not _is_mask(entry, folder):
+        if is_picture(entry) and not is_mask(entry, folder):
             yield _of_file(name, entry)
         elif entry.suffix.lower() in FILMS:
             yield from _frames(name, entry)
@@ -90,10 +88,30 @@ def _of_file(name: str, path: Path) -> Picture:
     return Picture(name, path, str(path), lambda: read_upright(path.read_bytes(), str(path)))
 
 
-def _listed(file: Path, line: str) -> Path:
-    """A line of a list counts from the list's own folder, or from here."""
-    beside = file.parent / line
-    return beside if beside.exists() else Path(line)
+def _from_stdin() -> Pixels:
+    if sys.stdin is None:
+        raise ImageError("standard input", expected="a picture", found="it closed", remedy="Pipe a picture into it")
+    return read_upright(sys.stdin.buffer.read(), "standard input")
+
+
+def _on_list(file: Path) -> Iterator[Picture]:
+    """What the lines of a text file name, counted from its own folder or from here; a line of nothing is a picture that
+    cannot be read.
+    """
+    for number, text in enumerate(text_of(file).splitlines(), 1):
+        line = text.strip()
+        if not line or Path(line).suffix.lower() == ".txt":
+            continue
+        place = next((each for each in (file.parent / line, Path(line)) if each.exists()), None)
+        if place is None:
+            where = f"{file}, line {number}"
+            yield Picture(Path(line).stem, Path(line), where, partial(_refuse_line, where, line))
+        else:
+            yield from _behind(place)
+
+
+def _refuse_line(where: str, line: str) -> Pixels:
+    raise ImageError(where, expected="the path of a picture", found=f"{line}, where nothing is", remedy="Mend the list")
 
 
 def _frames(name: str, path: Path) -> Iterator[Picture]:
@@ -118,11 +136,3 @@ def _next_frame(film: Any, where: str) -> Pixels:
         raise ImageError(where, expected="a frame", found="the end of the film", remedy="The film was cut short")
     pixels: Pixels = np.ascontiguousarray(frame[..., ::-1])
     return pixels
-
-
-def _is_mask(path: Path, folder: Path) -> bool:
-    """Whether a file lies below `folder` in a folder of masks that has a folder of pictures beside it."""
-    above = [
-        folder.joinpath(*path.relative_to(folder).parts[:depth]) for depth in range(len(path.relative_to(folder).parts))
-    ]
-    return any(is_masks_folder(parent) for parent in above[1:])

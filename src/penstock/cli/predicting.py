@@ -71,8 +71,7 @@ def predict(
     look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
     if any(is_volume(path) for path in _files(paths)):
         _refuse_looks(look, "NIfTI volumes are segmented slice by slice")
-        print(*predict_volumes(trained, paths, output, labels), sep="\n")
-        return 0
+        return predict_volumes(trained, paths, output, labels)
     if labels:
         raise RecipeError(
             "--labels", expected="NIfTI volumes to score", found="pictures", remedy="Use penstock evaluate for a split"
@@ -87,8 +86,8 @@ def predict(
                 pixels = picture.read()
             except (ImageError, OSError) as error:
                 skipped.append(str(error))
-                continue
-            answers.add(picture, pixels)
+            else:
+                answers.add(picture, pixels)
             progress(done, len(pictures))
     print(*skipped, sep="\n", end="\n" * bool(skipped))
     print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -27,7 +28,7 @@ _ADAMW: Final = {
 _FOLLOWING: Final = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
 
 Optimizer = Annotated[
-    Literal["sgd", "adamw", "muon"],
+    Literal["sgd", "adamw", "rmsprop", "muon"],
     Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
 ]
 Tasks = Literal["segmentation", "classification", "detection", "volumes", "matting"]
@@ -166,4 +167,4 @@ def _model_of(run: Path) -> str:
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from penstock import files
 from penstock.datasets.layouts.nifti import Case, cases
-from penstock.errors import DatasetError, RecipeError
+from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_picture
+from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import volumes
 from penstock.metrics import dice
 from penstock.predict import predict_volume
@@ -21,13 +23,15 @@ if TYPE_CHECKING:
     from penstock.recipe import Trained
 
 
-def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: Path | None) -> list[str]:
-    """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; lines to print.
+def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: Path | None) -> int:
+    """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; name what cannot be read.
+
+    Returns:
+        The exit code: 1 where a volume was skipped.
 
     Raises:
         RecipeError: the run learnt something else.
         DatasetError: a path is no volume and holds none, or an answer would take the place of a volume.
-        ImageError: a file is no NIfTI, or its labels do not lie on it.
     """
     task = trained.parts.task
     if not isinstance(task, Segmentation | Volumes):
@@ -42,23 +46,46 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
     found = _cases(paths, labels)
     _refuse_overwriting(found, output)
     output.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows, skipped = [], []
     with Progress("predict", "volumes") as progress:
         for done, case in enumerate(found, 1):
-            volume = volumes.read_volume(case.images)
-            answer = predict_volume(
-                task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
-            )
-            (output / case.name).parent.mkdir(parents=True, exist_ok=True)
-            volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
-            if case.labels:
-                true = volumes.read_labels(case.labels, volume)
-                rows.append((case.name, dice(answer, true, len(task.classes))))
+            try:
+                scores = _predict(trained, task, case, output)
+            except ImageError as error:
+                skipped.append(str(error))
+            else:
+                rows += [(case.name, scores)] * bool(case.labels)
             progress(done, len(found))
-    lines = [f"predicted {counted(len(found), 'volume')} into {output}, each in its own geometry"]
-    if labels and len(rows) < len(found):
-        lines.append(f"no labels in {labels} for {len(found) - len(rows)} of them")
-    return [*lines, *_scored(rows, task.classes[1:], output)]
+    print(*skipped, sep="\n", end="\n" * bool(skipped))
+    several = f"{len(found) - len(skipped)} of {counted(len(found), 'volume')}"
+    print(f"predicted {several} into {output}, each in its own geometry")
+    pictures = [file for path in paths if path.is_dir() for file in list_files(path) if is_picture(file)]
+    if pictures:
+        print(f"left out, as they are no volumes: {counted(len(pictures), 'picture')}")
+    if unlabelled := sum(case.labels is None for case in found) * bool(labels):
+        print(f"no labels in {labels} for {unlabelled} of them")
+    print(*_scored(rows, task.classes[1:], output), sep="\n", end="\n" * bool(rows))
+    return 1 if skipped else 0
+
+
+def _predict(trained: Trained, task: Segmentation | Volumes, case: Case, output: Path) -> list[float | None]:
+    """Write the answer for one case; the Dice of every class but background, nothing without labels."""
+    volume = volumes.read_volume(case.images)
+    learnt, many = trained.parts.dataset.description.modalities, len(volume.voxels)
+    if many != (learnt or many):
+        raise ImageError(
+            volume.name,
+            expected=f"{counted(learnt, 'modality')} a case, as the run learnt",
+            found=str(many),
+            remedy="Give the case the files that the training cases had",
+        )
+    true = volumes.read_labels(case.labels, volume) if case.labels else None
+    answer = predict_volume(
+        task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
+    )
+    (output / case.name).parent.mkdir(parents=True, exist_ok=True)
+    volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
+    return [] if true is None else dice(answer, true, len(task.classes))
 
 
 def _cases(paths: list[Path], labels: Path | None) -> list[Case]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
 
 _IDS: Final = 256
-_BINARY: Final = {0, 255}
+_WHITE: Final = 255
+_BINARY: Final = {0, _WHITE}
 _BINARY_KIND: Final = "0 and 255 masks"
 
 
@@ -134,7 +135,8 @@ def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
 
 def infer_classes(facts: Sequence[Facts], labels: Labels) -> tuple[str, ...]:
     """Names for the ids that occur, 0 to the highest: class0, class1, ..."""
-    found = {i for fact in facts for i, _ in fact.pixels} - {labels.ignore}
+    masks = {i for fact in facts for i, _ in fact.pixels} - {labels.ignore}
+    found = masks | {box.label for fact in facts for box in fact.item.boxes or ()}
     return tuple(f"class{i}" for i in range(max(found, default=-1) + 1))
 
 
@@ -158,6 +160,8 @@ def check_together(
             f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. Join some."
         )
         yield Problem("too many classes", name, message, whole=True)
+    if layout.task == "matting":
+        yield from _black_mattes(facts, folder)
     if layout.task == "segmentation":
         masked = [fact for fact in facts if fact.pixels]
         doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
@@ -255,6 +259,18 @@ def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterat
             remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."
             message = f"{name}: expected more than one class, found {said}. {remedy}"
             yield Problem("only background", name, message, fatal=fatal, whole=fatal)
+
+
+def _black_mattes(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
+    """Mattes with no share above 1 in 255: those of 0 and 1 are masks, those of nothing but 0 may be right."""
+    for fact in facts:
+        highest = max((value for value, _ in fact.pixels), default=_WHITE)
+        if highest > 1:
+            continue
+        name = _mask_name(fact, folder)
+        found, remedy = ("0 and 1", "Multiply it by 255") if highest else ("only 0", "Right if nothing is in front")
+        message = f"{name}: expected shares of foreground from 0 to 255, found {found}. {remedy}."
+        yield Problem("matte of 0 and 1" if highest else "matte without foreground", name, message, fatal=highest == 1)
 
 
 def _some(ids: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from penstock import files
+from penstock.datasets.listing import PACKED
 from penstock.errors import DatasetError
 from penstock.sources import FilesSource
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.values import Snapshot
 
-FILE: Final = "dataset.json"
+FILE: Final = PACKED
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Description:
         content: a hash over all shards' keys and the classes.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         channels: of the pictures.
+        modalities: of the volumes that were packed; 0 where it was pictures.
         format: of this file.
     """
 
@@ -83,6 +85,7 @@ class Description:
     content: str = ""
     original: tuple[int, ...] = ()
     channels: int = 3
+    modalities: int = 0
     format: int = 1
 
     @property
@@ -126,16 +129,19 @@ class Dataset:
                 found="no such folder" if not folder.is_dir() else "a folder without one",
                 remedy="Make one with penstock pack FOLDER -o DIR",
             ) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DatasetError(
-                str(path), expected="a description of a dataset", found=str(error), remedy="Pack the dataset again"
+                str(path),
+                expected="a description of a dataset",
+                found=str(error),
+                remedy="Restore it, or pack the dataset again into another folder",
             ) from None
         if description.content != description.digest() or not all(s.shards for s in description.splits.values()):
             raise DatasetError(
                 str(path),
                 expected=f"a description whose content is {description.digest()}",
                 found=f"{description.content or 'none'}: it was edited",
-                remedy="Restore it, or pack the dataset again with other --classes or --ignore",
+                remedy="Restore it, or pack the dataset again into another folder",
             )
         return cls(folder, description)
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from penstock.datasets.items import Task
 
 
-_ALONE: Final = ("picture missing", "two pictures of one name", "two masks of one name")
 _WHOLE: Final = 5
 _WHITE: Final = 255
 
@@ -54,19 +53,24 @@ class Inspection:
         return [problem for problem in self.problems if problem.fatal]
 
     @property
+    def in_items(self) -> list[Problem]:
+        """Those of them that are about an item, or about the whole folder; the others kept something from being one."""
+        known = {name for fact in self.facts for name in self._files(fact)}
+        return [problem for problem in self.fatal if problem.whole or problem.file in known]
+
+    @property
     def splits(self) -> dict[str, list[Facts]]:
         """The items by split."""
         names = dict.fromkeys(fact.item.split for fact in self.facts)
         return {name: [fact for fact in self.facts if fact.item.split == name] for name in names}
 
     def sound(self) -> Inspection:
-        """The inspection without the items that have fatal problems; problems of no single item stay."""
+        """The inspection without the items that have fatal problems; problems of the whole folder stay."""
         named = {problem.file for problem in self.fatal if not problem.whole}
         bad = [bool(self._files(fact) & named) for fact in self.facts]
         kept = tuple(fact for fact, wrong in zip(self.facts, bad, strict=True) if not wrong)
         dropped = {f for fact, wrong in zip(self.facts, bad, strict=True) if wrong for f in self._files(fact)}
-        alone = {problem.file for problem in self.fatal if problem.kind in _ALONE}
-        left = tuple(p for p in self.problems if p.whole or p.file not in dropped | alone)
+        left = tuple(p for p in self.problems if p.whole or (not p.fatal and p.file not in dropped))
         return replace(self, facts=kept, problems=left)
 
     def divided(self, share: float) -> Inspection:

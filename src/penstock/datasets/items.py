@@ -153,6 +153,7 @@ class Layout:
         problems: what the names of the files alone show.
         ignored: files that are no pictures and were left out.
         channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
+        modalities: of volumes; 0 where the pictures are none.
     """
 
     task: Task
@@ -163,3 +164,4 @@ class Layout:
     problems: tuple[Problem, ...] = ()
     ignored: tuple[str, ...] = ()
     channels: int = 3
+    modalities: int = 0

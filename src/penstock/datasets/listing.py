@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from penstock.errors import DatasetError
 
 _PLAIN: Final = re.compile(r"[\w-]+")
+PACKED: Final = "dataset.json"
+"""Describes a packed dataset."""
+JOURNAL: Final = ".packing"
+"""Beside the shards while a dataset is being packed."""
 PICTURES: Final = frozenset({".jpg", ".jpeg", ".png"})
 SPLITS: Final = {
     "train": ("train", "training"),
@@ -49,18 +53,39 @@ def splits(folder: Path) -> dict[str, Path]:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, hidden ones and Windows' thumbnails left out; links to folders are followed."""
+    """All files below a folder, sorted, hidden ones, Windows' thumbnails and packed datasets left out; links to folders
+    are followed, and links to nothing are files that cannot be read.
+
+    Raises:
+        DatasetError: a folder below it may not be read.
+    """
     found, entered = [], set()
-    for here, folders, names in os.walk(folder, followlinks=True):
+    for here, folders, names in os.walk(folder, onerror=_unreadable, followlinks=True):
         real = os.path.realpath(here)
-        if real in entered:  # a link to a folder above it
+        if real in entered or (here != str(folder) and is_packed(Path(here))):  # a link to a folder above it
             folders.clear()
             continue
         entered.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         shown = (name for name in names if not name.startswith(".") and name != "Thumbs.db")
-        found += [path for name in shown if (path := Path(here, name)).is_file()]
+        found += [path for name in shown if (path := Path(here, name)).is_file() or not path.exists()]
     return sorted(found)
+
+
+def _unreadable(error: OSError) -> NoReturn:
+    raise DatasetError(
+        str(error.filename), expected="a folder that may be read", found=str(error), remedy="Change its permissions"
+    ) from None
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether a folder holds a packed dataset, or one that is being packed, which is no raw data."""
+    return (folder / JOURNAL).is_dir() or ((folder / PACKED).is_file() and any(folder.glob("*-of-*.tfrecord")))
+
+
+def plain(folder: Path, *patterns: str) -> list[Path]:
+    """The files directly in a folder whose names fit, sorted pattern by pattern."""
+    return [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]
 
 
 def is_picture(path: Path) -> bool:

@@ -19,10 +19,11 @@ from penstock import files, seeds
 from penstock.datasets import checks, inspection
 from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
 from penstock.datasets.items import Made, named
+from penstock.datasets.listing import JOURNAL
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import codecs, geometry, probe, warp_mask
 from penstock.progress import silent
-from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter
+from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter, open_shard
 from penstock.records import index as indexing
 from penstock.records.schema import (
     DetectionRecord,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from penstock.datasets.inspection import Inspection
     from penstock.datasets.items import Labels
 
-_JOURNAL: Final = ".packing"
 _VERSION: Final = "1"
 
 
@@ -116,13 +116,13 @@ def _pack_into(
     options: PackOptions,
     progress: Callable[[int, int], None],
 ) -> Dataset:
-    (output / _JOURNAL).mkdir(exist_ok=True)
+    (output / JOURNAL).mkdir(exist_ok=True)
     for leftover in output.glob(".*.partial"):  # of a pack that was killed
         leftover.unlink()
     _write_all(jobs, found, output, options, progress)
     done = Dataset(output, _digested(dataset))
     done.save()
-    shutil.rmtree(output / _JOURNAL)
+    shutil.rmtree(output / JOURNAL)
     return done
 
 
@@ -132,7 +132,7 @@ def refuse_others(output: Path) -> None:
     Raises:
         DatasetError: the folder holds something else.
     """
-    if (output / FILE).exists() or (output / _JOURNAL).exists() or not output.is_dir():
+    if (output / FILE).exists() or (output / JOURNAL).exists() or not output.is_dir():
         return
     if there := sorted(entry.name for entry in output.iterdir() if not entry.name.startswith(".")):
         raise DatasetError(
@@ -190,6 +190,7 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         found.layout.name,
         original=_original(found.labels),
         channels=found.layout.channels,
+        modalities=found.layout.modalities,
     )
     return replace(description, content=description.digest())
 
@@ -243,11 +244,13 @@ def _already(dataset: Dataset) -> bool:
 
 
 def _is_there(folder: Path, shard: ShardFacts) -> bool:
-    """Whether a shard holds the records that were written, as far as its headers and checksums tell."""
+    """Whether a shard holds the records that were written, by their checksums."""
     try:
-        return indexing.of(folder / shard.name).digest == shard.digest
+        opened = open_shard(folder / shard.name)
+        sound = sum(1 for _ in opened.read(0, len(opened)))
     except (SourceError, CorruptRecord):
         return False
+    return (sound, opened.index.digest) == (shard.records, shard.digest)
 
 
 def _write_all(
@@ -269,7 +272,7 @@ def _write_all(
 
 def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) -> None:
     """Write one shard, unless the journal says that it is there."""
-    note = output / _JOURNAL / job.name
+    note = output / JOURNAL / job.name
     shard = output / job.name
     if shard.is_file() and note.is_file() and note.read_text() == job.key:
         return

@@ -66,7 +66,7 @@ def publish(
     plan = _Plan(dataset, split, len(topic.extents))
     done = [_resume_at(log, topic, plan, partition) for partition in range(len(topic.extents))]
     total, before = plan.records, sum(done)
-    headers = [(ABOUT, _about(dataset, split).encoded())]
+    headers = [(ABOUT, About.of(dataset.description, dataset.split(split)).encoded())]
     with Writer(address) as writer:
         for partition, record in plan.interleaved(done):
             _check_size(topic, record, len(headers[0][1]))
@@ -179,19 +179,6 @@ class _Plan:
                         del left[partition]
                         break
                     yield partition, record
-
-
-def _about(dataset: Dataset, split: str) -> About:
-    described, found = dataset.description, dataset.split(split)
-    return About(
-        described.task,
-        described.classes,
-        described.ignore_label,
-        found.height,
-        found.width,
-        described.channels,
-        found.slices,
-    )
 
 
 def _settled(log: Log) -> Topic:

@@ -2,8 +2,8 @@
 
 The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
 headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
-`penstock-dataset` (JSON: task, classes, ignore_label, height, width; of volumes and more
-modalities also channels and slices). Only the last one is needed, and only in the first record of a snapshot.
+`penstock-dataset` (JSON: task, classes, ignore_label, height, width; of volumes also channels, slices and modalities).
+Only the last one is needed, and only in the first record of a snapshot.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class About:
         height, width: the largest upright picture's, each by itself, in pixels.
         channels: of the pictures.
         slices: the most in a volume; 0 where the records are pictures.
+        modalities: of the volumes that the records were made from; 0 where there were none.
     """
 
     task: Literal["segmentation", "matting", "classification", "detection"]
@@ -51,10 +52,25 @@ class About:
     width: int = 0
     channels: int = 3
     slices: int = 0
+    modalities: int = 0
+
+    @classmethod
+    def of(cls, described: Description, split: Split) -> About:
+        """What the records of a split say."""
+        return cls(
+            described.task,
+            described.classes,
+            described.ignore_label,
+            split.height,
+            split.width,
+            described.channels,
+            split.slices,
+            described.modalities,
+        )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0}
+        unsaid = {"channels": 3, "slices": 0, "modalities": 0}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 
@@ -122,6 +138,7 @@ class TopicDataset:
             "a Kafka topic",
             state.hexdigest(),
             channels=about.channels,
+            modalities=about.modalities,
         )
 
     def split(self, name: str) -> Split:

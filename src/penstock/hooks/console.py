@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import devices
 from penstock.progress import Progress
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from penstock.tasks.base import Scores
 
 
+_LONG: Final = 30.0  # seconds in which people want to hear something
+
+
 class Console(Hook):
-    """Prints a line every `interval` steps, at every evaluation, and at the end."""
+    """Prints a line every `interval` steps, or every half a minute where they take longer, at every evaluation, and at
+    the end.
+    """
 
     def __init__(self, log: Path, interval: int) -> None:
         self.log = log
@@ -46,7 +51,7 @@ class Console(Hook):
         self._waited += session.timing["wait"]
         if self._bar:
             self._bar(session.step, session.options.steps)
-        if session.step % self.interval == 0:
+        if session.step % self.interval == 0 or time.perf_counter() - self._mark[1] > _LONG:
             self._progress(session)
 
     def _progress(self, session: Session) -> None:

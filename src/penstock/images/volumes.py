@@ -37,6 +37,7 @@ _DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 whi
 _PIECE: Final = 1 << 20
 _ALIKE: Final = 1.01  # spacings that differ by less than this factor are the same
 _TOLERANCE: Final = 1e-3  # millimetres
+_DAMAGE: Final = (OSError, EOFError, ValueError, OverflowError, MemoryError, np.linalg.LinAlgError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,8 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
         _check_sum(path)
         image = nibabel.load(path)
         voxels = np.asarray(image.dataobj)  # the header alone does not show a file that is cut short
-        nibabel.orientations.io_orientation(image.affine)
+        if np.isnan(nibabel.orientations.io_orientation(image.affine)).any():
+            raise nibabel.orientations.OrientationError("one that drops an axis")
     if voxels.dtype.kind not in "iufb" or voxels.ndim not in {3, 4}:
         raise ImageError(
             path.name,
@@ -270,7 +272,7 @@ def _named(path: Path) -> Iterator[None]:
     nibabel = _nibabel()
     try:
         yield
-    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError, zlib.error) as error:
+    except (*_DAMAGE, nibabel.filebasedimages.ImageFileError, nibabel.spatialimages.HeaderDataError) as error:
         found = (str(error) or type(error).__name__).splitlines()[0]
         raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
     except nibabel.orientations.OrientationError as error:

@@ -11,7 +11,7 @@ from torch import nn
 from penstock.models import pretrained
 from penstock.models.cifar import FastNetwork, TutorialNetwork
 from penstock.models.normalization import Normalization, of_backbone
-from penstock.models.segmentation import unknown
+from penstock.models.segmentation import check_backbone
 
 if TYPE_CHECKING:
     import torch
@@ -67,8 +67,8 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
 
 
 def _check(name: str) -> None:
-    if name not in CIFAR_NETWORKS and not timm.is_model(name.split(".", maxsplit=1)[0]):
-        raise unknown(name, "a timm model, or one of " + ", ".join(CIFAR_NETWORKS), name, timm.list_models())
+    if name not in CIFAR_NETWORKS:
+        check_backbone(name, name, "a timm model, or one of " + ", ".join(CIFAR_NETWORKS))
 
 
 def _build(name: str, classes: int, *, encoder_weights: object, **options: Any) -> nn.Module:

@@ -20,7 +20,7 @@ from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastL
 from penstock.errors import RecipeError
 from penstock.models import pretrained
 from penstock.models import tv as tv_backbones
-from penstock.models.segmentation import unknown
+from penstock.models.segmentation import check_backbone, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,8 +127,8 @@ def parse_detector(name: str) -> tuple[str, str]:
         if not tv_backbones.is_known(backbone):
             known = [tv_backbones.PREFIX + each for each in list_models(module=models)]
             raise unknown(name, "a torchvision backbone", backbone, known)
-    elif not timm.is_model(backbone.split(".", maxsplit=1)[0]):
-        raise unknown(name, "a timm backbone", backbone, timm.list_models())
+    else:
+        check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.request import getproxies
 import timm
 from huggingface_hub import constants, try_to_load_from_cache
 
-from penstock.errors import WeightsError
+from penstock.errors import RecipeError, WeightsError, reason_of
 from penstock.files import sha256
 
 if TYPE_CHECKING:
@@ -33,10 +32,20 @@ def weighted(build: functools.partial[Any], backbone: str, weights: str, *, nati
         native: whether it is a Mix Transformer.
 
     Raises:
+        RecipeError: the backbone does not go with the architecture.
         WeightsError: the weights cannot be had, or do not fit.
     """
     if weights == "none":
-        return build(encoder_weights=None)
+        try:
+            return build(encoder_weights=None)
+        except Exception as error:
+            # timm and segmentation_models.pytorch raise a dozen unrelated types for what they cannot make.
+            raise RecipeError(
+                "model.name",
+                expected="a backbone that the architecture takes",
+                found=f"{backbone} ({reason_of(error)})",
+                remedy="Choose another one: convolutional ones, such as resnet50, go with all of them",
+            ) from error
     if weights == "pretrained":
         return from_hub(build, backbone, native=native)
     return from_file(build, backbone, Path(weights), native=native)
@@ -62,11 +71,10 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
         _check_cache(backbone, native=native)
-        reason = [*str(error).strip().splitlines(), "no reason given"][0]
         raise WeightsError(
             f"weights of {backbone}",
             expected="timm's pretrained weights, from the network or the local cache",
-            found=f"{type(error).__name__}: {textwrap.shorten(reason, 160, placeholder=' ...')}",
+            found=reason_of(error),
             remedy="Connect to the network once, or train from random weights with --weights none, or give a "
             "downloaded file with --weights FILE",
         ) from error

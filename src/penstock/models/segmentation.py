@@ -53,9 +53,23 @@ def parse_name(name: str) -> tuple[str, str]:
             found=name,
             remedy="Add a backbone; timm names over a thousand",
         )
-    if backbone not in _MIX_TRANSFORMERS and not timm.is_model(backbone.split(".", maxsplit=1)[0]):
-        raise unknown(name, "a timm backbone", backbone, timm.list_models())
+    if backbone not in _MIX_TRANSFORMERS:
+        check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
+
+
+def check_backbone(name: str, backbone: str, what: str) -> None:
+    """Whether timm has a backbone, and weights of the tag behind its dot.
+
+    Raises:
+        RecipeError: it has not; the error suggests the nearest.
+    """
+    architecture, _, tag = backbone.partition(".")
+    if not timm.is_model(architecture):
+        raise unknown(name, what, backbone, timm.list_models())
+    tagged = timm.list_models(f"{architecture}.*", pretrained=True)
+    if tag and backbone not in tagged:
+        raise unknown(name, f"a tag of timm's weights for {architecture}", backbone, tagged)
 
 
 def unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:

@@ -4,6 +4,7 @@ values.py     Recipe and its parts
 toml.py       to and from TOML, --set, and the errors of both
 explaining.py the settings with what they mean
 tasks.py      what is learnt, and the recipe to begin with
+fitting.py    whether a network takes pictures of the recipe's size
 building.py   a recipe to a task, feeds, a model
 facts.py      data.json: what a run's data was, exactly
 following.py  the next snapshot of a topic that grows

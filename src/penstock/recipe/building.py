@@ -18,7 +18,8 @@ from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
-from penstock.recipe.tasks import check_crop, freeze_backbone, make_task
+from penstock.recipe.fitting import check_crop, try_crop
+from penstock.recipe.tasks import freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Volumes
 from penstock.values import Share, Snapshot
@@ -132,6 +133,7 @@ class Parts:
         if self.recipe.train.frozen_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:
+            try_crop(self.recipe, task, model)
             task.initialize(model, self._some_pictures)
         return model
 
@@ -223,16 +225,7 @@ def gather(parts: Parts, splits: Sequence[str]) -> Facts:
     known = None
     if isinstance(dataset, TopicDataset):
         first = described.splits["train"]
-        about = About(
-            described.task,
-            described.classes,
-            described.ignore_label,
-            first.height,
-            first.width,
-            described.channels,
-            first.slices,
-        )
-        known = Known(about, first.records)
+        known = Known(About.of(described, first), first.records)
     bare = replace(described, splits={name: replace(split, shards=()) for name, split in described.splits.items()})
     return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known, described=bare)
 

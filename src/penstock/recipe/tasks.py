@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
 from penstock.models import DeepLab
-from penstock.models.classification import CIFAR_NETWORKS
-from penstock.models.segmentation import STRIDE
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
 from penstock.tasks import (
@@ -240,44 +238,6 @@ def _refuse_losses(recipe: Recipe, reason: str) -> None:
             expected=f"nothing: {reason}",
             found=f"{recipe.loss}",
             remedy="Leave the section out",
-        )
-
-
-def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
-    """Decoders put feature maps of different strides together, so sides must divide by the largest.
-
-    Raises:
-        RecipeError: the crop's do not.
-    """
-    crop = recipe.augment.crop
-    if isinstance(task, Classification):
-        _check_size(recipe)
-        return
-    if isinstance(task, Detection | Volumes):
-        return
-    stride = int(getattr(model.encoder, "output_stride", STRIDE))
-    if any(side % stride for side in crop):
-        better = [max(1, round(side / stride)) * stride for side in crop]
-        raise RecipeError(
-            "augment.crop",
-            expected=f"sides that divide by {stride}, the output stride of {recipe.model.name}",
-            found=f"{crop[0]} x {crop[1]}",
-            remedy=f"Use --crop {better[0]} {better[1]}",
-        )
-
-
-def _check_size(recipe: Recipe) -> None:
-    """The small networks end in layers of one size."""
-    name, crop = recipe.model.name, recipe.augment.crop
-    if name not in CIFAR_NETWORKS:
-        return
-    side = _OF_MODELS[name].augment.crop[0]
-    if crop != (side, side):
-        raise RecipeError(
-            "augment.crop",
-            expected=f"{side} x {side}, which {name} is made for",
-            found=f"{crop[0]} x {crop[1]}",
-            remedy=f"Use --crop {side} {side}",
         )
 
 

@@ -67,7 +67,7 @@ class Train:
         deterministic: whether CUDA must use deterministic kernels.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         feed_threads: threads that decode; 0 takes one for every core.
-        log_every: steps between printed lines.
+        log_every: steps between printed lines; half a minute has a line too.
         profile_every: steps between traces of one, in the run's folder `profiles`; 0 records none.
         log_origins: whether the origin of every record of every step is written to the run folder.
     """

@@ -90,7 +90,9 @@ def save(index: Index, shard: Path) -> None:
     body = b"".join((index.offsets.tobytes(), index.lengths.tobytes(), index.checksums.tobytes()))
     seal = hashlib.blake2b(body, digest_size=16).hexdigest().encode() + b"\n"
     try:
-        with tempfile.NamedTemporaryFile(dir=shard.parent, prefix=f".{shard.name}.", delete=False) as handle:
+        with tempfile.NamedTemporaryFile(
+            dir=shard.parent, prefix=f".{shard.name}.", suffix=".partial", delete=False
+        ) as handle:
             handle.write(b"".join((_MAGIC, _stamp(shard), b"%d\n" % len(index), seal, body)))
         Path(handle.name).chmod(0o644)
         Path(handle.name).replace(path_of(shard))

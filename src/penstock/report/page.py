@@ -55,10 +55,8 @@ def _facts(folder: RunFolder) -> str:
     metrics, events = folder.lines("metrics.jsonl"), folder.lines("events.jsonl")
     steps, scores = _steps(metrics), _scores(metrics)
     facts: dict[str, Any] = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
-    for name, said in _SCORES.items():
-        if found := [line for line in scores if name in line["evaluation"]]:
-            best = max(found, key=lambda line: line["evaluation"][name])
-            facts[f"best {said}"] = f"{best['evaluation'][name]:.2%} at step {best['step']:,}"
+    for name, best in _best(scores).items():
+        facts[f"best {_SCORES[name]}"] = f"{best['evaluation'][name]:.2%} at step {best['step']:,}"
     environment = folder.read_json("environment.json", "device", "exact")
     facts["device"], facts["exactness"] = environment["device"], environment["exact"]
     if events:
@@ -111,20 +109,32 @@ def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in metrics if "step" in line and line.get("evaluation")]
 
 
+def _best(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The line of the best evaluation, by the name of each score that there is."""
+    by_name = {name: [line for line in scores if name in line["evaluation"]] for name in _SCORES}
+    return {name: max(lines, key=lambda line: line["evaluation"][name]) for name, lines in by_name.items() if lines}
+
+
 def _evaluations(folder: RunFolder) -> list[str]:
-    """The last evaluation of training, and every one that was asked for by name."""
+    """The evaluations that were asked for by name, and of those during training the best ones and the last one."""
     found = sorted((folder.path / "evaluations").glob("*.json"))
     during = [path for path in found if path.name.startswith("step-")]
-    chosen = [path for path in found if path not in during] + during[-1:]
-    sections = []
-    for path in chosen:
-        name = f"evaluations/{path.name}"
-        scores = folder.read_json(name, "step", "split", "classes", "absent")
-        loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
-        title = f"Evaluation on {scores['split']} after step {scores['step']:,}"
-        title += f": loss {loss}" if "loss" in scores else ""
-        sections.append(_section(title, f"<pre>{html.escape(class_table(scores))}</pre>"))
+    best = {line["step"] for line in _best(_scores(folder.lines("metrics.jsonl"))).values()}
+    sections = [_evaluation(folder, path, "asked for") for path in found if path not in during]
+    for path in during:
+        is_best = int(path.stem.removeprefix("step-")) in best
+        if is_best or path == during[-1]:
+            sections.append(_evaluation(folder, path, "in training, the best" if is_best else "in training, the last"))
     return sections
+
+
+def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
+    scores = folder.read_json(f"evaluations/{path.name}", "step", "split", "classes", "absent")
+    loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
+    looks = path.stem.partition(f"{scores['step']:08d}-")[2]
+    title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({when}{looks and f', {looks}'})"
+    title += f": loss {loss}" if "loss" in scores else ""
+    return _section(title, f"<pre>{html.escape(class_table(scores))}</pre>")
 
 
 def _figures(folder: RunFolder) -> list[str]:

@@ -19,10 +19,12 @@ VOID: Final = 11
 
 def recognise(folder: Path) -> Layout | None:
     """Folders of pictures with folders of ids beside them whose names end in `annot`."""
-    splits = {split: path for split, path in listing.splits(folder).items() if _annotations(path).is_dir()}
-    if not splits:
+    splits = listing.splits(folder)
+    pairs = {
+        split: (path, beside if (beside := _annotations(path)).is_dir() else None) for split, path in splits.items()
+    }
+    if not any(beside for _, beside in pairs.values()):
         return None
-    pairs = {split: (path, _annotations(path)) for split, path in splits.items()}
     reason = f"{', '.join(path.name for path in splits.values())} with folders beside them that end in annot"
     return masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID))
 

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem
+from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem, named
 from penstock.errors import DatasetError
 from penstock.images import codecs
+from penstock.images.header import MAX_PIXELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +79,11 @@ def recognise_boxes(folder: Path) -> Layout | None:
     for split, file in files.items():
         order = _order(file.tree)
         for each in _pictures(folder, file, problems):
-            boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
+            try:
+                boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
+            except DatasetError as error:
+                problems.append(Problem("object without a box", named(each.place, folder), str(error)))
+                continue
             size = (each.image.height, each.image.width)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
@@ -90,14 +95,20 @@ def recognise_masks(folder: Path) -> Layout | None:
     files, problems = _read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
-    items = []
+    labels, items = Labels(("background", *_classes(files))), []
+    if len(labels.classes) > _IGNORED:
+        raise DatasetError(
+            str(folder),
+            expected=f"up to {_IGNORED - 1} categories, as masks hold bytes",
+            found=str(len(labels.classes) - 1),
+            remedy="Join some, or pack it for detection",
+        )
     for split, file in files.items():
         order = _order(file.tree)
         for image, place, own in _pictures(folder, file, problems):
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}#{image.id}")
             items.append(Item(split, Path(image.file_name).stem, place, mask=Made(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
-    labels = Labels(("background", *_classes(files)))
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
 
 
@@ -105,8 +116,8 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
     """The files by split; a second one of a split is a problem."""
     files: dict[str, _File] = {}
     problems = []
-    inside = [path for place in listing.splits(folder).values() for path in sorted(place.glob("*.json"))]
-    for path in [*sorted((folder / "annotations").glob("*.json")), *sorted(folder.glob("*.json")), *inside]:
+    places = [folder / "annotations", folder, *listing.splits(folder).values()]
+    for path in [path for place in places for path in listing.plain(place, "*.json")]:
         try:
             data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
             plain = msgspec.json.decode(data)
@@ -137,9 +148,9 @@ def _order(tree: _Tree) -> dict[int, int]:
 
 def _classes(files: dict[str, _File]) -> tuple[str, ...]:
     """Names by class id, the same in every file."""
-    named = {file.path: _names(file.tree) for file in files.values()}
-    first, names = next(iter(named.items()))
-    for path, others in named.items():
+    stated = {file.path: _names(file.tree, file.path) for file in files.values()}
+    first, names = next(iter(stated.items()))
+    for path, others in stated.items():
         if others != names:
             raise DatasetError(
                 str(path),
@@ -150,7 +161,15 @@ def _classes(files: dict[str, _File]) -> tuple[str, ...]:
     return listing.check_names(names, str(first))
 
 
-def _names(tree: _Tree) -> list[str]:
+def _names(tree: _Tree, path: Path) -> list[str]:
+    ids = [each.id for each in tree.categories]
+    if again := [number for number in ids if ids.count(number) > 1]:
+        raise DatasetError(
+            str(path),
+            expected="every category once",
+            found=f"two of id {again[0]}",
+            remedy="Give each an id of its own, and its annotations too",
+        )
     return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
 
 
@@ -186,27 +205,41 @@ def _places(folder: Path, path: Path) -> list[Path]:
 
 
 def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:
-    if each.bbox is None or each.category_id not in order:
+    if each.bbox is None:
         raise DatasetError(
             f"{path} (annotation {each.id})",
-            expected="a bbox of four numbers and the id of a category",
-            found=f"bbox {each.bbox}, category_id {each.category_id}",
+            expected="a bbox of four numbers",
+            found="none",
             remedy="Mend the file",
         )
     x, y, width, height = each.bbox
-    return Box(order[each.category_id], x, y, x + width, y + height, bool(each.iscrowd))
+    return Box(_category(each, order, str(path)), x, y, x + width, y + height, bool(each.iscrowd))
+
+
+def _category(each: _Annotation, order: dict[int, int], where: str) -> int:
+    if each.category_id not in order:
+        raise DatasetError(
+            f"{where} (annotation {each.id})",
+            expected=f"the id of a category ({', '.join(map(str, list(order)[:8]))}{', ...' * (len(order) > 8)})",  # noqa: PLR2004 - a line
+            found=f"category_id {each.category_id}",
+            remedy="Mend the file",
+        )
+    return order[each.category_id]
 
 
 def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, int], where: str) -> bytes:
     """Class ids, 0 for what nobody outlined, as PNG."""
-    if min(size) < 1:
+    if min(size) < 1 or size[0] * size[1] > MAX_PIXELS:
         raise DatasetError(
-            where, expected="an image with its height and width", found=f"{size}", remedy="Mend the file"
+            where,
+            expected=f"an image with its height and width, of at most {MAX_PIXELS:,} pixels",
+            found=f"{size[0]} x {size[1]}",
+            remedy="Mend the file",
         )
     ids = np.zeros(size, np.uint8)
     for each in sorted(own, key=lambda each: -(each.area or 0.0)):
         if each.segmentation:
-            label = order.get(each.category_id, _IGNORED - 1)
+            label = _category(each, order, where)
             ids[_inside(each, size, where)] = _IGNORED if each.iscrowd else 1 + label
     return codecs.encode_mask(ids)
 

@@ -45,7 +45,11 @@ def recognise(folder: Path) -> Layout | None:
 
 
 def _classes(root: Path) -> list[str]:
-    return [entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    return [
+        entry.name
+        for entry in root.iterdir()
+        if entry.is_dir() and not entry.name.startswith(".") and not listing.is_packed(entry)
+    ]
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:
@@ -59,6 +63,7 @@ def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], ite
             f"{(root / name).relative_to(folder).as_posix()}: expected pictures of class {name} in split {split}, "
             "found none. Add some, or remove the class from all splits.",
             fatal=split == "train",
+            whole=True,
         )
         for name in missing
     ]

@@ -14,13 +14,20 @@ if TYPE_CHECKING:
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
+_DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
+_DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
 _SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
 
 
-def is_masks_folder(folder: Path) -> bool:
-    """Whether a folder is named as masks are and has one beside it that is named as their pictures are."""
-    named = folder.name.lower() in {name.lower() for name in MASKS}
-    return named and listing.subfolder(folder.parent, IMAGES) is not None
+def is_mask(path: Path, folder: Path) -> bool:
+    """Whether a file lies, below `folder`, in a folder of masks that has one of pictures beside it."""
+    inside = path.relative_to(folder).parts
+    return any(_holds_masks(folder.joinpath(*inside[:depth])) for depth in range(1, len(inside)))
+
+
+def _holds_masks(folder: Path) -> bool:
+    named = folder.name.lower() in {name.lower() for name in (*MASKS, *_DECATHLON_LABELS)}
+    return named and listing.subfolder(folder.parent, (*IMAGES, *_DECATHLON_IMAGES)) is not None
 
 
 def recognise(folder: Path) -> Layout | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -88,7 +89,7 @@ def _load(path: Path) -> NDArray[np.uint8]:
     data = path.read_bytes()
     try:
         data = gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(
             str(path), expected="a whole gzip file", found=str(error), remedy="Download it again"
         ) from None

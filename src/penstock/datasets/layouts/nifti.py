@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Made, Problem
-from penstock.datasets.layouts.masks import is_masks_folder
+from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError
 from penstock.images import codecs, volumes
 
@@ -73,7 +73,9 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
             items += cut(split, case, channels)
     reason = f"{len(found)} volumes of {most} {'modality' if most == 1 else 'modalities'}, {how}"
     labels = Labels(listing.read_classes(folder))
-    return Layout("segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels)
+    return Layout(
+        "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
+    )
 
 
 def _channels(most: int, *, whole: bool) -> int:
@@ -83,7 +85,7 @@ def _channels(most: int, *, whole: bool) -> int:
 
 def cases(folder: Path, labels: Path | None = None) -> list[Case]:
     """The volumes of a folder, with their labels from another one or, in folders of their own, beside them."""
-    files = [path for path in listing.files(folder) if volumes.is_volume(path) and not is_masks_folder(path.parent)]
+    files = [path for path in listing.files(folder) if volumes.is_volume(path) and not is_mask(path, folder)]
     known = _labels(labels) if labels else {}
     kept: dict[Path, list[Path]] = {}
     for path in files:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.datasets import listing
 from penstock.datasets.layouts import (
     ade20k,
     camvid,
@@ -91,6 +92,13 @@ def recognise(folder: Path, how: How) -> Layout:
             found="a file" if folder.exists() else "nothing",
             remedy="Check the path",
         )
+    if listing.is_packed(folder):
+        raise DatasetError(
+            str(folder),
+            expected="a folder of raw data",
+            found="a packed dataset",
+            remedy="Look at it with penstock show, or read all of it with penstock verify",
+        )
     if how.pattern and (how.layout or how.task not in {None, "classification"}):
         raise DatasetError(
             "--pattern",
@@ -103,13 +111,18 @@ def recognise(folder: Path, how: How) -> Layout:
     if nameless or found is None:
         raise nameless or _unknown(folder, how)
     if not found.items:
-        raise DatasetError(
-            str(folder),
-            expected="at least one JPEG or PNG picture",
-            found=f"none in its {found.name}",
-            remedy="Check that the files are there and end in .jpg, .jpeg or .png",
-        )
+        raise _empty(folder, found)
     return found
+
+
+def _empty(folder: Path, found: Layout) -> DatasetError:
+    remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
+    if found.problems:
+        more = f" ({len(found.problems) - 1:,} more are like it)" if len(found.problems) > 1 else ""
+        remedy = f"Mend what is wrong first{more}: {found.problems[0].message.removesuffix('.')}"
+    return DatasetError(
+        str(folder), expected="at least one JPEG or PNG picture", found=f"none in its {found.name}", remedy=remedy
+    )
 
 
 def _unlabelled(found: Layout) -> bool:

@@ -3,17 +3,19 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`. Columns may be parted by commas, semicolons or tabs.
+`bbox_xywh`. Edges of which none is above 1 are shares of the picture's size. Columns may be parted by commas,
+semicolons or tabs.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import PureWindowsPath
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Problem
+from penstock.datasets.items import Box, Item, Labels, Layout, Problem, named
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -30,15 +32,25 @@ _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
+_NOWHERE: Final = (0.0, 0.0, 1.0, 1.0)  # of a row that is a problem
+
+
+class _Edges(NamedTuple):
+    """The boxes of a table by line, the columns that they are in, how they were read, and whether they are shares."""
+
+    edges: Mapping[int, tuple[float, float, float, float]]
+    names: tuple[str, ...]
+    how: str
+    shares: bool
 
 
 def recognise(folder: Path) -> Layout | None:
     """A CSV file in the folder with columns of files and labels.
 
     Raises:
-        DatasetError: a row has no file or no label, or a box is no four numbers.
+        DatasetError: it is no CSV in UTF-8, or has labels that classes.txt does not name.
     """
-    for path in sorted(folder.glob("*.csv")):
+    for path in listing.plain(folder, "*.csv"):
         rows, header = _rows(path)
         columns = [name.lower() for name in header]
         file, label = _first(_FILE, columns), _first(_LABEL, columns)
@@ -49,7 +61,7 @@ def recognise(folder: Path) -> Layout | None:
 
 def without_names(folder: Path) -> DatasetError | None:
     """The error for a CSV file whose first line names a picture and no columns."""
-    for path in sorted(folder.glob("*.csv")):
+    for path in listing.plain(folder, "*.csv"):
         _, header = _rows(path)
         if any(_place(folder, cell) for cell in header if cell):
             return DatasetError(
@@ -78,39 +90,39 @@ def _rows(path: Path) -> tuple[list[Row], list[str]]:
 
 def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> Layout:
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
-    for number, row in enumerate(rows, 2):
-        if not row.get(file) or not row.get(label):
-            raise DatasetError(
-                f"{path}, line {number}",
-                expected=f"a {file} and a {label}",
-                found=", ".join(row.values()),
-                remedy="Fill in the row, or remove it",
-            )
-    classes = listing.read_classes(folder) or tuple(sorted({row[label] for row in rows}, key=_by_number))
-    if strange := sorted({row[label] for row in rows} - set(classes)):
+    lines = dict(enumerate(rows, 2))
+    unfilled = {number for number, row in lines.items() if not row.get(file) or not row.get(label)}
+    problems = [_unfilled(folder, path, number, lines.pop(number), (file, label)) for number in sorted(unfilled)]
+    classes = listing.read_classes(folder) or tuple(sorted({row[label] for row in lines.values()}, key=_by_number))
+    if strange := sorted({row[label] for row in lines.values()} - set(classes)):
         raise DatasetError(
             str(path),
             expected=f"labels that classes.txt names: {', '.join(classes)}",
             found=", ".join(strange[:5]),
             remedy="Add them to classes.txt, or remove the file",
         )
-    objects: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        objects.setdefault((listing.split_named(row.get(split) or "train", str(path)), row[file]), []).append(row)
-    edges, how = _edges(path, rows, columns)
-    items, problems = [], []
-    for (part, name), own in objects.items():
-        picture = _place(folder, name)
-        if picture is None:
-            problems.append(_missing(path.relative_to(folder).as_posix(), name))
-        elif edges is None:
-            items.append(Item(part, _stem(name), picture, label=classes.index(own[0][label])))
+    read = _edges(lines, columns)
+    places = {name: _place(folder, name) for name in dict.fromkeys(row[file] for row in lines.values())}
+    problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
+    objects: dict[tuple[str, Path], list[int]] = {}
+    for number, row in lines.items():
+        if picture := places[row[file]]:
+            part = listing.split_named(row.get(split) or "train", str(path))
+            objects.setdefault((part, picture), []).append(number)
+    items = []
+    for (part, picture), own in objects.items():
+        labels, name = [classes.index(lines[number][label]) for number in own], _plain(lines[own[0]][file])
+        if read is None:
+            items.append(Item(part, _stem(name), picture, label=labels[0]))
             problems += [_twice(name, path.name)] * (len(own) > 1)
         else:
-            boxes = tuple(Box(classes.index(row[label]), *edges[id(row)]) for row in own)
-            items.append(Item(part, _stem(name), picture, boxes=boxes))
-    reasons = (f"{path.name} with columns {', '.join(columns)}", *([how] if how else []))
-    task: Task = "classification" if edges is None else "detection"
+            wrong = [number for number in own if number not in read.edges]
+            problems += [_boxless(folder, path, number, picture, _cells(lines[number], read.names)) for number in wrong]
+            edges = [read.edges.get(number, _NOWHERE) for number in own]
+            boxes = tuple(Box(label, *edge) for label, edge in zip(labels, edges, strict=True))
+            items.append(Item(part, _stem(name), picture, boxes=boxes, relative=read.shares))
+    reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
+    task: Task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems))
 
 
@@ -122,50 +134,68 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isdecimal() else (-1, name)
 
 
-def _edges(
-    path: Path, rows: list[Row], columns: list[str]
-) -> tuple[dict[int, tuple[float, float, float, float]] | None, str]:
-    """The left, top, right and bottom edge of every row's box, and how they were read; None without boxes."""
+def _edges(lines: Mapping[int, Row], columns: list[str]) -> _Edges | None:
+    """The left, top, right and bottom edge of the box in every line, and how they were read; None without boxes."""
     corners = next((names for names in _CORNERS if set(names) <= set(columns)), None)
     sizes = next((names for names in _SIZES if set(names) <= set(columns)), None)
-    names = corners or sizes
     one = next((name for name in _ONE if name in columns), "")
-    if not names and not one:
-        return None, ""
-    found = {}
-    for number, row in enumerate(rows, 2):
-        words = [row[name] for name in names] if names else re.findall(r"[-+.\deE]+", row[one])
-        try:
-            a, b, c, d = (float(word) for word in words)
-        except ValueError:
-            raise DatasetError(
-                f"{path}, line {number}",
-                expected=f"four numbers in {', '.join(names or [one])}",
-                found=", ".join(words) or "nothing",
-                remedy="Mend the row, or remove it",
-            ) from None
-        found[id(row)] = (a, b, c, d)
-    plain = [box for box in found.values() if box[2] <= box[0] or box[3] <= box[1]]
+    names = corners or sizes or ((one,) if one else ())
+    if not names:
+        return None
+    found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
+    shares = bool(found) and all(0 <= edge <= 1 for edges in found.values() for edge in edges)
+    unit = "; as none of them is above 1, they are shares of the picture's size" * shares
+    below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
     stated = "corners" if corners else "sizes" if sizes else _ONE[one]
-    if stated == "corners" or (not stated and not plain):
+    if stated == "corners" or (not stated and not below):
         told = "their columns say so" if stated else "the third and fourth number are never below the first and second"
-        return found, f"boxes are read as corners (left, top, right, bottom): {told}"
-    told = (
-        "their columns say so"
-        if stated
-        else f"the third or fourth number is below the first or second in {len(plain):,}"
-    )
-    return {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, (
-        f"boxes are read as a corner and a size (left, top, width, height): {told}"
-    )
+        return _Edges(found, names, f"boxes are read as corners (left, top, right, bottom): {told}{unit}", shares)
+    told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
+    how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
+    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, names, how, shares)
 
 
-def _place(folder: Path, name: str) -> Path | None:
+def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:
+    words = [row[name] for name in names] if len(names) > 1 else re.findall(r"[-+.\deE]+", row[names[0]])
+    try:
+        a, b, c, d = (float(word) for word in words)
+    except ValueError:
+        return None
+    return a, b, c, d
+
+
+def _cells(row: Row, names: tuple[str, ...]) -> dict[str, str]:
+    return {name: row[name] for name in names}
+
+
+def _plain(text: str) -> str:
+    """The name of a file, with slashes of either kind, with or without a dot in front."""
+    return PureWindowsPath(text).as_posix()
+
+
+def _place(folder: Path, text: str) -> Path | None:
+    name = _plain(text)
     return next((path for path in (folder / name, folder / "images" / name) if path.is_file()), None)
 
 
 def _stem(name: str) -> str:
     return name.rpartition(".")[0] or name
+
+
+def _unfilled(folder: Path, path: Path, number: int, row: Row, columns: tuple[str, str]) -> Problem:
+    file, label = columns
+    place = f"{path.relative_to(folder).as_posix()}, line {number}"
+    picture = _place(folder, row[file]) if row.get(file) else None
+    found = ", ".join(row.values())
+    message = f"{place}: expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
+    return Problem("row without a label", named(picture, folder) if picture else place, message)
+
+
+def _boxless(folder: Path, path: Path, number: int, picture: Path, cells: Mapping[str, str]) -> Problem:
+    place = f"{path.relative_to(folder).as_posix()}, line {number}"
+    found = ", ".join(filter(None, cells.values())) or "nothing"
+    message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Mend the row, or remove it."
+    return Problem("row without a box", named(picture, folder), message)
 
 
 def _missing(table: str, name: str) -> Problem:

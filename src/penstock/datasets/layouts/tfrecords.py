@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from penstock.datasets.items import Task
 
-_OURS: Final = "dataset.json"
 _SHARD: Final = re.compile(r"[.-]\d{5}-of-\d{5}$")
 _ENDS: Final = (".tfrecord", ".tfrecords", ".record", ".records")
 _MAP_ITEM: Final = re.compile(r"item\s*\{(.*?)\}", re.DOTALL)
@@ -71,8 +70,6 @@ class _Entry:
 
 def recognise(folder: Path) -> Layout | None:
     """Files NAME-SPLIT.tfrecord-00000-of-00001, SPLIT.record and the like, in the folder or below it."""
-    if (folder / _OURS).exists():
-        return None
     shards = [path for path in listing.files(folder) if _is_shard(path)]
     first = next((entry for path in shards for entry in _entries(path)), None)
     kind = _kind_of(first.fields) if first else None
@@ -262,4 +259,5 @@ def _said(shards: list[Path], kind: _Kind) -> dict[int, str]:
             texts += [""] * (len(numbers) - len(texts))
             for number, text in zip(numbers, texts, strict=False):
                 found[number] = found.get(number) or text
+    found = {number: text for number, text in found.items() if number >= 0}  # -1: TensorFlow Datasets' "no label"
     return {number: text or f"class{number}" for number, text in found.items()}

@@ -47,9 +47,10 @@ def recognise_masks(folder: Path) -> Layout | None:
             mask = folders[split] / f"{name}.png"
             if not mask.is_file() and split == "test":
                 continue  # the benchmark keeps its labels
-            problems += _missing(folder, split, [pictures / f"{name}.jpg", mask])
-            if (pictures / f"{name}.jpg").is_file():
-                items.append(Item(split, name, pictures / f"{name}.jpg", mask=mask if mask.is_file() else None))
+            missing = list(_missing(folder, split, [pictures / f"{name}.jpg", mask]))
+            problems += missing
+            if not missing:
+                items.append(Item(split, name, pictures / f"{name}.jpg", mask=mask))
     labels = Labels(listing.read_classes(folder) or ("background", *CLASSES), 255, palette=True)
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 
@@ -78,15 +79,12 @@ def recognise_boxes(folder: Path) -> Layout | None:
             tree = trees[name]
             problems += _missing(folder, split, [picture or pictures / f"{name}.jpg", annotations / f"{name}.xml"])
             if picture and tree is not None:
-                items.append(
-                    Item(
-                        split,
-                        name,
-                        picture,
-                        boxes=tuple(_boxes(tree, classes, annotations / f"{name}.xml")),
-                        size=_size(tree),
-                    )
-                )
+                try:
+                    boxes = tuple(_boxes(tree, classes, annotations / f"{name}.xml"))
+                except DatasetError as error:
+                    problems.append(Problem("object without a box", picture.relative_to(folder).as_posix(), str(error)))
+                    continue
+                items.append(Item(split, name, picture, boxes=boxes, size=_size(tree)))
     reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
 

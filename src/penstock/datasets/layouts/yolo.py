@@ -5,6 +5,7 @@ size of its box in shares of the picture.
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -29,13 +30,20 @@ def recognise(folder: Path) -> Layout | None:
     texts = [path for _, labels in pairs.values() for path in listing.files(labels) if path.suffix == ".txt"]
     if not texts:
         return None
-    items, problems, highest = [], [], -1
+    items: list[Item] = []
+    problems: list[Problem] = []
     posed = any("kpt_shape" in tree for _, tree in _trees(folder))
     for split, (images, labels) in pairs.items():
         for picture in filter(listing.is_picture, listing.files(images)):
             text = labels / picture.relative_to(images).with_suffix(".txt")
-            boxes = tuple(_boxes(text, posed=posed)) if text.is_file() else ()
-            highest = max(highest, *(box.label for box in boxes), -1)
+            place = picture.relative_to(folder).as_posix()
+            boxes: tuple[Box, ...] = ()
+            try:
+                boxes = tuple(_boxes(text, posed=posed))
+            except FileNotFoundError:
+                problems.append(_unsaid(place))
+            except DatasetError as error:
+                problems.append(Problem("line without a box", place, str(error)))
             name = picture.relative_to(images).with_suffix("").as_posix()
             items.append(Item(split, name, picture, boxes=boxes, relative=True))
         known = {item.name for item in items if item.split == split}
@@ -44,16 +52,8 @@ def recognise(folder: Path) -> Layout | None:
             for path in listing.files(labels)
             if path.suffix == ".txt" and path.relative_to(labels).with_suffix("").as_posix() not in known
         ]
-    classes = _names(folder) or tuple(f"class{label}" for label in range(highest + 1))
-    if highest >= len(classes):
-        raise DatasetError(
-            str(folder),
-            expected=f"classes from 0 to {len(classes) - 1}, as the names say",
-            found=f"class {highest} in a text file",
-            remedy="Mend the names, or the text files",
-        )
     reason = "images/ and text files in labels/: boxes as middle and size, in shares of the picture"
-    return Layout("detection", "YOLO", (reason,), tuple(items), Labels(classes), tuple(problems))
+    return Layout("detection", "YOLO", (reason,), tuple(items), Labels(_names(folder)), tuple(problems))
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
@@ -113,10 +113,10 @@ def _names(folder: Path) -> tuple[str, ...]:
 
 def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The YAML files that hold a table."""
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    for path in listing.plain(folder, "*.yaml", "*.yml"):
         try:
-            tree = yaml.safe_load(listing.text_of(path))
-        except yaml.YAMLError as error:
+            tree = yaml.load(listing.text_of(path), yaml.BaseLoader)  # all is text: the class no is a name
+        except (yaml.YAMLError, RecursionError) as error:
             found = re.sub(r"\s+", " ", str(error))
             raise DatasetError(str(path), expected="YAML", found=found, remedy="Mend or remove it") from None
         if isinstance(tree, dict):
@@ -125,16 +125,21 @@ def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _checked(names: object, path: Path) -> tuple[str, ...]:
     """Names in the order of their ids: a list, or a table whose keys are 0, 1, 2, ..."""
-    if isinstance(names, dict) and set(names) == set(range(len(names))):
-        names = [names[label] for label in range(len(names))]
-    if not isinstance(names, list) or any(name is None for name in names):
+    if isinstance(names, dict) and set(names) == {str(label) for label in range(len(names))}:
+        names = [names[str(label)] for label in range(len(names))]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DatasetError(
             f"{path}: names",
             expected="a list of names, or a table of them by the ids 0, 1, 2, ... without gaps",
-            found=str(names)[:80],
+            found=reprlib.repr(names)[:80],
             remedy="Write it so",
         )
-    return listing.check_names([str(name) for name in names], str(path))
+    return listing.check_names(names, str(path))
+
+
+def _unsaid(name: str) -> Problem:
+    message = f"{name}: no text file of the same name in labels/: it is taken as a picture without objects."
+    return Problem("no text file", name, message, fatal=False)
 
 
 def _alone(name: str) -> Problem:

@@ -1,0 +1,326 @@
+"""What is wrong with single pictures is named, all of it at once, and --skip-bad leaves out those pictures and no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+
+import miniatures
+import numpy as np
+import pytest
+from test_cli import call
+from test_layout_mistakes import changed, words
+from test_packing import records
+
+from penstock.datasets import Dataset, How, inspect, pack
+from penstock.errors import DatasetError
+from penstock.records import read_all
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
+
+
+def packed(root, capsys, *more):
+    """What packing says when it leaves out what is wrong."""
+    code, out, err = call("pack", root / "raw", "-o", root / "data", "--skip-bad", *more, capsys=capsys)
+    assert code == 0, err
+    return out
+
+
+def names(root, decode, split="train"):
+    return sorted(decode(record).name for record in records(Dataset.open(root / "data"), split))
+
+
+def test_rows_of_a_table(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_labels(raw)
+    path = raw / "labels.csv"
+    path.write_text(path.read_text() + ",cat,train\np3.jpg,,val\ngone.jpg,cat,train\n")
+
+    assert words(raw) == [
+        "labels.csv, line 6: expected a filename and a label, found , cat, train. Fill in the row, or remove it.",
+        "labels.csv, line 7: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it.",
+        "labels.csv: expected picture gone.jpg, as it says, found nothing. Add it, or remove its rows.",
+    ]
+    out = packed(tmp_path, capsys)
+    assert "skipped: labels.csv, line 6 (row without a label)\n" in out
+    assert "skipped 1 of 4 pictures, and 2 other entries\n" in out
+    assert names(tmp_path, decode_classification) == ["p0", "p1"]
+    assert names(tmp_path, decode_classification, "val") == ["p2"]
+
+
+def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_boxes(raw)
+    miniatures.write(raw / "images/q.jpg", miniatures.picture(seed=1))
+    path = raw / "boxes.csv"
+    path.write_text(path.read_text() + "q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
+
+    assert words(raw) == [
+        "boxes.csv, line 4: expected four numbers in xmin, ymin, xmax, ymax, found 1, 2, x. Mend the row, or remove it."
+    ]
+    packed(tmp_path, capsys)
+    assert names(tmp_path, decode_detection) == ["p"]
+
+
+def test_a_table_of_nothing_but_gone_pictures_says_which(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    shutil.rmtree(tmp_path / "images")
+
+    assert words(tmp_path) == [
+        f"{tmp_path}: expected at least one JPEG or PNG picture, found none in its CSV. Mend what is wrong first (3 more are "
+        "like it): labels.csv: expected picture p0.jpg, as it says, found nothing. Add it, or remove its rows."
+    ]
+
+
+@pytest.mark.parametrize("name", ["./p0.jpg", "images\\p0.jpg", ".\\p0.jpg"])
+def test_one_picture_under_two_names_has_two_labels(tmp_path, name):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text() + f"{name},cat,train\n")
+
+    assert len(words(tmp_path)) == 1
+
+
+def test_boxes_of_a_table_may_be_shares(tmp_path, capsys):
+    miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
+    assert (
+        "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is above 1, they are "
+        "shares of the picture's size"
+    ) in call("inspect", tmp_path / "raw", capsys=capsys)[1]
+    (record,) = map(decode_detection, records(pack(inspect(tmp_path / "raw"), tmp_path / "data"), "train"))
+    (box,) = record.objects
+
+    assert (box.left, box.top, box.right, box.bottom) == (8, 6, 24, 24)
+
+
+def test_lines_of_yolo(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.yolo(raw)
+    miniatures.write(raw / "images/train/b.jpg", miniatures.picture(seed=9))
+    (raw / "labels/train/b.txt").write_text("0 0.5 0.5\n")
+    miniatures.write(raw / "images/train/c.jpg", miniatures.picture(seed=8))
+    (raw / "labels/train/c.txt").write_text("7 0.5 0.5 0.5 0.5\n")
+
+    found = inspect(raw)
+    assert [problem.file for problem in found.fatal] == ["images/train/b.jpg", "images/train/c.jpg"]
+    assert [problem.message for problem in found.problems if not problem.fatal] == [
+        f"images/{split}/nothing.jpg: no text file of the same name in labels/: it is taken as a picture without objects."
+        for split in ("train", "val")
+    ]
+    packed(tmp_path, capsys)
+    assert names(tmp_path, decode_detection) == ["a", "nothing"]
+
+
+def test_yolo_without_names_takes_them(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.yolo(raw)
+    (raw / "data.yaml").unlink()
+
+    assert "classes (2, told from the labels): class0, class1\n" in call("inspect", raw, capsys=capsys)[1]
+    packed(tmp_path, capsys, "--classes", "fig,date")
+    assert Dataset.open(tmp_path / "data").description.classes == ("fig", "date")
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [("names: [no, yes]", ("no", "yes")), ("names: [2024-01-01, 007, 1e3]", ("2024-01-01", "007", "1e3"))],
+)
+def test_yolos_names_are_the_words_that_stand_there(tmp_path, text, classes):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text(text)
+
+    assert inspect(tmp_path).labels.classes == classes
+
+
+def test_names_that_grow_without_end_are_refused_at_once(tmp_path):
+    miniatures.yolo(tmp_path)
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))
+    (tmp_path / "data.yaml").write_text(f"l0: &l0 [x]\n{levels}\nnames: *l29\n")
+
+    assert words(tmp_path)[0].startswith(f"{tmp_path / 'data.yaml'}: names: expected a list of names, ")
+
+
+@pytest.mark.parametrize("layout", ["coco", "coco-masks"])
+def test_annotations_of_no_category(tmp_path, layout):
+    changed(tmp_path, lambda tree: tree["annotations"][0].update(category_id=5))
+    message = words(tmp_path, How(layout))[0]
+    place = tmp_path / "annotations/instances_train2017.json"
+
+    assert message == (
+        f"{place}{'#7' if layout == 'coco-masks' else ''} (annotation 1): expected the id of a category (3, 90), found "
+        "category_id 5. Mend the file."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda tree: tree["categories"][1].update(id=3),
+            "{path}: expected every category once, found two of id 3. Give each an id of its own, and its annotations too.",
+        ),
+        (
+            lambda tree: tree.update(categories=[{"id": n, "name": f"c{n}"} for n in range(256)]),
+            "{root}: expected up to 254 categories, as masks hold bytes, found 256. Join some, or pack it for detection.",
+        ),
+        (
+            lambda tree: tree["images"][0].update(height=10**6, width=10**6),
+            "{path}#7: expected an image with its height and width, of at most 268,435,456 pixels, found 1000000 x 1000000. "
+            "Mend the file.",
+        ),
+    ],
+)
+def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
+    miniatures.coco(tmp_path)
+    (tmp_path / "annotations/instances_val2017.json").unlink()
+    path = tmp_path / "annotations/instances_train2017.json"
+    tree = json.loads(path.read_text())
+    change(tree)
+    path.write_text(json.dumps(tree))
+
+    assert words(tmp_path, How("coco-masks"))[0] == message.format(path=path, root=tmp_path)
+
+
+def test_xml_of_voc(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.voc_(raw)
+    miniatures.write(raw / "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "x", 5, 12, 20)]))
+
+    assert [problem.file for problem in inspect(raw, how=How("voc-boxes")).fatal] == ["JPEGImages/2007_000001.jpg"]
+    packed(tmp_path, capsys, "--layout", "voc-boxes")
+    assert names(tmp_path, decode_detection) == ["2007_000002"]
+
+
+def test_pictures_of_voc_without_a_mask(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.voc_(raw)
+    (raw / "SegmentationClass/2007_000002.png").unlink()
+
+    assert words(raw) == [
+        "SegmentationClass/2007_000002.png: expected it, as the list of train names it, found nothing. Add it, or mend the "
+        "list."
+    ]
+    assert "skipped 0 of 2 pictures, and 1 other entry\n" in packed(tmp_path, capsys)
+    assert names(tmp_path, decode_segmentation) == ["2007_000001"]
+
+
+def test_names_that_fit_no_pattern(tmp_path, capsys):
+    for number, name in enumerate(("cat_1", "dog_1", "7")):
+        miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.picture(seed=number))
+    packed(tmp_path, capsys, "--pattern", "(?P<label>[a-z]+)_")
+
+    assert names(tmp_path, decode_classification) == ["cat_1", "dog_1"]
+
+
+def test_labels_of_cifar(tmp_path, capsys):
+    miniatures.cifar10(tmp_path / "raw")
+    path = next((tmp_path / "raw").rglob("data_batch_1.bin"))
+    data = bytearray(path.read_bytes())
+    data[0] = 77
+    path.write_bytes(data)
+    before = len(inspect(tmp_path / "raw").splits["train"])
+    packed(tmp_path, capsys)
+
+    assert len(names(tmp_path, decode_classification)) == before
+
+
+def test_minus_one_is_no_class(tmp_path, capsys):
+    miniatures.tfds(tmp_path / "raw")
+    (tmp_path / "raw/label.labels.txt").unlink()
+    unlabelled = [{"image": miniatures.picture(seed=50), "label": -1}]
+    miniatures.shard(tmp_path / "raw/flowers-test.tfrecord-00000-of-00001", unlabelled)
+    found = inspect(tmp_path / "raw")
+
+    assert found.labels.classes == ("class0", "class1")
+    assert [problem.message for problem in found.fatal] == [
+        "flowers-test.tfrecord-00000-of-00001#0: expected the id of a class (0, 1, ...), found none. Add it to the names "
+        "beside the files, or leave the record out."
+    ]
+    packed(tmp_path, capsys)
+    assert set(Dataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+
+
+def test_mattes_that_are_black(tmp_path):
+    for name, matte in (("a", [[0, 1]] * 8), ("b", [[0, 0]] * 8), ("c", [[0, 200]] * 8)):
+        miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.picture((8, 2), seed=ord(name)))
+        miniatures.write(tmp_path / f"alphas/{name}.png", miniatures.gray(np.array(matte, np.uint8)))
+
+    assert [(problem.fatal, problem.message) for problem in inspect(tmp_path).problems] == [
+        (True, "alphas/a.png: expected shares of foreground from 0 to 255, found 0 and 1. Multiply it by 255."),
+        (
+            False,
+            "alphas/b.png: expected shares of foreground from 0 to 255, found only 0. Right if nothing is in front.",
+        ),
+    ]
+
+
+def test_a_split_of_camvid_without_labels(tmp_path):
+    miniatures.camvid(tmp_path)
+    shutil.rmtree(tmp_path / "valannot")
+
+    assert words(tmp_path) == [
+        "val/0001TP_1.jpg: expected a mask in masks/, found none. Add the mask, or leave the picture out with --skip-bad."
+    ]
+
+
+def test_links_to_nothing_are_named(tmp_path):
+    miniatures.folders(tmp_path)
+    (tmp_path / "train/cat/b.jpg").symlink_to(tmp_path / "gone.jpg")
+
+    assert words(tmp_path)[0].startswith("train/cat/b.jpg: expected a readable file, found [Errno 2] No such file")
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "train.json", "data.yaml"])
+def test_a_pipe_with_the_name_of_a_table_stops_nobody(tmp_path, name):
+    miniatures.folders(tmp_path)
+    os.mkfifo(tmp_path / name)
+
+    assert inspect(tmp_path).layout.name == "one folder per class"
+
+
+def test_a_damaged_gzip_of_mnist_is_named(tmp_path):
+    miniatures.mnist(tmp_path, zipped=True)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    data = bytearray(path.read_bytes())
+    data[12:16] = b"\xff\xff\xff\xff"
+    path.write_bytes(data)
+    with pytest.raises(DatasetError, match=rf"^{path}: expected a whole gzip file, found .* Download it again\.$"):
+        inspect(tmp_path)
+    with pytest.raises(zlib.error):  # the damage that is meant here
+        zlib.decompress(path.read_bytes(), 31)
+
+
+@pytest.mark.parametrize("layout", ["csv", "folders", "masks", "tfds"])
+def test_a_dataset_packed_into_its_raw_data_is_none_of_it(tmp_path, layout):
+    miniatures.MINIATURES[layout](tmp_path)
+    before = inspect(tmp_path)
+    pack(before, tmp_path / "packed")
+    after = inspect(tmp_path)
+
+    assert (after.layout.name, after.problems) == (before.layout.name, before.problems)
+    assert [fact.key for fact in after.facts] == [fact.key for fact in before.facts]
+    (tmp_path / "packed/dataset.json").unlink()
+    (tmp_path / "packed/.packing").mkdir()  # as a pack leaves it that was killed
+    assert [fact.key for fact in inspect(tmp_path).facts] == [fact.key for fact in before.facts]
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path / "packed")
+    assert str(caught.value) == (
+        f"{tmp_path / 'packed'}: expected a folder of raw data, found a packed dataset. Look at it with penstock show, or read "
+        "all of it with penstock verify."
+    )
+
+
+@pytest.mark.parametrize("place", [-10, 0, 40])
+def test_packing_again_mends_a_damaged_shard(tmp_path, place):
+    miniatures.folders(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    shard = tmp_path / "data/train-00000-of-00001.tfrecord"
+    whole = shard.read_bytes()
+    status = shard.stat()
+    shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place:][1:])
+    os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns))  # as a disk does it, behind everyone's back
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+
+    assert shard.read_bytes() == whole
+    assert len(list(read_all(shard))) == 2
