@@ -8,6 +8,7 @@ import shutil
 import miniatures
 import numpy as np
 import pytest
+import torch
 from test_cli import call
 from training import recipe
 
@@ -22,6 +23,7 @@ from penstock.images import drawing
 from penstock.recipe import load, load_checkpoint, open_run, resume, train
 from penstock.records.schema import decode_segmentation
 from penstock.report.sheets import telling_positions
+from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook
 
 TINY = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32]
@@ -406,3 +408,44 @@ def test_slow_steps_are_told_of_before_there_are_many(packed, tmp_path, capsys, 
     train(recipe(packed.folder, steps=3, evaluate_every=3, log_every=1000), tmp_path / "runs")
 
     assert re.findall(r"^step +(\d+)  loss .* pictures/s", capsys.readouterr().out, re.MULTILINE) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError, RuntimeError])
+def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind):
+    said = (
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 60 bytes"
+        if kind is RuntimeError
+        else "60 bytes"
+    )
+    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(kind(said)))
+
+    assert call("show", "x", capsys=capsys) == (
+        2,
+        "",
+        f"error: memory: expected as much as this needs, found less ({kind.__name__}: {said}). Use a smaller --batch, --crop "
+        "or --size; --set train.accumulate=N computes a batch in N parts.\n",
+    )
+
+
+def test_other_runtime_errors_are_bugs(capsys, monkeypatch):
+    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(RuntimeError("a bug")))
+    with pytest.raises(RuntimeError, match="a bug"):
+        call("show", "x", capsys=capsys)
+
+
+def test_a_run_says_which_setting_was_another(trained, capsys):
+    for change, message in (
+        ("augment.jitter.hue=0.1", "augment.jitter.hue: expected 0.0, as the run was started with, found 0.1."),
+        ("augment.crop=[64, 64]", "augment.crop: expected (32, 32), as the run was started with, found (64, 64)."),
+    ):
+        assert call("train", "--resume", trained, "--set", "train.steps=9", "--set", change, capsys=capsys)[2] == (
+            f"error: {trained}: {message} Leave it, or start a new run from these weights with --init.\n"
+        )
+
+
+def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    with (tmp_path / "run" / "metrics.jsonl").open("ab") as log:
+        log.write(b'\xff\xfe\n{"step": 99}\n')
+
+    assert RunFolder(tmp_path / "run").lines("metrics.jsonl")[-1] == {"step": 99}

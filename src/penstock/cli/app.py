@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, reason_of
 
 INTERRUPTED: Final = 130
 FAILED: Final = 2
@@ -63,28 +63,40 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.exit(build()(words, print_error=False, exit_on_error=False))
     except CycloptsError as error:
-        print(f"error: {_usage(error)}", file=sys.stderr)
-        sys.exit(FAILED)
+        _fail(_usage(error))
     except PenstockError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(FAILED)
+        _fail(str(error))
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         if error.errno not in _PLACES or (error.filename is None and error.errno != errno.ENOSPC):
             raise
-        found = (error.strerror or "").lower()
-        where = error.filename or "standard output"
-        print(
-            f"error: {where}: expected a path that can be read and written, found {found}. "
-            "Check the path, its permissions and the room on the disk.",
-            file=sys.stderr,
+        _fail(
+            f"{error.filename or 'standard output'}: expected a path that can be read and written, found "
+            f"{(error.strerror or '').lower()}. Check the path, its permissions and the room on the disk."
         )
-        sys.exit(FAILED)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        _fail(
+            f"memory: expected as much as this needs, found less ({reason_of(error)}). Use a smaller --batch, --crop "
+            "or --size; --set train.accumulate=N computes a batch in N parts."
+        )
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _fail(sentence: str) -> NoReturn:
+    print(f"error: {sentence}", file=sys.stderr)
+    sys.exit(FAILED)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, PyTorch's allocator or a device says so; a device's error is told by its name, without torch."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
 def _usage(error: CycloptsError) -> str:

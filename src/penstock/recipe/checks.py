@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import RecipeError
 
@@ -59,6 +60,45 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
             f"shares of {fewest} and {most} pictures, of which {train.accumulate} are to be made",
             f"Use train.batch={ranks * most}",
         )
+
+
+def check_same(before: Recipe, now: Recipe, where: str) -> None:
+    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start.
+
+    Raises:
+        RecipeError: that would change.
+    """
+    fixed = {
+        "seed": (before.seed, now.seed),
+        "data.train": (before.data.train, now.data.train),
+        "data.block": (before.data.block, now.data.block),
+        "data.window": (before.data.window, now.data.window),
+        "follow.on": (before.follow.on, now.follow.on),
+        "follow.older": (before.follow.older, now.follow.older),
+        "model.name": (before.model.name, now.model.name),
+        "model.deeplab": (before.model.deeplab, now.model.deeplab),
+        "augment": (before.augment, now.augment),
+        "regularize": (before.regularize, now.regularize),
+        "optimizer.name": (before.optimizer.name, now.optimizer.name),
+        "train.batch": (before.train.batch, now.train.batch),
+        "train.average": (before.train.average, now.train.average),
+        "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
+        "train.frozen_backbone": (before.train.frozen_backbone, now.train.frozen_backbone),
+        "train.sync_norms": (before.train.sync_norms, now.train.sync_norms),
+    }
+    for key, (was, is_now) in fixed.items():
+        if was != is_now:
+            setting, first, second = _narrowed(key, was, is_now)
+            remedy = "Leave it, or start a new run from these weights with --init"
+            raise _refused(f"{where}: {setting}", f"{first}, as the run was started with", str(second), remedy)
+
+
+def _narrowed(key: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first setting of a section that differs."""
+    while is_dataclass(was):
+        name = next(each.name for each in fields(was) if getattr(was, each.name) != getattr(now, each.name))
+        key, was, now = f"{key}.{name}", getattr(was, name), getattr(now, name)
+    return key, was, now
 
 
 def _refused(where: str, expected: str, found: str, remedy: str) -> RecipeError:

@@ -69,7 +69,8 @@ def try_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
         return
     height, width = recipe.augment.crop
     channels = task.channels if isinstance(task, Segmentation) else 3
-    blank, learning = torch.zeros((1, height, width, channels), dtype=torch.uint8), model.training
+    blank = torch.zeros((1, height, width, channels), dtype=torch.uint8)
+    learning = model.training
     model.eval()
     try:
         with torch.no_grad():

@@ -31,7 +31,7 @@ from penstock.hooks import (
 from penstock.models import load_matching, synchronise_norms
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
-from penstock.recipe.checks import check_pieces
+from penstock.recipe.checks import check_pieces, check_same
 from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
@@ -147,7 +147,7 @@ def resume(
     folder = RunFolder.open(path)
     before = toml.load(path / "recipe.toml")
     recipe = _located(toml.apply(before, settings))
-    _same_training(before, recipe, str(path))
+    check_same(before, recipe, str(path))
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
     parts = open_parts(recipe, facts)
@@ -172,36 +172,6 @@ def _located(recipe: Recipe) -> Recipe:
     path = recipe.data.path
     data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
     return replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
-
-
-def _same_training(before: Recipe, now: Recipe, where: str) -> None:
-    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start."""
-    fixed = {
-        "seed": (before.seed, now.seed),
-        "data.train": (before.data.train, now.data.train),
-        "data.block": (before.data.block, now.data.block),
-        "data.window": (before.data.window, now.data.window),
-        "follow.on": (before.follow.on, now.follow.on),
-        "follow.older": (before.follow.older, now.follow.older),
-        "model.name": (before.model.name, now.model.name),
-        "model.deeplab": (before.model.deeplab, now.model.deeplab),
-        "augment": (before.augment, now.augment),
-        "regularize": (before.regularize, now.regularize),
-        "optimizer.name": (before.optimizer.name, now.optimizer.name),
-        "train.batch": (before.train.batch, now.train.batch),
-        "train.average": (before.train.average, now.train.average),
-        "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
-        "train.frozen_backbone": (before.train.frozen_backbone, now.train.frozen_backbone),
-        "train.sync_norms": (before.train.sync_norms, now.train.sync_norms),
-    }
-    for key, (was, is_now) in fixed.items():
-        if was != is_now:
-            raise RecipeError(
-                f"{where}: {key}",
-                expected=f"{was}, as the run was started with",
-                found=str(is_now),
-                remedy="Leave it, or start a new run from these weights with --init",
-            )
 
 
 def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:

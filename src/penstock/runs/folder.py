@@ -114,7 +114,7 @@ class RunFolder:
         if not path.is_file():
             return []
         found = []
-        for line in path.read_text().split("\n"):
+        for line in path.read_bytes().split(b"\n"):
             with contextlib.suppress(ValueError):
                 found.append(json.loads(line))
         return [line for line in found if isinstance(line, dict)]
