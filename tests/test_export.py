@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import miniatures
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -16,8 +18,9 @@ from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.export import export
 from penstock.models import Views
+from penstock.predict import classify
 from penstock.recipe import load_model, train
-from penstock.tasks import Detection
+from penstock.tasks import Augment, Detection
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,8 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
     files = {"penstock.json": ""}
     torch.export.load(tmp_path / "a.pt2", extra_files=files)
 
-    assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32}
+    shown = "pictures at their own size, padded on the right and below with 128, 128, 128"
+    assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "shown": shown}
     assert json.loads(files["penstock.json"]) == about
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
 
@@ -82,6 +86,23 @@ def test_classes_are_exported_too(tmp_path):
     for suffix in (".onnx", ".pt2"):
         found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}")
         assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
+        assert found.shown == "0.875 of the largest window of 32 : 32 in the middle of a picture, scaled"
+
+
+def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
+    """The middle, cut out by hand, gives the probabilities that `classify` gives for the whole picture."""
+    miniatures.folders(tmp_path / "raw")
+    chosen = learning(pack(inspect(tmp_path / "raw"), tmp_path / "data"), steps=1, batch=2)
+    chosen = replace(chosen, augment=Augment((16, 16), "pad-crop", margin=2))
+    folder, _ = train(chosen, tmp_path / "runs")
+    trained = load_model(folder.path, device="cpu")
+    found = export(trained.parts.task, trained.model, tmp_path / "a.pt2")
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
+    _, probabilities = answers(tmp_path / "a.pt2", torch.from_numpy(pixels[4:20, 8:24].copy()).unsqueeze(0))
+
+    assert found.shown == "the middle 16 x 16 pixels of a picture"
+    expected = classify(trained.parts.task, trained.model, pixels, device=torch.device("cpu"))
+    assert probabilities[0].detach().numpy() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(

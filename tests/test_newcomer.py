@@ -317,7 +317,7 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
         ),
         (
             ["--model", "deeplab:vit_tiny_patch16_224", "--crop", 64, 64],
-            "model.name: expected a backbone that the architecture takes, found vit_tiny_patch16_224 (",
+            "model.name = 'deeplab:vit_tiny_patch16_224': expected a backbone with features of stride 4, which can be dilated ",
         ),
         (
             ["--model", "unet:resnet18.nonsense"],

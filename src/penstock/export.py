@@ -23,7 +23,7 @@ from penstock.models.segmentation import STRIDE
 from penstock.tasks import Classification, Segmentation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.images.geometry import Size
     from penstock.tasks import Task
@@ -58,6 +58,7 @@ class Exported:
         path: the file.
         size: (height, width) of the pictures that it takes, any number of them.
         channels: theirs.
+        shown: what of a picture to give it, as it was trained; in the file's metadata too.
         agreement: the share of answers on random pictures that are the model's own.
         largest: the largest difference of a probability.
     """
@@ -65,6 +66,7 @@ class Exported:
     path: Path
     size: Size
     channels: int
+    shown: str
     agreement: float
     largest: float
 
@@ -96,7 +98,8 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     pictures = torch.randint(0, 256, (_LOOKED_AT, *size, channels), dtype=torch.uint8, generator=generator)
     with _quiet():
         program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
-    about = {"classes": list(task.classes), "height": size[0], "width": size[1]}
+    shown = task.augment.middle_said if isinstance(task, Classification) else _padded(task.normalization.fill)
+    about = {"classes": list(task.classes), "height": size[0], "width": size[1], "shown": shown}
     write, read = (_write_onnx, _read_onnx) if path.suffix == ".onnx" else (_write_pt2, _read_pt2)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
@@ -106,7 +109,11 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     with torch.inference_mode():
         expected, own = answering(pictures)
     agreement = (found == expected).float().mean().item()
-    return Exported(path, size, channels, agreement, (probabilities - own).abs().max().item())
+    return Exported(path, size, channels, shown, agreement, (probabilities - own).abs().max().item())
+
+
+def _padded(fill: Sequence[float]) -> str:
+    return f"pictures at their own size, padded on the right and below with {', '.join(f'{value:g}' for value in fill)}"
 
 
 def _check(task: Task, path: Path, size: Size) -> None:

@@ -23,8 +23,9 @@ def export(
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
 
-    It takes uint8 pictures (n, height, width, 3) in RGB and gives `classes` and `probabilities`; class names are in
-    its metadata. The file is read again and compared with the model; exits with 1 where they differ.
+    For masks, mattes and classes. The file takes uint8 pictures (n, height, width, 3) in RGB and gives `classes` and
+    `probabilities`; class names, and what of a picture to give it, are in its metadata. It is read again and compared
+    with the model; exits with 1 where they differ.
     """
     trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip, shift))
     found = export_model(trained.parts.task, trained.model, output, size)
@@ -32,6 +33,7 @@ def export(
     kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours
     shape = f"(n, {found.size[0]}, {found.size[1]}, {found.channels})"
     print(f"takes: image, uint8 {shape}{kind}; gives: classes, probabilities")
+    print(f"give it {found.shown}")
     print(
         f"on random pictures {100 * found.agreement:.2f} % of its answers are the model's own; probabilities differ by "
         f"at most {found.largest:.1e}"

@@ -96,6 +96,7 @@ def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
         if there < total:
             raise _broken(url, f"{there:,} of {total:,} bytes before the connection ended")
     except urllib.error.HTTPError as error:
+        error.close()  # it is the answer, too
         if error.code != _PAST:
             raise _broken(url, f"{error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:

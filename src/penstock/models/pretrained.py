@@ -12,7 +12,7 @@ from urllib.request import getproxies
 import timm
 from huggingface_hub import constants, try_to_load_from_cache
 
-from penstock.errors import RecipeError, WeightsError, reason_of
+from penstock.errors import PenstockError, RecipeError, WeightsError, reason_of
 from penstock.files import sha256
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def weighted(build: functools.partial[Any], backbone: str, weights: str, *, nati
     if weights == "none":
         try:
             return build(encoder_weights=None)
+        except PenstockError:  # of a builder of our own, which knows better
+            raise
         except Exception as error:
             # timm and segmentation_models.pytorch raise a dozen unrelated types for what they cannot make.
             raise RecipeError(

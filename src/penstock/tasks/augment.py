@@ -74,3 +74,11 @@ class Augment:
         if self.method == "pad-crop":
             return geometry.pad_and_crop(source, self.crop, self.margin, (0.5, 0.5))
         return geometry.middle(source, self.crop, self.shown)
+
+    @property
+    def middle_said(self) -> str:
+        """What `middle` shows, in words."""
+        height, width = self.crop
+        if self.method == "pad-crop":
+            return f"the middle {height} x {width} pixels of a picture"
+        return f"{self.shown:g} of the largest window of {height} : {width} in the middle of a picture, scaled"
