@@ -24,7 +24,7 @@ from penstock import ranks as ranking
 from penstock.datasets import Box, Dataset, How, inspect, pack, verify
 from penstock.errors import LabelError, PenstockError, RecipeError
 from penstock.evaluate import evaluate
-from penstock.images import geometry
+from penstock.images import drawing, geometry
 from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
 from penstock.metrics import Boxes, Found
@@ -330,6 +330,11 @@ class TestTraining:
         rows = list(csv.DictReader((tmp_path / "out" / "predictions.csv").read_text().splitlines()))
 
         assert code == 0
+        shape = cv2.imread(str(picture)).shape
+        drawn = cv2.imread(str(tmp_path / "out" / f"{picture.stem}-boxes.png"))
+        scale = drawn.shape[0] // shape[0]
+        assert (drawn.shape[:2], scale > 1) == ((scale * shape[0], scale * shape[1]), True)
+        assert tuple(drawn[scale * 20, scale * 1, ::-1]) == tuple(drawing.palette(drawing.OBJECTS)[1])
         assert rows == [
             {"file": str(picture), "class": "red", "score": "0.750000", "xmin": "1.00", "ymin": "2.00", "xmax": "30.00", "ymax": "40.00"}
         ]  # fmt: skip

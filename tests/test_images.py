@@ -512,6 +512,23 @@ class TestDrawing:
         assert np.array_equal(drawing.fit(image, 399), image)
         assert drawing.legend(["a", "b"], drawing.palette(), 100).shape[1] == 100
 
+    @pytest.mark.parametrize("box", [(10, 40, 60, 80), (10, 0, 60, 80), (150, 40, 199, 80), (-20, -20, 5, 99)])
+    def test_words_of_boxes_are_to_be_seen_whole(self, box):
+        """In black on the class's colour, which covers as much wherever the box is."""
+        blank = np.full((100, 200, 3), 7, np.uint8)
+        edges, labels = np.array([box], np.float32), np.array([2])
+        plain, named = (drawing.boxes(blank, edges, labels, words) for words in ((), ["a name 33%"]))
+        color = drawing.palette(drawing.OBJECTS)[2]
+        ink = (named != plain).any(axis=2)
+        rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+
+        tag = named[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        assert (tag == color).all(axis=2).sum() > 300
+        assert (tag.sum(axis=2) < int(color.sum()) - 200).sum() > 50
+        assert rows[-1] - rows[0] >= 12
+        assert columns[-1] - columns[0] >= 60
+        assert np.array_equal(drawing.palette(drawing.OBJECTS)[0], (230, 25, 75))
+
     def test_overlay_marks_borders(self):
         ids = np.zeros((10, 10), np.uint8)
         ids[5:] = 1

@@ -48,6 +48,7 @@ Overlap = Annotated[
 ]
 _TABLE: Final = "predictions.csv"
 _COLORS: Final = 3
+_LEGIBLE: Final = 480  # pixels of a side that words have room on; smaller pictures are drawn enlarged
 _NAMED: Final = 5  # classes of each picture in it
 
 
@@ -210,7 +211,9 @@ class _Boxes:
             for label, score, box in zip(names, found["scores"].tolist(), found["boxes"].tolist(), strict=True)
         ]
         words = [f"{label} {score:.0%}" for label, score, on in zip(names, found["scores"], sure, strict=True) if on]
-        drawn = drawing.boxes(pixels, found["boxes"][sure], found["labels"][sure], words)
+        scale = max(1, round(_LEGIBLE / max(pixels.shape[:2])))
+        image = drawing.enlarge(pixels, scale)
+        drawn = drawing.boxes(image, scale * found["boxes"][sure], found["labels"][sure], words)
         path = self.output / f"{picture.name}-boxes.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         files.replace_whole(path, encode(drawn))

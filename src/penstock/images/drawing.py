@@ -25,6 +25,9 @@ _DISTINCT: Final = (  # slate for class 0, which mostly is the background
     (250, 190, 212), (70, 153, 144), (220, 190, 255), (154, 99, 36), (255, 250, 200),
     (128, 0, 0), (170, 255, 195), (128, 128, 0), (255, 216, 177), (0, 0, 117),
 )  # fmt: skip
+_BRIGHT: Final = 140  # luma above which black is read better than white
+OBJECTS: Final = -1
+"""The ignored id of what are objects, as `palette` takes it."""
 _GREEN: Final = (0, 177, 64)
 _BAR: Final = 18
 _GAP: Final = 6
@@ -42,13 +45,16 @@ def palette_of(name: str, ignore: int) -> Pixels:
     return colors
 
 
-def palette(ignore: int | None = 255) -> Pixels:
+def palette(ignore: int = 255) -> Pixels:
     """256 colours to look at, shape (256, 3): twenty that are told apart at a glance, then Pascal VOC's (bits of the
-    id spread over the channels); the ignored id is white.
+    id spread over the channels).
+
+    Args:
+        ignore: the ignored id, which is white; below 0 for objects, of which none is background: the first is red.
     """
     colors = _spread(np.arange(256))
-    colors[: len(_DISTINCT)] = _DISTINCT
-    if ignore is not None and 0 <= ignore < len(colors):
+    colors[: len(_DISTINCT)] = _DISTINCT if ignore >= 0 else (*_DISTINCT[1:], _DISTINCT[0])
+    if ignore >= 0:
         colors[ignore] = 255
     return colors
 
@@ -95,7 +101,7 @@ def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6) ->
 
 
 def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], words: Sequence[str] = ()) -> Pixels:
-    """An image with boxes on it in the colours of their classes, each with a word.
+    """An image with boxes on it in the colours of their classes, each with a word above it, or inside at the top.
 
     Args:
         image: what they are drawn on.
@@ -103,13 +109,28 @@ def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], 
         labels: their class ids, (n,).
         words: one for each, or none.
     """
-    drawn, colors = image.copy(), palette(None)
+    drawn, colors = image.copy(), palette(OBJECTS)
     for number, (box, label) in enumerate(zip(edges.round().astype(int).tolist(), labels.tolist(), strict=True)):
         color = [int(value) for value in colors[label % len(colors)]]
         cv2.rectangle(drawn, box[:2], box[2:], color, 2)
         if words:
-            cv2.putText(drawn, words[number], (box[0] + 3, box[1] + 12), _FONT, 0.4, color, 1, cv2.LINE_AA)
+            _tag(drawn, words[number], box[0], box[1], color)
     return drawn
+
+
+def _tag(image: Pixels, text: str, left: int, bottom: int, color: Sequence[int]) -> None:
+    """A word on a ground of a colour, moved to where it is all to be seen."""
+    (width, height), base = cv2.getTextSize(text, _FONT, 0.4, 1)
+    x = max(0, min(left - 1, image.shape[1] - width - 4))
+    y = max(height + base + 2, bottom)
+    cv2.rectangle(image, (x, y - height - base - 2), (x + width + 3, y), color, cv2.FILLED)
+    bright = float(np.dot(color, (0.299, 0.587, 0.114))) > _BRIGHT
+    cv2.putText(image, text, (x + 2, y - base), _FONT, 0.4, (0, 0, 0) if bright else _WHITE, 1, cv2.LINE_AA)
+
+
+def enlarge(image: Pixels, scale: int) -> Pixels:
+    """The image with every pixel a square of `scale` x `scale`."""
+    return np.ascontiguousarray(image.repeat(scale, axis=0).repeat(scale, axis=1))
 
 
 def caption(image: Pixels, text: str) -> Pixels:
@@ -124,7 +145,7 @@ def fit(image: Pixels, longest: int) -> Pixels:
     """The image with its longer side at most `longest` pixels; a small one is enlarged by a whole factor."""
     scale = longest / max(image.shape[:2])
     if scale >= 1:
-        return np.ascontiguousarray(image.repeat(int(scale), axis=0).repeat(int(scale), axis=1))
+        return enlarge(image, int(scale))
     size = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 

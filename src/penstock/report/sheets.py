@@ -53,7 +53,7 @@ def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed:
         tiles += [_tile(dataset, record) for record in source.read(partition, offset, offset + 1)]
     described = dataset.description
     legend = () if described.task in {"classification", "matting"} else described.classes
-    return _sheet(tiles, legend, described.ignore_label)
+    return _sheet(tiles, legend, drawing.OBJECTS if described.task == "detection" else described.ignore_label)
 
 
 def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:

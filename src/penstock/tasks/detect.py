@@ -183,7 +183,7 @@ class Detection(Task):
 
     main_score = "map"
     evaluates_loss = False
-    ignore = -1
+    ignore = drawing.OBJECTS
 
     @cached_property
     def normalization(self) -> Normalization:
