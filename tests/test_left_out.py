@@ -264,6 +264,29 @@ def test_a_split_of_camvid_without_labels(tmp_path):
     ]
 
 
+def test_a_folder_of_nothing_but_pictures_says_how_their_names_are_read(tmp_path):
+    miniatures.write(tmp_path / "cat_1.jpg", miniatures.picture())
+
+    assert words(tmp_path)[0].endswith(
+        "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of pictures "
+        "with --pattern, or describe it in a file of your own with --layout FILE.py."
+    )
+
+
+def test_masks_of_0_and_255_with_named_classes(tmp_path):
+    ids = np.zeros((24, 32), np.uint8)
+    ids[5:] = 255
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(ids))
+    miniatures.write(tmp_path / "classes.txt", "ground\nthing\n")
+
+    assert words(tmp_path) == [
+        "masks/0.png: expected more than one class, found id 0, 255 in all 2 masks of train. If 255 is a class and not to be "
+        "ignored, make it one with --map 255=1."
+    ]
+
+
 def test_links_to_nothing_are_named(tmp_path):
     miniatures.folders(tmp_path)
     (tmp_path / "train/cat/b.jpg").symlink_to(tmp_path / "gone.jpg")

@@ -72,7 +72,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterat
     if box.right <= box.left or box.bottom <= box.top:
         message = (
             f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "
-            "Mend it: where a file says x, y, width, height, its columns must be named so."
+            "Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height."
         )
         yield Problem("box inside out", name, message)
     elif min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR:

@@ -165,6 +165,8 @@ def _of_file(path: Path) -> Recognise:
 
 
 def _unknown(folder: Path, how: How) -> DatasetError:
+    loose = any(listing.is_picture(entry) for entry in folder.iterdir() if entry.is_file())
+    named = " find classes in the names of pictures with --pattern," * loose
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else ""
     return DatasetError(
@@ -173,6 +175,6 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
         "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, TFRecords, CSV)",
         found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
-        remedy="Arrange the files so, name the folder one level up or down, or describe it in a file of your own with "
-        "--layout FILE.py",
+        remedy=f"Arrange the files so, name the folder one level up or down,{named} or describe it in a file of your "
+        "own with --layout FILE.py",
     )
