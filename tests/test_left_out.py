@@ -205,6 +205,35 @@ def test_pictures_of_voc_without_a_mask(tmp_path, capsys):
     assert names(tmp_path, decode_segmentation) == ["2007_000001"]
 
 
+def test_labels_without_any_object(tmp_path):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").unlink()
+    for split in ("train", "val"):
+        (tmp_path / f"labels/{split}/a.txt").write_text("")
+
+    assert words(tmp_path) == [
+        "images/train/a.jpg: expected something to learn, found no object in any picture. Check where the labels are."
+    ]
+
+
+def test_classes_that_nothing_is_left_of_are_told(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.folders(raw)
+    (raw / "train/cat/a.jpg").write_bytes(b"\xff\xd8\xff")
+    out = packed(tmp_path, capsys)
+
+    assert "skipped 1 of 4 pictures\nnote: nothing in train shows 1 class of 2: cat\n" in out
+
+
+def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, capsys):
+    miniatures.folders(tmp_path / "raw")
+    (tmp_path / "raw/train/bird").mkdir()
+    code, out, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--skip-bad", capsys=capsys)
+
+    assert (code, "skipped:" in out) == (2, False)
+    assert "train/bird: expected pictures of class bird in split train, found none." in err
+
+
 def test_names_that_fit_no_pattern(tmp_path, capsys):
     for number, name in enumerate(("cat_1", "dog_1", "7")):
         miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.picture(seed=number))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.datasets import Inspection
 
 _SMALLEST = 16  # a shape needs some pixels
+_SHOWN = 8  # classes in a line
 _NAMED = 200  # files of a kind of problem, in what inspect prints
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
@@ -105,9 +106,11 @@ def pack(
 def _without_bad(found: Inspection) -> Inspection:
     """The inspection without what has problems, once that is named."""
     sound = found.sound()
-    for problem in found.fatal:
+    single = [problem for problem in found.fatal if not problem.whole]
+    for problem in single:
         print(f"skipped: {problem.file} ({problem.kind})")
-    others = len(found.fatal) - len(found.in_items)
+    known = found.files
+    others = sum(problem.file not in known for problem in single)
     more = f", and {counted(others, 'other entry')}" * bool(others)
     print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'picture')}{more}")
     return sound
@@ -247,6 +250,10 @@ def _notes(found: Inspection) -> list[str]:
     notes = []
     if "val" not in found.splits:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
+    counts = count_per_class(found.layout.task, found.splits.get("train", []), len(found.labels.classes))
+    if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
+        shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
+        notes.append(f"note: nothing in train shows {counted(len(absent), 'class')} of {len(counts)}: {shown}")
     if found.layout.task == "segmentation" and found.labels.ignore < len(found.labels.classes):
         name = found.labels.classes[found.labels.ignore]
         notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")

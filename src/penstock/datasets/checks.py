@@ -160,6 +160,10 @@ def check_together(
             f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. Join some."
         )
         yield Problem("too many classes", name, message, whole=True)
+    if not labels.classes:
+        name = named(facts[0].item.image, folder)
+        message = f"{name}: expected something to learn, found no object in any picture. Check where the labels are."
+        yield Problem("no classes", name, message, whole=True)
     if layout.task == "matting":
         yield from _black_mattes(facts, folder)
     if layout.task == "segmentation":

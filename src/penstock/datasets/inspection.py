@@ -53,10 +53,9 @@ class Inspection:
         return [problem for problem in self.problems if problem.fatal]
 
     @property
-    def in_items(self) -> list[Problem]:
-        """Those of them that are about an item, or about the whole folder; the others kept something from being one."""
-        known = {name for fact in self.facts for name in self._files(fact)}
-        return [problem for problem in self.fatal if problem.whole or problem.file in known]
+    def files(self) -> set[str]:
+        """Of all items, as problems name them; a problem with another file has kept something from being an item."""
+        return {name for fact in self.facts for name in self._files(fact)}
 
     @property
     def splits(self) -> dict[str, list[Facts]]:
