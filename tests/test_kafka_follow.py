@@ -251,7 +251,7 @@ def test_killed_again_and_again_while_records_come(camera, tmp_path):
     producer.start()
     try:
         process, before = begin([*launch(), str(path), "--runs", str(runs)], tmp_path), set()
-        for kill in range(5):
+        for kill in range(3):
             wait_for(lambda b=before: set(runs.glob("*/checkpoints/step-*")) - b, process, tmp_path)
             time.sleep(0.5 + 0.37 * kill)
             before = set(runs.glob("*/checkpoints/step-*"))

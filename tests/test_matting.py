@@ -68,7 +68,7 @@ def test_other_names_are_recognised(tmp_path, folders):
     for number, split in enumerate(("train", "val")):
         images, alphas = folders.format(split=split).split()
         write(tmp_path / images / f"{split}.jpg", picture(seed=number))
-        write(tmp_path / alphas / f"{split}.png", gray(np.full((24, 32), number, np.uint8)))
+        write(tmp_path / alphas / f"{split}.png", gray(np.full((24, 32), 200 + number, np.uint8)))
     found = inspect(tmp_path)
 
     assert (found.layout.task, found.layout.name) == ("matting", "image and alpha folders")
