@@ -49,6 +49,25 @@ def test_rows_of_a_table(tmp_path, capsys):
     assert names(tmp_path, decode_classification, "val") == ["p2"]
 
 
+def test_what_may_be_either_is_neither(tmp_path, capsys):
+    """A picture with two labels, with two masks, and two pictures of one mask."""
+    raw = tmp_path / "table" / "raw"
+    miniatures.csv_labels(raw)
+    (raw / "labels.csv").write_text((raw / "labels.csv").read_text() + "p0.jpg,cat,train\n")
+    packed(raw.parent, capsys)
+    assert names(raw.parent, decode_classification) == ["p1"]
+
+    raw = tmp_path / "masks" / "raw"
+    ids = np.random.default_rng(0).integers(0, 3, (24, 32), np.uint8)
+    for number, name in enumerate(("a.jpg", "b.jpg", "c.jpg", "c.png")):
+        miniatures.write(raw / f"images/{name}", miniatures.picture(seed=number))
+    for name in ("a.png", "b.png", "b.jpg", "c.png"):
+        miniatures.write(raw / f"masks/{name}", miniatures.gray(ids))
+    out = packed(raw.parent, capsys)
+    assert "skipped 2 of 3 pictures\n" in out
+    assert names(raw.parent, decode_segmentation) == ["a"]
+
+
 def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.csv_boxes(raw)

@@ -134,7 +134,7 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
 def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> Problem:
     name, other = named(path, folder), named(first, folder)
     message = f"{name}: expected one {what} of this name, found {other} too. Rename or remove one of them."
-    return Problem(f"two {what}s of one name", name, message)
+    return Problem(f"two {what}s of one name", other, message)  # which of the two belongs to it is not known
 
 
 def _orphans(folder: Path, waiting: dict[str, Path]) -> Iterator[Problem]:

@@ -114,7 +114,7 @@ def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> La
         labels, name = [classes.index(lines[number][label]) for number in own], _plain(lines[own[0]][file])
         if read is None:
             items.append(Item(part, _stem(name), picture, label=labels[0]))
-            problems += [_twice(name, path.name)] * (len(own) > 1)
+            problems += [_twice(named(picture, folder), path.name)] * (len(own) > 1)
         else:
             wrong = [number for number in own if number not in read.edges]
             problems += [_boxless(folder, path, number, picture, _cells(lines[number], read.names)) for number in wrong]
