@@ -238,16 +238,6 @@ def test_splits_are_named_as_folders_are(tmp_path):
     assert set(inspect(tmp_path).splits) == {"train", "val"}
 
 
-def test_labels_that_classes_txt_lacks_are_named(tmp_path):
-    miniatures.csv_labels(tmp_path)
-    (tmp_path / "classes.txt").write_text("dog\n")
-
-    assert words(tmp_path) == [
-        f"{tmp_path / 'labels.csv'}: expected labels that classes.txt names: dog, found cat. Add them to classes.txt, or remove "
-        "the file."
-    ]
-
-
 @pytest.mark.parametrize("layout", ["folders", "csv", "cifar10", "coco"])
 def test_classes_that_the_data_names_cannot_be_renamed(tmp_path, layout, capsys):
     miniatures.MINIATURES[layout](tmp_path)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import zlib
+from pathlib import Path
 
 import miniatures
 import numpy as np
@@ -14,7 +15,7 @@ from test_cli import call
 from test_layout_mistakes import changed, words
 from test_packing import records
 
-from penstock.datasets import Dataset, How, inspect, pack
+from penstock.datasets import Dataset, How, inspect, listing, pack
 from penstock.errors import DatasetError
 from penstock.records import read_all
 from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
@@ -64,7 +65,9 @@ def test_what_may_be_either_is_neither(tmp_path, capsys):
     for name in ("a.png", "b.png", "b.jpg", "c.png"):
         miniatures.write(raw / f"masks/{name}", miniatures.gray(ids))
     out = packed(raw.parent, capsys)
-    assert "skipped 2 of 3 pictures\n" in out
+    for name in ("c.jpg", "c.png"):
+        assert f"skipped: images/{name} (two pictures of one name)\n" in out
+    assert "skipped 2 of 3 pictures, and 2 other entries\n" in out
     assert names(raw.parent, decode_segmentation) == ["a"]
 
 
@@ -104,7 +107,7 @@ def test_one_picture_under_two_names_has_two_labels(tmp_path, name):
 def test_boxes_of_a_table_may_be_shares(tmp_path, capsys):
     miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
     assert (
-        "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is above 1, they are "
+        "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is beyond 1, they are "
         "shares of the picture's size"
     ) in call("inspect", tmp_path / "raw", capsys=capsys)[1]
     (record,) = map(decode_detection, records(pack(inspect(tmp_path / "raw"), tmp_path / "data"), "train"))
@@ -207,7 +210,10 @@ def test_xml_of_voc(tmp_path, capsys):
     miniatures.write(raw / "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "x", 5, 12, 20)]))
 
     assert [problem.file for problem in inspect(raw, how=How("voc-boxes")).fatal] == ["JPEGImages/2007_000001.jpg"]
-    packed(tmp_path, capsys, "--layout", "voc-boxes")
+    (raw / "Annotations/2007_000003.xml").write_text("<annotation")
+    out = packed(tmp_path, capsys, "--layout", "voc-boxes")
+    assert "skipped: Annotations/2007_000003.xml (damaged XML)\n" in out
+    assert "skipped 1 of 3 pictures, and 1 other entry\n" in out
     assert names(tmp_path, decode_detection) == ["2007_000002"]
 
 
@@ -231,7 +237,8 @@ def test_labels_without_any_object(tmp_path):
         (tmp_path / f"labels/{split}/a.txt").write_text("")
 
     assert words(tmp_path) == [
-        "images/train/a.jpg: expected something to learn, found no object in any picture. Check where the labels are."
+        "images/train/a.jpg: expected an object in any picture, found none. Check where the labels are, and how they were "
+        "exported."
     ]
 
 
@@ -267,10 +274,11 @@ def test_labels_of_cifar(tmp_path, capsys):
     data = bytearray(path.read_bytes())
     data[0] = 77
     path.write_bytes(data)
-    before = len(inspect(tmp_path / "raw").splits["train"])
-    packed(tmp_path, capsys)
+    out = packed(tmp_path, capsys)
 
-    assert len(names(tmp_path, decode_classification)) == before
+    assert "skipped: data_batch_1.bin#0 (label outside the classes)\n" in out
+    assert "data_batch_1-00000" not in (there := names(tmp_path, decode_classification))
+    assert "data_batch_1-00001" in there
 
 
 def test_minus_one_is_no_class(tmp_path, capsys):
@@ -303,13 +311,97 @@ def test_mattes_that_are_black(tmp_path):
     ]
 
 
-def test_a_split_of_camvid_without_labels(tmp_path):
-    miniatures.camvid(tmp_path)
-    shutil.rmtree(tmp_path / "valannot")
+@pytest.mark.parametrize(
+    ("layout", "gone", "note"),
+    [
+        ("camvid", "valannot", "val: no labels for it in valannot: all of this split is left out."),
+        ("yolo", "labels/val", "images/val: no labels for it in labels/val: all of this split is left out."),
+        (
+            "ade20k", "annotations/validation",
+            "images/validation: no labels for it in annotations/validation: all of this split is left out.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_split_without_labels_is_told_of(tmp_path, layout, gone, note):
+    miniatures.MINIATURES[layout](tmp_path)
+    shutil.rmtree(tmp_path / gone)
+    found = inspect(tmp_path)
+
+    assert note in [problem.message for problem in found.problems]
+    assert (found.fatal, "val" in found.splits) == ([], False)
+
+
+def test_text_files_of_yolo_that_are_links_to_nothing(tmp_path):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "labels/train/nothing.txt").symlink_to(tmp_path / "gone")
 
     assert words(tmp_path) == [
-        "val/0001TP_1.jpg: expected a mask in masks/, found none. Add the mask, or leave the picture out with --skip-bad."
+        "labels/train/nothing.txt: expected a text file, found a link to nothing. Mend it, or leave the picture out with "
+        "--skip-bad."
     ]
+
+
+def test_masks_of_nothing_that_counts(tmp_path):
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(np.full((24, 32), 255, np.uint8)))
+
+    assert words(tmp_path)[0] == (
+        "images/0.jpg: expected an id that counts in any mask, found none. Check where the labels are, and how they were "
+        "exported."
+    )
+
+
+@pytest.mark.parametrize(
+    ("box", "shares"), [("0.1,0.1,0.5,1.0001", True), ("0.1,nan,0.5,0.9", True), ("0,0,1,2", False)]
+)
+def test_shares_may_be_a_little_beyond_the_picture(tmp_path, box, shares):
+    miniatures.csv_boxes(tmp_path, box="0.2,0.2,0.6,0.6")
+    path = tmp_path / "boxes.csv"
+    path.write_text(path.read_text() + f"p.jpg,cat,{box}\n")
+    (fact,) = inspect(tmp_path).facts
+
+    assert (fact.item.boxes[0].right == pytest.approx(0.6 * 32)) == shares
+
+
+def test_labels_that_have_no_name(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_labels(raw)
+    (raw / "classes.txt").write_text("dog\n")
+
+    assert words(raw)[0] == (
+        "labels.csv, line 3: expected a label that classes.txt names, found cat. Add it there, or remove the row."
+    )
+    packed(tmp_path, capsys)
+    assert names(tmp_path, decode_classification) == ["p0"]
+
+
+@pytest.mark.parametrize("name", ["sub/../images/p0.jpg", "{root}/images/p0.jpg"])
+def test_one_picture_by_two_paths_has_two_labels(tmp_path, monkeypatch, name):
+    miniatures.csv_labels(tmp_path / "raw")
+    (tmp_path / "raw/sub").mkdir()
+    path = tmp_path / "raw/labels.csv"
+    path.write_text(path.read_text() + f"{name.format(root=tmp_path / 'raw')},cat,train\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert [problem.kind for problem in inspect(Path("raw")).fatal] == ["two labels"]
+
+
+def test_a_bad_picture_is_left_out_before_some_are_set_aside(tmp_path, capsys):
+    for number in range(4):
+        miniatures.write(tmp_path / f"raw/cat/{number}.jpg", miniatures.picture(seed=number))
+    whole = [inspect(tmp_path / "raw").divided(0.25).splits["val"][0].item.image]
+    whole[0].write_bytes(whole[0].read_bytes()[:50])
+    packed(tmp_path, capsys, "--validation", 0.25)
+
+    assert set(Dataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+
+
+def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):
+    miniatures.folders(tmp_path)
+    miniatures.write(tmp_path / "lost+found/a.jpg", miniatures.picture())
+
+    assert "lost+found/a.jpg" not in {path.relative_to(tmp_path).as_posix() for path in listing.files(tmp_path)}
 
 
 def test_a_folder_of_nothing_but_pictures_says_how_their_names_are_read(tmp_path):

@@ -254,6 +254,7 @@ def test_17_two_pictures_have_one_name(folder):
         folder,
         "images/train/a.png: expected one picture of this name, found images/train/a.jpg too. Rename or remove one of "
         "them.",
+        among=2,
     )
 
 

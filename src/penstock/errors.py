@@ -21,7 +21,11 @@ PenstockError
 
 from __future__ import annotations
 
+import errno
 import textwrap
+from typing import Final
+
+_NO_MEMORY: Final = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "Insufficient memory")
 
 
 class PenstockError(Exception):
@@ -48,6 +52,13 @@ class PenstockError(Exception):
 def _rebuild(kind: type[PenstockError], where: str, expected: str, found: str, remedy: str) -> PenstockError:
     """Let errors cross process boundaries although their arguments are keywords."""
     return kind(where, expected=expected, found=found, remedy=remedy)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error of Python, the system or a device says that memory ran out; PyTorch has no one type for it."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return any(words in str(error) for words in _NO_MEMORY)
 
 
 def reason_of(error: Exception) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,7 +98,8 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     pictures = torch.randint(0, 256, (_LOOKED_AT, *size, channels), dtype=torch.uint8, generator=generator)
     with _quiet():
         program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
-    shown = task.augment.middle_said if isinstance(task, Classification) else _padded(task.normalization.fill)
+    middle = replace(task.augment, crop=size).middle_said
+    shown = middle if isinstance(task, Classification) else _padded(task.normalization.fill)
     about = {"classes": list(task.classes), "height": size[0], "width": size[1], "shown": shown}
     write, read = (_write_onnx, _read_onnx) if path.suffix == ".onnx" else (_write_pt2, _read_pt2)
     with tempfile.TemporaryDirectory() as folder:

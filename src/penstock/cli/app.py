@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
-from penstock.errors import PenstockError, reason_of
+from penstock.errors import PenstockError, is_out_of_memory, reason_of
 
 INTERRUPTED: Final = 130
 FAILED: Final = 2
@@ -69,34 +69,32 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:
-        if error.errno not in _PLACES or (error.filename is None and error.errno != errno.ENOSPC):
-            raise
-        _fail(
-            f"{error.filename or 'standard output'}: expected a path that can be read and written, found "
-            f"{(error.strerror or '').lower()}. Check the path, its permissions and the room on the disk."
-        )
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if isinstance(error, OSError):
+            _refuse_place(error)
+        if not is_out_of_memory(error):
             raise
         _fail(
             f"memory: expected as much as this needs, found less ({reason_of(error)}). Use a smaller --batch, --crop "
             "or --size; --set train.accumulate=N computes a batch in N parts."
         )
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+
+
+def _refuse_place(error: OSError) -> None:
+    """End with a sentence where an error is about a path, or about the room on a disk."""
+    if error.errno in _PLACES and (error.filename is not None or error.errno == errno.ENOSPC):
+        _fail(
+            f"{error.filename or 'standard output'}: expected a path that can be read and written, found "
+            f"{(error.strerror or '').lower()}. Check the path, its permissions and the room on the disk."
+        )
 
 
 def _fail(sentence: str) -> NoReturn:
     print(f"error: {sentence}", file=sys.stderr)
     sys.exit(FAILED)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, PyTorch's allocator or a device says so; a device's error is told by its name, without torch."""
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
 def _usage(error: CycloptsError) -> str:

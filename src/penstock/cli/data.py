@@ -87,10 +87,10 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     found = _inspect(folder, _labels(classes, ignore, mapping, masks), How(layout, task, pattern), threads)
-    if validation:
-        found = found.divided(validation)
     if skip_bad and found.fatal:
         found = _without_bad(found)
+    if validation:
+        found = found.divided(validation)
     print(*_notes(found), sep="\n", end="\n" * bool(_notes(found)))
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)

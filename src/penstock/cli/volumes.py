@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from typing import TYPE_CHECKING
@@ -18,7 +19,11 @@ from penstock.progress import Progress, counted
 from penstock.tasks import Segmentation, Volumes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from penstock.recipe import Trained
 
@@ -27,7 +32,7 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
     """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; name what cannot be read.
 
     Returns:
-        The exit code: 1 where a volume was skipped.
+        The exit code: 1 where a volume was skipped, or its labels do not fit it.
 
     Raises:
         RecipeError: the run learnt something else.
@@ -47,16 +52,19 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
     _refuse_overwriting(found, output)
     output.mkdir(parents=True, exist_ok=True)
     rows, skipped = [], []
+    wrong: list[str] = []
     with Progress("predict", "volumes") as progress:
         for done, case in enumerate(found, 1):
             try:
-                scores = _predict(trained, task, case, output)
+                volume, answer = _predict(trained, task, case, output)
             except ImageError as error:
                 skipped.append(str(error))
             else:
-                rows += [(case.name, scores)] * bool(case.labels)
+                with _collected(wrong):
+                    true = volumes.read_labels(case.labels, volume) if case.labels else None
+                    rows += [] if true is None else [(case.name, dice(answer, true, len(task.classes)))]
             progress(done, len(found))
-    print(*skipped, sep="\n", end="\n" * bool(skipped))
+    print(*skipped, *wrong, sep="\n", end="\n" * bool(skipped or wrong))
     several = f"{len(found) - len(skipped)} of {counted(len(found), 'volume')}"
     print(f"predicted {several} into {output}, each in its own geometry")
     pictures = [file for path in paths if path.is_dir() for file in list_files(path) if is_picture(file)]
@@ -65,11 +73,22 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
     if unlabelled := sum(case.labels is None for case in found) * bool(labels):
         print(f"no labels in {labels} for {unlabelled} of them")
     print(*_scored(rows, task.classes[1:], output), sep="\n", end="\n" * bool(rows))
-    return 1 if skipped else 0
+    return 1 if skipped or wrong else 0
 
 
-def _predict(trained: Trained, task: Segmentation | Volumes, case: Case, output: Path) -> list[float | None]:
-    """Write the answer for one case; the Dice of every class but background, nothing without labels."""
+@contextlib.contextmanager
+def _collected(sentences: list[str]) -> Iterator[None]:
+    """Labels that do not fit keep nobody from an answer."""
+    try:
+        yield
+    except ImageError as error:
+        sentences.append(str(error))
+
+
+def _predict(
+    trained: Trained, task: Segmentation | Volumes, case: Case, output: Path
+) -> tuple[volumes.Volume, NDArray[np.uint8]]:
+    """Write the answer for one case, and give both."""
     volume = volumes.read_volume(case.images)
     learnt, many = trained.parts.dataset.description.modalities, len(volume.voxels)
     if many != (learnt or many):
@@ -79,13 +98,12 @@ def _predict(trained: Trained, task: Segmentation | Volumes, case: Case, output:
             found=str(many),
             remedy="Give the case the files that the training cases had",
         )
-    true = volumes.read_labels(case.labels, volume) if case.labels else None
     answer = predict_volume(
         task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
     )
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
     volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
-    return [] if true is None else dice(answer, true, len(task.classes))
+    return volume, answer
 
 
 def _cases(paths: list[Path], labels: Path | None) -> list[Case]:

@@ -160,9 +160,10 @@ def check_together(
             f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. Join some."
         )
         yield Problem("too many classes", name, message, whole=True)
-    if not labels.classes:
+    if not labels.classes and not any(problem.fatal for fact in facts for problem in fact.problems):
         name = named(facts[0].item.image, folder)
-        message = f"{name}: expected something to learn, found no object in any picture. Check where the labels are."
+        held = "an object in any picture" if layout.task == "detection" else "an id that counts in any mask"
+        message = f"{name}: expected {held}, found none. Check where the labels are, and how they were exported."
         yield Problem("no classes", name, message, whole=True)
     if layout.task == "matting":
         yield from _black_mattes(facts, folder)
@@ -238,6 +239,8 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
         yield Problem(_BINARY_KIND, _mask_name(example, folder), message, whole=True)
         return
     classes = found - {labels.ignore}
+    if not classes:
+        return
     gaps = sorted(set(range(max(classes, default=0) + 1)) - classes)
     if gaps:
         example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))

@@ -92,7 +92,7 @@ class Problem:
 
     Attributes:
         kind: a short name, the same for all problems of a sort.
-        file: the file it is about, relative to the folder where it lies in it.
+        file: the file it is about, as `named` gives it; a picture is left out when it or its mask is a fatal one's.
         message: the whole sentence, file and remedy included.
         fatal: whether packing is refused; else it is only worth a look.
         whole: whether it is about the whole folder, and the file only an example; leaving it out mends nothing.
@@ -103,6 +103,13 @@ class Problem:
     message: str
     fatal: bool = True
     whole: bool = False
+
+
+def unlabelled_split(folder: Path, path: Path, beside: Path) -> Problem:
+    """A note that a split is left out, as benchmarks keep the labels of theirs."""
+    name = named(path, folder)
+    message = f"{name}: no labels for it in {named(beside, folder)}: all of this split is left out."
+    return Problem("split without labels", name, message, fatal=False, whole=True)
 
 
 @dataclass(frozen=True)

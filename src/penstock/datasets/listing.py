@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 from penstock.errors import DatasetError
 
+_SYSTEM: Final = {"lost+found"}
 _PLAIN: Final = re.compile(r"[\w-]+")
 PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
@@ -66,7 +67,7 @@ def files(folder: Path) -> list[Path]:
             folders.clear()
             continue
         entered.add(real)
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SYSTEM]
         shown = (name for name in names if not name.startswith(".") and name != "Thumbs.db")
         found += [path for name in shown if (path := Path(here, name)).is_file() or not path.exists()]
     return sorted(found)
@@ -80,7 +81,7 @@ def _unreadable(error: OSError) -> NoReturn:
 
 def is_packed(folder: Path) -> bool:
     """Whether a folder holds a packed dataset, or one that is being packed, which is no raw data."""
-    return (folder / JOURNAL).is_dir() or ((folder / PACKED).is_file() and any(folder.glob("*-of-*.tfrecord")))
+    return (folder / JOURNAL).is_dir() or ((folder / PACKED).is_file() and any(folder.glob("*.tfrecord")))
 
 
 def plain(folder: Path, *patterns: str) -> list[Path]:

@@ -90,7 +90,8 @@ def pack(
     jobs = {split: _jobs(split, facts, options) for split, facts in found.splits.items()}
     dataset = Dataset(output, _describe(found, jobs))
     if _already(dataset):
-        shutil.rmtree(output / JOURNAL, ignore_errors=True)  # of a pack that was killed at its very end
+        with contextlib.suppress(OSError), files.locked(output):
+            shutil.rmtree(output / JOURNAL)  # of a pack that was killed at its very end
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
         return Dataset.open(output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import files
-from penstock.datasets.description import Dataset, Description, ShardFacts, Split
+from penstock.datasets.description import Dataset, ShardFacts, Split
 from penstock.datasets.packing import refuse_others
 from penstock.images import codecs, probe
 from penstock.progress import silent
@@ -64,9 +64,7 @@ def pull(
         described[split] = writer.finish()
         notes.append(_note(snapshot, split, described[split]))
     about = dataset.description
-    description = Description(
-        about.task, about.classes, about.ignore_label, described, "a Kafka topic", channels=about.channels
-    )
+    description = replace(about, splits=described)
     pulled = Dataset(output, replace(description, content=description.digest()))
     files.write_atomically(output / _FILE, files.to_json({"splits": notes}))
     pulled.save()

@@ -12,7 +12,7 @@ from urllib.request import getproxies
 import timm
 from huggingface_hub import constants, try_to_load_from_cache
 
-from penstock.errors import PenstockError, RecipeError, WeightsError, reason_of
+from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
 from penstock.files import sha256
 
 if TYPE_CHECKING:
@@ -36,21 +36,32 @@ def weighted(build: functools.partial[Any], backbone: str, weights: str, *, nati
         WeightsError: the weights cannot be had, or do not fit.
     """
     if weights == "none":
-        try:
-            return build(encoder_weights=None)
-        except PenstockError:  # of a builder of our own, which knows better
-            raise
-        except Exception as error:
-            # timm and segmentation_models.pytorch raise a dozen unrelated types for what they cannot make.
-            raise RecipeError(
-                "model.name",
-                expected="a backbone that the architecture takes",
-                found=f"{backbone} ({reason_of(error)})",
-                remedy="Choose another one: convolutional ones, such as resnet50, go with all of them",
-            ) from error
+        return _blank(build, backbone)
     if weights == "pretrained":
         return from_hub(build, backbone, native=native)
     return from_file(build, backbone, Path(weights), native=native)
+
+
+def _blank(build: functools.partial[Any], backbone: str) -> Any:
+    """Build a model with random weights.
+
+    Raises:
+        RecipeError: the backbone does not go with the architecture.
+    """
+    try:
+        return build(encoder_weights=None)
+    except PenstockError:  # of a builder of our own, which knows better
+        raise
+    except Exception as error:
+        # timm and segmentation_models.pytorch raise a dozen unrelated types for what they cannot make.
+        if is_out_of_memory(error):
+            raise
+        raise RecipeError(
+            "model.name",
+            expected="a backbone that the architecture takes",
+            found=f"{backbone} ({reason_of(error)})",
+            remedy="Choose another one: convolutional ones, such as resnet50, go with all of them",
+        ) from error
 
 
 def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> Any:
@@ -72,6 +83,7 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
         model = build(encoder_weights="imagenet" if native else True)
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
+        _blank(build, backbone)  # it may be no matter of weights
         _check_cache(backbone, native=native)
         raise WeightsError(
             f"weights of {backbone}",
@@ -143,6 +155,7 @@ def from_file(build: functools.partial[Any], backbone: str, path: Path, *, nativ
         overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
         return build(encoder_weights=True, pretrained_cfg_overlay=overlay)
     except (RuntimeError, KeyError, ValueError, OSError) as error:
+        _blank(build, backbone)
         raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
 
 

@@ -67,9 +67,11 @@ def check_backbone(name: str, backbone: str, what: str) -> None:
     architecture, _, tag = backbone.partition(".")
     if not timm.is_model(architecture):
         raise unknown(name, what, backbone, timm.list_models())
-    tagged = timm.list_models(f"{architecture}.*", pretrained=True)
-    if tag and backbone not in tagged:
-        raise unknown(name, f"a tag of timm's weights for {architecture}", backbone, tagged)
+    try:
+        timm.models.get_pretrained_cfg(backbone, allow_unregistered=not tag)
+    except RuntimeError:
+        tagged = timm.list_models(f"{architecture}.*", pretrained=True)
+        raise unknown(name, f"a tag of timm's weights for {architecture}", backbone, tagged) from None
 
 
 def unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:

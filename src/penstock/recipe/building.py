@@ -18,7 +18,7 @@ from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
-from penstock.recipe.fitting import check_crop, try_crop
+from penstock.recipe.fitting import check_crop
 from penstock.recipe.tasks import freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Volumes
@@ -133,7 +133,6 @@ class Parts:
         if self.recipe.train.frozen_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:
-            try_crop(self.recipe, task, model)
             task.initialize(model, self._some_pictures)
         return model
 

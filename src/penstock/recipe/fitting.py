@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from penstock.errors import RecipeError, reason_of
+from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE
 from penstock.recipe.tasks import default_recipe
@@ -15,6 +15,7 @@ from penstock.tasks import Classification, Detection, Segmentation, Volumes
 if TYPE_CHECKING:
     from torch import nn
 
+    from penstock.images.geometry import Size
     from penstock.recipe.values import Recipe
     from penstock.tasks import Task
 
@@ -58,30 +59,42 @@ def _check_stride(recipe: Recipe, stride: int) -> None:
         )
 
 
-def try_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
-    """Show a network a blank picture of the crop's size: transformers are made for one size, and some decoders pool
-    small pictures away, which nothing but trying tells.
+def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
+    """Show a network a blank picture of the crop's size, and one that is larger where whole pictures are evaluated:
+    transformers are made for one size, and some decoders pool small pictures away, which nothing but trying tells.
 
     Raises:
-        RecipeError: it does not take it.
+        RecipeError: it does not take them.
     """
     if not isinstance(task, Classification | Segmentation):
         return
     height, width = recipe.augment.crop
-    channels = task.channels if isinstance(task, Segmentation) else 3
-    blank = torch.zeros((1, height, width, channels), dtype=torch.uint8)
     learning = model.training
     model.eval()
     try:
-        with torch.no_grad():
-            model(task.inputs({"image": blank}))
-    except Exception as error:
-        # Every architecture of timm and segmentation_models.pytorch has its own way to refuse.
-        raise RecipeError(
-            "augment.crop",
-            expected=f"a size of pictures that {recipe.model.name} takes",
-            found=f"{height} x {width} ({reason_of(error)})",
-            remedy="Choose another --crop or another --model",
-        ) from error
+        _try(recipe, task, model, (height, width))
+        if isinstance(task, Segmentation) and recipe.data.validation:
+            _try(recipe, task, model, (height + STRIDE, width + STRIDE))
     finally:
         model.train(learning)
+
+
+def _try(recipe: Recipe, task: Classification | Segmentation, model: nn.Module, size: Size) -> None:
+    channels = task.channels if isinstance(task, Segmentation) else 3
+    try:
+        with torch.no_grad():
+            model(task.inputs({"image": torch.zeros((1, *size, channels), dtype=torch.uint8)}))
+    except Exception as error:
+        # Every architecture of timm and segmentation_models.pytorch has its own way to refuse.
+        if is_out_of_memory(error):
+            raise
+        raise _refusal(recipe, size, error) from error
+
+
+def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:
+    name, found = recipe.model.name, f"{size[0]} x {size[1]} ({reason_of(error)})"
+    if size == recipe.augment.crop:
+        expected, remedy = f"a size of pictures that {name} takes", "Choose another --crop or another --model"
+        return RecipeError("augment.crop", expected=expected, found=found, remedy=remedy)
+    expected, found = "a network of any size, as whole pictures are evaluated", f"{name} at {found}"
+    return RecipeError("model.name", expected=expected, found=found, remedy="Choose another --model")

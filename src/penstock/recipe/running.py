@@ -33,6 +33,7 @@ from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
 from penstock.recipe.checks import check_pieces, check_same
 from penstock.recipe.facts import read_facts, shared
+from penstock.recipe.fitting import try_sizes
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
@@ -207,11 +208,12 @@ def _has_checkpoint(folder: RunFolder) -> bool:
 
 
 def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
+    model = parts.model(blank=bool(parts.recipe.init))
+    try_sizes(parts.recipe, parts.task, model)
     if not parts.recipe.init:
-        return parts.model()
+        return model
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = answering.load_checkpoint(other)
-    model = parts.model(blank=True)
     named = f"{other.path} ({toml.load(other.path / 'recipe.toml').model.name})"
     account = load_matching(model, answering.weights(checkpoint), named)
     if ranks.writes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Labels, Layout
+from penstock.datasets.items import Labels, Layout, unlabelled_split
 from penstock.datasets.layouts import masks
 
 if TYPE_CHECKING:
@@ -19,16 +20,19 @@ _CLASSES: Final = 150
 def recognise(folder: Path) -> Layout | None:
     """`images/` and `annotations/`, each with `training/` and `validation/`, beside `objectInfo150.txt`."""
     root = folder / "ADEChallengeData2016" if (folder / "ADEChallengeData2016").is_dir() else folder
-    pairs = {
+    splits = {
         split: (root / "images" / name, root / "annotations" / name)
         for split, name in _SPLITS.items()
-        if (root / "images" / name).is_dir() and (root / "annotations" / name).is_dir()
+        if (root / "images" / name).is_dir()
     }
+    pairs = {split: (path, beside) for split, (path, beside) in splits.items() if beside.is_dir()}
     if not pairs or not (root / _NAMES).is_file():
         return None
     mapping = {0: 255, **{i: i - 1 for i in range(1, _CLASSES + 1)}}
     reasons = (f"images/ and annotations/ in {', '.join(pairs)}", f"the names in {_NAMES}; id 0 is not labelled")
-    return masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping))
+    layout = masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping))
+    left = [unlabelled_split(folder, *splits[split]) for split in splits.keys() - pairs.keys()]
+    return replace(layout, problems=(*layout.problems, *left))
 
 
 def _names(path: Path) -> tuple[str, ...]:

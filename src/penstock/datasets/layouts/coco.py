@@ -79,11 +79,11 @@ def recognise_boxes(folder: Path) -> Layout | None:
     for split, file in files.items():
         order = _order(file.tree)
         for each in _pictures(folder, file, problems):
+            boxes: tuple[Box, ...] = ()
             try:
                 boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
-                continue
             size = (each.image.height, each.image.width)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"

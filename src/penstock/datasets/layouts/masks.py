@@ -9,7 +9,7 @@ from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Made, Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
@@ -103,20 +103,22 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
     for path in pictures:
         first = waiting.setdefault(_stem(masks or images, path), path)
         if first is not path:
-            problems.append(_twice(folder, path, first, "mask"))
+            problems += _twice(folder, path, first, "mask")
     for path in listing.files(images):
         name = _stem(images, path)
         if not listing.is_picture(path):
             ignored.append(str(path.relative_to(folder)))
             continue
         if name in items:
-            problems.append(_twice(folder, path, items[name].image, "picture"))
+            problems += _twice(folder, path, items[name].image, "picture")
             continue
         mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
         items[name] = Item(split, name, path, mask=mask)
         if mask is None:
             problems.append(_no_mask(folder, path, images, masks))
-    problems += list(_orphans(folder, waiting))
+    for name, path in waiting.items():
+        own = next((items[stem] for end in _SUFFIXES if (stem := name.removesuffix(end)) in items), None)
+        problems += _twice(folder, path, own.mask, "mask") if own and own.mask else [_orphan(folder, path)]
     return list(items.values()), problems, ignored
 
 
@@ -131,14 +133,15 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
     return Problem("mask missing", name, message)
 
 
-def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> Problem:
-    name, other = named(path, folder), named(first, folder)
-    message = f"{name}: expected one {what} of this name, found {other} too. Rename or remove one of them."
-    return Problem(f"two {what}s of one name", other, message)  # which of the two belongs to it is not known
+def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> list[Problem]:
+    """A problem for each of two files, as it is not known which of them is meant."""
+    one, other = named(first, folder), named(path, folder)
+    said = f"expected one {what} of this name, found {{}} too. Rename or remove one of them."
+    kind = f"two {what}s of one name"
+    return [Problem(kind, a, f"{a}: {said.format(b)}") for a, b in ((one, other), (other, one))]
 
 
-def _orphans(folder: Path, waiting: dict[str, Path]) -> Iterator[Problem]:
-    for path in waiting.values():
-        name = path.relative_to(folder).as_posix()
-        message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
-        yield Problem("picture missing", name, message)
+def _orphan(folder: Path, path: Path) -> Problem:
+    name = path.relative_to(folder).as_posix()
+    message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
+    return Problem("picture missing", name, message)

@@ -6,16 +6,18 @@ end in _0000, _0001, ... as nnU-Net does; or a folder per case, with labels in `
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import lru_cache, partial
 from pathlib import Path  # noqa: TC003 - of a named tuple
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem
+from penstock.datasets.items import Item, Labels, Layout, Made, Problem, unlabelled_split
 from penstock.datasets.layouts.masks import is_mask
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, volumes
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,28 +56,50 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
     if not found:
         return None
     items: list[Item] = []
-    problems: list[Problem] = []
-    counts = {case: volumes.modalities(case.images) for _, case in found}
-    most = max(counts.values())
+    problems = list(_unlabelled(folder, {split for split, _ in found}))
+    counts: dict[Case, int] = {}
+    for _, case in found:
+        with _named(folder, case, problems):
+            counts[case] = volumes.modalities(case.images)
+    most = max(counts.values(), default=1)
     channels = _channels(most, whole=cut is _whole)
     for split, case in found:
         place = case.images[0].relative_to(folder).as_posix()
         if case.labels is None:
             message = f"{place}: expected labels of the same name, found none. Add them, or move the volume away."
             problems.append(Problem("labels missing", place, message))
-        elif counts[case] < most:
+        elif counts.get(case, most) < most:
             message = (
                 f"{place}: expected {most} modalities, as other cases have, found {counts[case]}. "
                 "Add the missing ones, or move the case away."
             )
             problems.append(Problem("modalities missing", place, message))
-        else:
-            items += cut(split, case, channels)
-    reason = f"{len(found)} volumes of {most} {'modality' if most == 1 else 'modalities'}, {how}"
+        elif case in counts:
+            with _named(folder, case, problems):
+                items += list(cut(split, case, channels))
+    reason = f"{len(found)} volumes of {counted(most, 'modality')}, {how}"
     labels = Labels(listing.read_classes(folder))
     return Layout(
         "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
     )
+
+
+@contextlib.contextmanager
+def _named(folder: Path, case: Case, problems: list[Problem]) -> Iterator[None]:
+    """Make an error of one case a problem."""
+    try:
+        yield
+    except ImageError as error:
+        problems.append(Problem("unreadable volume", case.images[0].relative_to(folder).as_posix(), str(error)))
+
+
+def _unlabelled(folder: Path, known: set[str]) -> Iterator[Problem]:
+    """Splits of volumes of which none has labels, the Decathlon's `imagesTs` among them."""
+    if tests := listing.subfolder(folder, ("imagesTs",)):
+        yield unlabelled_split(folder, tests, folder / "labelsTs")
+    for split, path in listing.splits(folder).items():
+        if split not in known and cases(path):
+            yield unlabelled_split(folder, path, path)
 
 
 def _channels(most: int, *, whole: bool) -> int:
@@ -138,7 +162,8 @@ def _splits(folder: Path) -> Iterator[tuple[str, Case]]:
     if images is None or labels is None:
         split = listing.splits(folder) or {"train": folder}
         for name, path in split.items():
-            yield from ((name, case) for case in cases(path) if case.labels)
+            there = cases(path)
+            yield from ((name, case) for case in there if any(each.labels for each in there))
         return
     divided = listing.splits(images)
     for name, path in (divided or {"train": images}).items():

@@ -3,13 +3,14 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`. Edges of which none is above 1 are shares of the picture's size. Columns may be parted by commas,
+`bbox_xywh`. Edges of which none is beyond 1 are shares of the picture's size. Columns may be parted by commas,
 semicolons or tabs.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -32,6 +33,7 @@ _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
+_SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the picture's edge
 _NOWHERE: Final = (0.0, 0.0, 1.0, 1.0)  # of a row that is a problem
 
 
@@ -48,7 +50,7 @@ def recognise(folder: Path) -> Layout | None:
     """A CSV file in the folder with columns of files and labels.
 
     Raises:
-        DatasetError: it is no CSV in UTF-8, or has labels that classes.txt does not name.
+        DatasetError: it is no CSV in UTF-8.
     """
     for path in listing.plain(folder, "*.csv"):
         rows, header = _rows(path)
@@ -94,21 +96,17 @@ def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> La
     unfilled = {number for number, row in lines.items() if not row.get(file) or not row.get(label)}
     problems = [_unfilled(folder, path, number, lines.pop(number), (file, label)) for number in sorted(unfilled)]
     classes = listing.read_classes(folder) or tuple(sorted({row[label] for row in lines.values()}, key=_by_number))
-    if strange := sorted({row[label] for row in lines.values()} - set(classes)):
-        raise DatasetError(
-            str(path),
-            expected=f"labels that classes.txt names: {', '.join(classes)}",
-            found=", ".join(strange[:5]),
-            remedy="Add them to classes.txt, or remove the file",
-        )
+    strange = [number for number, row in lines.items() if row[label] not in classes]
+    problems += [_nameless(folder, path, number, lines.pop(number), (file, label)) for number in strange]
     read = _edges(lines, columns)
     places = {name: _place(folder, name) for name in dict.fromkeys(row[file] for row in lines.values())}
+    known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
         if picture := places[row[file]]:
             part = listing.split_named(row.get(split) or "train", str(path))
-            objects.setdefault((part, picture), []).append(number)
+            objects.setdefault((part, known.setdefault(picture.resolve(), picture)), []).append(number)
     items = []
     for (part, picture), own in objects.items():
         labels, name = [classes.index(lines[number][label]) for number in own], _plain(lines[own[0]][file])
@@ -143,8 +141,9 @@ def _edges(lines: Mapping[int, Row], columns: list[str]) -> _Edges | None:
     if not names:
         return None
     found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
-    shares = bool(found) and all(0 <= edge <= 1 for edges in found.values() for edge in edges)
-    unit = "; as none of them is above 1, they are shares of the picture's size" * shares
+    known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
+    shares = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
+    unit = "; as none of them is beyond 1, they are shares of the picture's size" * shares
     below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
     stated = "corners" if corners else "sizes" if sizes else _ONE[one]
     if stated == "corners" or (not stated and not below):
@@ -180,6 +179,16 @@ def _place(folder: Path, text: str) -> Path | None:
 
 def _stem(name: str) -> str:
     return name.rpartition(".")[0] or name
+
+
+def _nameless(folder: Path, path: Path, number: int, row: Row, columns: tuple[str, str]) -> Problem:
+    file, label = columns
+    place = f"{path.relative_to(folder).as_posix()}, line {number}"
+    picture = _place(folder, row[file])
+    message = (
+        f"{place}: expected a {label} that classes.txt names, found {row[label]}. Add it there, or remove the row."
+    )
+    return Problem("label without a name", named(picture, folder) if picture else place, message)
 
 
 def _unfilled(folder: Path, path: Path, number: int, row: Row, columns: tuple[str, str]) -> Problem:

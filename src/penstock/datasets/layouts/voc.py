@@ -64,26 +64,31 @@ def recognise_boxes(folder: Path) -> Layout | None:
     if not pictures.is_dir() or not any(annotations.glob("*.xml")):
         return None
     lists = _lists(folder, "Main") or {"train": sorted(path.stem for path in annotations.glob("*.xml"))}
-    trees = {name: _parse(annotations / f"{name}.xml") for names in lists.values() for name in names}
+    problems: list[Problem] = []
+    trees: dict[str, ET.Element | None] = {}
+    for name in (name for names in lists.values() for name in names):
+        try:
+            trees[name] = _parse(annotations / f"{name}.xml")
+        except DatasetError as error:
+            problems.append(Problem("damaged XML", f"Annotations/{name}.xml", str(error)))
     found = sorted(
         {_text(each, "name") for tree in trees.values() if tree is not None for each in tree.iter("object")} - {""}
     )
     classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else tuple(found))
     items: list[Item] = []
-    problems: list[Problem] = []
     for split, names in lists.items():
-        for name in names:
+        for name in (name for name in names if name in trees):
             picture = next(
                 (path for end in (".jpg", ".jpeg", ".png") if (path := pictures / f"{name}{end}").is_file()), None
             )
             tree = trees[name]
             problems += _missing(folder, split, [picture or pictures / f"{name}.jpg", annotations / f"{name}.xml"])
             if picture and tree is not None:
+                boxes: tuple[Box, ...] = ()
                 try:
                     boxes = tuple(_boxes(tree, classes, annotations / f"{name}.xml"))
                 except DatasetError as error:
                     problems.append(Problem("object without a box", picture.relative_to(folder).as_posix(), str(error)))
-                    continue
                 items.append(Item(split, name, picture, boxes=boxes, size=_size(tree)))
     reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))

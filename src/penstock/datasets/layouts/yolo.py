@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Problem
+from penstock.datasets.items import Box, Item, Labels, Layout, Problem, unlabelled_split
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def recognise(folder: Path) -> Layout | None:
     items: list[Item] = []
     problems: list[Problem] = []
     posed = any("kpt_shape" in tree for _, tree in _trees(folder))
+    problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
     for split, (images, labels) in pairs.items():
         for picture in filter(listing.is_picture, listing.files(images)):
             text = labels / picture.relative_to(images).with_suffix(".txt")
@@ -41,7 +42,8 @@ def recognise(folder: Path) -> Layout | None:
             try:
                 boxes = tuple(_boxes(text, posed=posed))
             except FileNotFoundError:
-                problems.append(_unsaid(place))
+                gone = _linked_nowhere(place, text.relative_to(folder).as_posix())
+                problems.append(gone if text.is_symlink() else _unsaid(place))
             except DatasetError as error:
                 problems.append(Problem("line without a box", place, str(error)))
             name = picture.relative_to(images).with_suffix("").as_posix()
@@ -135,6 +137,22 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
             remedy="Write it so",
         )
     return listing.check_names(names, str(path))
+
+
+def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:
+    """Splits of pictures without text files."""
+    inside = listing.splits(folder / "images") if (folder / "images").is_dir() else {}
+    yield from ((path, folder / "labels" / path.name) for split, path in inside.items() if split not in known)
+    if not inside:
+        beside = {split: path for split, path in listing.splits(folder).items() if (path / "images").is_dir()}
+        yield from ((path / "images", path / "labels") for split, path in beside.items() if split not in known)
+
+
+def _linked_nowhere(name: str, text: str) -> Problem:
+    message = (
+        f"{text}: expected a text file, found a link to nothing. Mend it, or leave the picture out with --skip-bad."
+    )
+    return Problem("text file missing", name, message)
 
 
 def _unsaid(name: str) -> Problem:
