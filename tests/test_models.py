@@ -187,3 +187,16 @@ def test_normalization_is_the_backbones():
     assert normalization("resnet50").fill == (124, 116, 104)
     assert normalization("mit_b0").mean == (0.485, 0.456, 0.406)
     assert normalization("vit_base_patch16_224").mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("weights", ["none", "pretrained"])
+def test_a_backbone_that_does_not_go_with_an_architecture_is_no_matter_of_weights(weights, monkeypatch):
+    monkeypatch.setattr("penstock.models.pretrained._reachable", lambda _: False)
+    with pytest.raises(
+        RecipeError, match=r"^model\.name: expected a backbone that the architecture takes, found vit_tiny"
+    ):
+        build_segmenter("unet:vit_tiny_patch16_224", 2, weights)
+
+
+def test_backbones_without_published_weights_are_known():
+    assert parse_name("unet:resnet50_mlp.untrained") == ("unet", "resnet50_mlp.untrained")

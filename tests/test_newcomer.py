@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 
+import cv2
 import miniatures
 import numpy as np
 import pytest
@@ -320,6 +322,11 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
             "model.name = 'deeplab:vit_tiny_patch16_224': expected a backbone with features of stride 4, which can be dilated ",
         ),
         (
+            ["--model", "unet:swin_tiny_patch4_window7_224", "--crop", 224, 224],
+            "model.name: expected a network of any size, as whole pictures are evaluated, found "
+            "unet:swin_tiny_patch4_window7_224 at 256 x 256 (",
+        ),
+        (
             ["--model", "unet:resnet18.nonsense"],
             "model.name = 'unet:resnet18.nonsense': expected a tag of timm's weights for resnet18, found resnet18.nonsense. ",
         ),
@@ -410,14 +417,21 @@ def test_slow_steps_are_told_of_before_there_are_many(packed, tmp_path, capsys, 
     assert re.findall(r"^step +(\d+)  loss .* pictures/s", capsys.readouterr().out, re.MULTILINE) == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError, RuntimeError])
-def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind):
-    said = (
-        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 60 bytes"
-        if kind is RuntimeError
-        else "60 bytes"
-    )
-    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(kind(said)))
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (MemoryError, "60 bytes"),
+        (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 60 bytes"),
+        (RuntimeError, "MPS backend out of memory (60 bytes)"),
+        (RuntimeError, "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 60 bytes"),
+        (RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        (cv2.error, "OpenCV(4.10.0) alloc.cpp:73: error: (-4:Insufficient memory) Failed to allocate 60 bytes"),
+        (OSError, "[Errno 12] Cannot allocate memory"),
+    ],
+)
+def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
+    error = OSError(errno.ENOMEM, "Cannot allocate memory") if kind is OSError else kind(said)
+    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(error))
 
     assert call("show", "x", capsys=capsys) == (
         2,

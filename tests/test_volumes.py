@@ -417,6 +417,18 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
     )
     assert [path.name for path in (tmp_path / "odd-out").iterdir()] == ["a.nii.gz"]
 
+    write(tmp_path / "odd-labels/a.nii.gz", stored(np.zeros((5, 5, 5), np.uint8), "RAS"))
+    (tmp_path / "odd/b.nii.gz").unlink()
+    (tmp_path / "odd/c.nii.gz").unlink()
+    words = ["predict", run, tmp_path / "odd", "-o", tmp_path / "odd-out2", "--labels", tmp_path / "odd-labels"]
+    code, out, _ = call(*words, capsys=capsys)
+    assert (code, out.splitlines()[1:]) == (
+        1,
+        [f"predicted 1 of 1 volume into {tmp_path / 'odd-out2'}, each in its own geometry"],
+    )
+    assert out.startswith("a.nii.gz: expected the shape and geometry of a.nii.gz: ")
+    assert (tmp_path / "odd-out2/a.nii.gz").is_file()
+
 
 def test_options_that_do_nothing_are_refused(tmp_path, capsys):
     cases(tmp_path / "raw", 2)
@@ -556,4 +568,32 @@ def test_patients_are_never_taken_for_modalities(tmp_path):
     assert [(case.name, len(case.images), case.labels is not None) for case in nifti.cases(tmp_path / "sites")] == [
         ("a/case1", 1, True),
         ("b/case1", 1, True),
+    ]
+
+
+def test_one_damaged_case_is_left_out(tmp_path, capsys):
+    cases(tmp_path / "raw", 3)
+    path = sorted((tmp_path / "raw/images").iterdir())[1]
+    for damaged in (path.read_bytes()[:-200], b"no volume"):
+        path.write_bytes(damaged)
+        assert [problem.file for problem in inspect(tmp_path / "raw").fatal] == ["images/case_01.nii.gz"]
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--skip-bad", capsys=capsys)[0] == 0
+    found = {decode_segmentation(r).name.partition("/")[0] for r in records(Dataset.open(tmp_path / "data"), "train")}
+
+    assert found == {"case_00", "case_02"}
+
+
+def test_cases_and_splits_without_labels_are_told_of(tmp_path):
+    brats(tmp_path / "raw")
+    brats(tmp_path / "raw", 2, "val")
+    (tmp_path / "raw/train/c1/c1_seg.nii.gz").unlink()
+    for path in (tmp_path / "raw/val").rglob("*_seg.nii.gz"):
+        path.unlink()
+
+    assert [(problem.fatal, problem.message) for problem in inspect(tmp_path / "raw").problems] == [
+        (
+            True,
+            "train/c1/c1_flair.nii.gz: expected labels of the same name, found none. Add them, or move the volume away.",
+        ),
+        (False, "val: no labels for it in val: all of this split is left out."),
     ]
