@@ -487,3 +487,87 @@ def test_packing_again_mends_a_damaged_shard(tmp_path, place):
 
     assert shard.read_bytes() == whole
     assert len(list(read_all(shard))) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in shares of their picture's size."),
+        ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the picture of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Mend it, or leave the picture out with --skip-bad."),
+        ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
+        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save it so."),
+    ],
+)  # fmt: skip
+def test_rows_that_would_be_taken_for_others(tmp_path, rows, message):
+    miniatures.csv_boxes(tmp_path)
+    path = tmp_path / "boxes.csv"
+    path.write_text(path.read_text() + rows)
+
+    assert words(tmp_path) == [message.format(root=tmp_path)]
+
+
+def test_lines_of_a_table_are_counted_as_editors_do(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("p2.jpg,dog,val", "\n\np2.jpg,,val"))
+
+    assert words(tmp_path)[0].startswith("labels.csv, line 6: expected a filename and a label, found p2.jpg, , val.")
+
+
+def test_two_tables_and_names_that_cannot_be(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    miniatures.write(tmp_path / "val.csv", f"filename,label\n{'x' * 5000}.jpg,cat\n")
+    assert words(tmp_path) == [
+        "val.csv: expected one table, found labels.csv too, which is read. Join them, with a column split."
+    ]
+    (tmp_path / "labels.csv").unlink()
+    assert "expected picture xxxx" in words(tmp_path)[0]
+
+
+def test_what_inspect_notes_pack_notes(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.masks(raw)
+    miniatures.write(raw / "images/train/b.jpg", miniatures.picture(seed=77))
+    miniatures.write(raw / "masks/train/b.png", miniatures.gray(np.zeros((24, 32), np.uint8)))
+    miniatures.write(raw / "images/train/c.webp", b"RIFF")
+    out = packed(tmp_path, capsys)
+
+    assert "left out, neither JPEG nor PNG: 1 file (images/train/c.webp)\n" in out
+    assert "(note) masks/train/b.png: expected more than one class, found only id 0." in out
+
+
+def test_what_is_said_of_boxes_is_said_when_packing_too(tmp_path, capsys):
+    miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
+
+    assert (
+        "note: boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is"
+        in packed(tmp_path, capsys)
+    )
+
+
+@pytest.mark.parametrize("counts", ["garbage", "", "1"])
+def test_damaged_run_lengths_are_named(tmp_path, counts):
+    shape = {"size": [24, 32], "counts": counts}
+    path = changed(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
+    message = words(tmp_path, How("coco-masks"))[0]
+
+    assert message.startswith(f"{path}#7 (annotation 1): expected run lengths, found ")
+
+
+def test_a_picture_that_is_listed_twice_is_one(tmp_path):
+    miniatures.voc_(tmp_path)
+    path = tmp_path / "ImageSets/Segmentation/train.txt"
+    path.write_text(path.read_text() * 2)
+
+    assert len(inspect(tmp_path).splits["train"]) == 2
+
+
+def test_a_damaged_note_of_a_killed_pack_is_no_hindrance(tmp_path):
+    miniatures.folders(tmp_path / "raw")
+    whole = pack(inspect(tmp_path / "raw"), tmp_path / "whole").folder
+    shutil.copytree(whole, tmp_path / "data")
+    (tmp_path / "data/dataset.json").unlink()
+    miniatures.write(tmp_path / "data/.packing/train-00000-of-00001.tfrecord", b"\xff")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+
+    assert (tmp_path / "data/dataset.json").read_bytes() == (whole / "dataset.json").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import shutil
 
@@ -457,9 +458,58 @@ def test_a_run_says_which_setting_was_another(trained, capsys):
         )
 
 
+def test_a_run_cannot_end_before_where_it_is(trained, capsys):
+    assert call("train", "--resume", trained, "--steps", 2, capsys=capsys)[2] == (
+        f"error: {trained}: train.steps: expected at least 4, which the run has reached, found 2. Give more --steps, or an "
+        "earlier --checkpoint.\n"
+    )
+    assert load(trained / "recipe.toml").train.steps == 4
+
+
 def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "run", symlinks=True)
     with (tmp_path / "run" / "metrics.jsonl").open("ab") as log:
         log.write(b'\xff\xfe\n{"step": 99}\n')
 
     assert RunFolder(tmp_path / "run").lines("metrics.jsonl")[-1] == {"step": 99}
+
+
+@pytest.mark.parametrize(
+    "change", [{"step": "x"}, {"step": None}, {"sha256": []}, {"sha256": {"model.safetensors": 1}}]
+)
+def test_edited_manifests_are_named(trained, tmp_path, capsys, change):
+    shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    path = tmp_path / "run/checkpoints/last/manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+
+    assert call("evaluate", tmp_path / "run", "--checkpoint", "last", capsys=capsys)[2] == (
+        f"error: {path}: expected a manifest that names the checkpoint's step and files, found something else. Use another "
+        "checkpoint of the run, with --checkpoint.\n"
+    )
+
+
+def test_json_nested_without_end_is_named(trained, tmp_path, capsys):
+    shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    (tmp_path / "run/data.json").write_text("[" * 100_000)
+    with (tmp_path / "run/metrics.jsonl").open("a") as log:
+        log.write("[" * 100_000 + "\n")
+
+    assert call("report", tmp_path / "run", capsys=capsys)[0] == 0
+    assert call("evaluate", tmp_path / "run", capsys=capsys)[2].startswith(
+        f"error: {tmp_path / 'run/data.json'}: expected a JSON file, found maximum recursion depth exceeded"
+    )
+
+
+def test_a_broken_film_and_a_line_that_is_no_name_stop_nobody(trained, raw, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    shutil.copy(next((raw / "images" / "val").iterdir()), tmp_path / "in/a.jpg")
+    (tmp_path / "in/f.mp4").write_bytes(b"no film")
+    (tmp_path / "list.txt").write_text("a\0b.jpg\n" + "x" * 5000 + ".jpg\nin/a.jpg\n")
+    code, out, _ = call("predict", trained, tmp_path / "in", "-o", tmp_path / "out", capsys=capsys)
+    assert (code, "predicted 1 of 2 pictures" in out, "f.mp4: expected a film that OpenCV can read" in out) == (
+        1,
+        True,
+        True,
+    )
+    code, out, _ = call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out2", capsys=capsys)
+    assert (code, "predicted 1 of 3 pictures" in out) == (1, True)

@@ -597,3 +597,13 @@ def test_cases_and_splits_without_labels_are_told_of(tmp_path):
         ),
         (False, "val: no labels for it in val: all of this split is left out."),
     ]
+
+
+def test_cases_of_other_modalities_are_named(tmp_path):
+    brats(tmp_path / "raw")
+    (tmp_path / "raw/train/c1/c1_t2.nii.gz").rename(tmp_path / "raw/train/c1/c1_swi.nii.gz")
+
+    assert [problem.message for problem in inspect(tmp_path / "raw").fatal] == [
+        "train/c1/c1_flair.nii.gz: expected the modalities _flair, _t1, _t1ce, _t2, as most cases have, found _flair, _swi, "
+        "_t1, _t1ce. Name or replace them, or move the case away."
+    ]

@@ -123,7 +123,11 @@ def _check(task: Task, path: Path, size: Size) -> None:
             str(path), expected=f"a file that ends in {' or '.join(SUFFIXES)}", found=path.suffix or "no ending",
             remedy="Use .onnx for other programs, .pt2 for PyTorch",
         )  # fmt: skip
-    if isinstance(task, Segmentation) and any(side % STRIDE or side < 1 for side in size):
+    if min(size) < 1:
+        raise RecipeError(
+            "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Enlarge them"
+        )
+    if isinstance(task, Segmentation) and any(side % STRIDE for side in size):
         better = [max(1, round(side / STRIDE)) * STRIDE for side in size]
         raise RecipeError(
             "--size",

@@ -22,7 +22,7 @@ from penstock.progress import Progress, counted
 from penstock.sources.kafka import Address, is_topic
 
 if TYPE_CHECKING:
-    from penstock.datasets import Inspection
+    from penstock.datasets import Inspection, Layout
 
 _SMALLEST = 16  # a shape needs some pixels
 _SHOWN = 8  # classes in a line
@@ -91,7 +91,10 @@ def pack(
         found = _without_bad(found)
     if validation:
         found = found.divided(validation)
-    print(*_notes(found), sep="\n", end="\n" * bool(_notes(found)))
+    read = found.layout.reasons[1:] if found.layout.task == "detection" else ()  # how boxes were read
+    notes = [*(f"note: {reason}" for reason in read), *_left_out(found.layout), *_notes(found)]
+    notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
+    print(*notes, sep="\n", end="\n" * bool(notes))
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
         dataset = pack_folder(found, output, options, progress=progress)
@@ -236,13 +239,18 @@ def _describe(found: Inspection) -> str:
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
     if layout.task == "segmentation":
         lines.append(f"ignore label: {labels.ignore}")
-    if layout.ignored:
-        shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
-        lines.append(f"left out, no pictures: {counted(len(layout.ignored), 'file')} ({shown})")
+    lines += _left_out(layout)
     lines += [line for split, facts in found.splits.items() for line in _split_lines(found, split, facts)]
     lines += _notes(found)
     lines += _problem_lines(found)
     return "\n".join(lines)
+
+
+def _left_out(layout: Layout) -> list[str]:
+    if not layout.ignored:
+        return []
+    shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
+    return [f"left out, neither JPEG nor PNG: {counted(len(layout.ignored), 'file')} ({shown})"]
 
 
 def _notes(found: Inspection) -> list[str]:

@@ -81,7 +81,14 @@ def _inside(folder: Path) -> Iterator[Picture]:
         if is_picture(entry) and not is_mask(entry, folder):
             yield _of_file(name, entry)
         elif entry.suffix.lower() in FILMS:
-            yield from _frames(name, entry)
+            try:
+                yield from _frames(name, entry)
+            except DatasetError as error:
+                yield Picture(name, entry, str(entry), partial(_refuse_film, error))
+
+
+def _refuse_film(error: DatasetError) -> Pixels:
+    raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
 
 
 def _of_file(name: str, path: Path) -> Picture:
@@ -102,12 +109,19 @@ def _on_list(file: Path) -> Iterator[Picture]:
         line = text.strip()
         if not line or Path(line).suffix.lower() == ".txt":
             continue
-        place = next((each for each in (file.parent / line, Path(line)) if each.exists()), None)
+        place = next((each for each in (file.parent / line, Path(line)) if _exists(each)), None)
         if place is None:
             where = f"{file}, line {number}"
-            yield Picture(Path(line).stem, Path(line), where, partial(_refuse_line, where, line))
+            yield Picture(f"{file.stem}-{number}", file, where, partial(_refuse_line, where, line))
         else:
             yield from _behind(place)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or holds a NUL
+        return False
 
 
 def _refuse_line(where: str, line: str) -> Pixels:

@@ -28,6 +28,7 @@ def check(name: str, facts: Facts) -> Facts:
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
     problems = _other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
     problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
+    problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
     inside = tuple(_clipped(box, size) for box in boxes)
     text = f"{item.split}\0{item.name}\0{facts.content}\0{inside}"
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -62,6 +63,28 @@ def _clipped(box: Box, size: tuple[int, int]) -> Box:
     )
 
 
+def _is_speck(box: Box) -> bool:
+    """Whether a box in pixels is smaller than one: then its edges are shares, among others in pixels."""
+    return 0 < box.right - box.left < 1 and 0 < box.bottom - box.top < 1
+
+
+def _speck(name: str, number: int, box: Box) -> Problem:
+    edges = f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
+    message = (
+        f"{name}: expected box {number} in pixels, found {edges} (x, y), which is smaller than one. Write all boxes in "
+        "pixels, or all in shares of their picture's size."
+    )
+    return Problem("box smaller than a pixel", name, message)
+
+
+def _is_outside(box: Box, size: tuple[int, int]) -> bool:
+    """Whether a box lies further outside than counting from 0 or from 1 makes, or has nothing inside."""
+    height, width = size
+    beyond = min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR
+    inside = _clipped(box, size)
+    return beyond or inside.right <= inside.left or inside.bottom <= inside.top
+
+
 def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterator[Problem]:
     height, width = size
     if not all(math.isfinite(edge) for edge in (box.left, box.top, box.right, box.bottom)):
@@ -75,7 +98,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterat
             "Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height."
         )
         yield Problem("box inside out", name, message)
-    elif min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR:
+    elif _is_outside(box, size):
         message = (
             f"{name}: expected box {number} inside the picture of {height} x {width} (height x width), found {edges} "
             "(x, y). Mend it, or leave the picture out with --skip-bad."

@@ -84,6 +84,14 @@ def is_packed(folder: Path) -> bool:
     return (folder / JOURNAL).is_dir() or ((folder / PACKED).is_file() and any(folder.glob("*.tfrecord")))
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path that somebody wrote is a file; one that is too long, or holds a NUL, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def plain(folder: Path, *patterns: str) -> list[Path]:
     """The files directly in a folder whose names fit, sorted pattern by pattern."""
     return [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]

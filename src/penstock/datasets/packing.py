@@ -151,12 +151,12 @@ def _refuse(found: Inspection) -> None:
             str(found.folder), expected="something to pack", found="no sound picture", remedy="Mend the problems first"
         )
     if fatal := found.fatal:
-        shown = "\n  ".join(inspection.grouped(fatal, 10))
+        shown, skip = "\n  ".join(inspection.grouped(fatal, 10)), ", or leave those pictures out with --skip-bad"
         raise DatasetError(
             str(found.folder),
             expected="data without problems",
             found=str(len(fatal)),
-            remedy=f"Mend them, or leave those pictures out with --skip-bad:\n  {shown}",
+            remedy=f"Mend them{skip * any(not problem.whole for problem in fatal)}:\n  {shown}",
         )
 
 
@@ -276,7 +276,7 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
     """Write one shard, unless the journal says that it is there."""
     note = output / JOURNAL / job.name
     shard = output / job.name
-    if shard.is_file() and note.is_file() and note.read_text() == job.key:
+    if shard.is_file() and note.is_file() and note.read_bytes() == job.key.encode():
         return
     with ShardWriter(shard) as writer:
         for fact in job.facts:

@@ -149,6 +149,7 @@ def resume(
     before = toml.load(path / "recipe.toml")
     recipe = _located(toml.apply(before, settings))
     check_same(before, recipe, str(path))
+    _check_steps(folder, recipe, checkpoint)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
     parts = open_parts(recipe, facts)
@@ -173,6 +174,18 @@ def _located(recipe: Recipe) -> Recipe:
     path = recipe.data.path
     data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
     return replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
+
+
+def _check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
+    """A run cannot end before where it goes on from."""
+    name = (folder.checkpoints / checkpoint).resolve().name.removeprefix("step-")
+    if name.isdecimal() and recipe.train.steps < int(name):
+        raise RecipeError(
+            f"{folder.path}: train.steps",
+            expected=f"at least {int(name):,}, which the run has reached",
+            found=f"{recipe.train.steps:,}",
+            remedy="Give more --steps, or an earlier --checkpoint",
+        )
 
 
 def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:

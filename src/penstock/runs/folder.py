@@ -87,7 +87,7 @@ class RunFolder:
         """
         try:
             found = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(name, "a JSON file", str(error)) from error
         if not isinstance(found, dict) or not set(keys) <= set(found):
             raise self._damaged(name, f"an object with {', '.join(keys) or 'keys'}", "something else")
@@ -115,7 +115,7 @@ class RunFolder:
             return []
         found = []
         for line in path.read_bytes().split(b"\n"):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 found.append(json.loads(line))
         return [line for line in found if isinstance(line, dict)]
 

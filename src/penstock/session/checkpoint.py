@@ -91,10 +91,10 @@ class CheckpointStore:
                 return None
             path = self.folder / self.names()[-1]
         manifest = _read_json(path / "manifest.json")
-        if not isinstance(manifest, dict) or not {"model.safetensors", "state.json"} <= set(manifest.get("sha256", ())):
+        if not _is_whole(manifest):
             raise CheckpointError(
                 str(path / "manifest.json"),
-                expected="a manifest that names the checkpoint's files",
+                expected="a manifest that names the checkpoint's step and files",
                 found="something else",
                 remedy="Use another checkpoint of the run, with --checkpoint",
             )
@@ -149,6 +149,14 @@ def _read_json(path: Path) -> Any:
         raise CheckpointError(
             str(path), expected="a readable JSON file", found=str(error), remedy="Use another checkpoint of the run"
         ) from error
+
+
+def _is_whole(manifest: Any) -> bool:
+    """Whether a manifest says which step it is of, and the hashes of the files that there must be."""
+    hashes = manifest.get("sha256") if isinstance(manifest, dict) else None
+    if not isinstance(hashes, dict) or not all(isinstance(each, str) for each in hashes.values()):
+        return False
+    return type(manifest.get("step")) is int and {"model.safetensors", "state.json"} <= set(hashes)
 
 
 def _check_hash(path: Path, expected: str) -> None:

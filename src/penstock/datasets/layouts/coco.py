@@ -184,7 +184,7 @@ def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_S
     problems += [_nowhere(name, each) for number in own.keys() - known.keys() for each in own[number]]
     places = _places(folder, path)
     for image in known.values():
-        place = next((each for each in (root / image.file_name for root in places) if each.is_file()), None)
+        place = next((each for each in (root / image.file_name for root in places) if listing.is_there(each)), None)
         if place is None:
             problems.append(_missing(name, image))
         else:
@@ -268,7 +268,12 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
         runs = {"size": list(size), "counts": shape.counts.encode()}
     else:
         runs = masks.frPyObjects({"size": list(size), "counts": shape.counts}, *size)
-    return masks.decode(runs).astype(bool)
+    try:
+        return masks.decode(runs).astype(bool)
+    except (RuntimeError, ValueError) as error:
+        raise DatasetError(
+            f"{where} (annotation {each.id})", expected="run lengths", found=str(error), remedy="Mend the file"
+        ) from None
 
 
 def _covers(runs: list[int], size: tuple[int, int]) -> bool:

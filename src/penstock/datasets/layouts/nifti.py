@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from functools import lru_cache, partial
 from pathlib import Path  # noqa: TC003 - of a named tuple
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -62,26 +63,40 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
         with _named(folder, case, problems):
             counts[case] = volumes.modalities(case.images)
     most = max(counts.values(), default=1)
+    usual = Counter(_kinds(case) for case, count in counts.items() if count == most).most_common(1)
     channels = _channels(most, whole=cut is _whole)
-    for split, case in found:
-        place = case.images[0].relative_to(folder).as_posix()
-        if case.labels is None:
-            message = f"{place}: expected labels of the same name, found none. Add them, or move the volume away."
-            problems.append(Problem("labels missing", place, message))
-        elif counts.get(case, most) < most:
-            message = (
-                f"{place}: expected {most} modalities, as other cases have, found {counts[case]}. "
-                "Add the missing ones, or move the case away."
-            )
-            problems.append(Problem("modalities missing", place, message))
-        elif case in counts:
-            with _named(folder, case, problems):
-                items += list(cut(split, case, channels))
+    for split, case in ((split, case) for split, case in found if case in counts):
+        if wrong := _unfit(case, counts[case], most, usual[0][0]):
+            place = case.images[0].relative_to(folder).as_posix()
+            problems.append(Problem(wrong[0], place, f"{place}: {wrong[1]}"))
+            continue
+        with _named(folder, case, problems):
+            items += list(cut(split, case, channels))
     reason = f"{len(found)} volumes of {counted(most, 'modality')}, {how}"
     labels = Labels(listing.read_classes(folder))
     return Layout(
         "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
     )
+
+
+def _unfit(case: Case, count: int, most: int, usual: tuple[str, ...]) -> tuple[str, str] | None:
+    """A kind of problem and its sentence, for a case that cannot be learnt from beside the others."""
+    if case.labels is None:
+        said = "expected labels of the same name, found none. Add them, or move the volume away."
+        return "labels missing", said
+    if count < most:
+        said = f"expected {most} modalities, as other cases have, found {count}. "
+        return "modalities missing", f"{said}Add the missing ones, or move the case away."
+    if (kinds := _kinds(case)) != usual:
+        said = f"expected the modalities {', '.join(usual)}, as most cases have, found {', '.join(kinds)}. "
+        return "other modalities", f"{said}Name or replace them, or move the case away."
+    return None
+
+
+def _kinds(case: Case) -> tuple[str, ...]:
+    """What a case's files are called behind its own name: _0000, _0001, or _flair, _t1; nothing of a single file."""
+    own = case.name.rpartition("/")[2]
+    return tuple(volumes.stem(path).removeprefix(own) for path in case.images) if len(case.images) > 1 else ()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from penstock.datasets.items import Box, Item, Labels, Layout, Problem, named
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from penstock.datasets.items import Task
@@ -33,6 +34,8 @@ _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
+_BEYOND: Final = ""  # the name of cells that have no column
+_MOST_DIGITS: Final = 18
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the picture's edge
 _NOWHERE: Final = (0.0, 0.0, 1.0, 1.0)  # of a row that is a problem
 
@@ -52,13 +55,24 @@ def recognise(folder: Path) -> Layout | None:
     Raises:
         DatasetError: it is no CSV in UTF-8.
     """
+    tables = []
     for path in listing.plain(folder, "*.csv"):
         rows, header = _rows(path)
         columns = [name.lower() for name in header]
-        file, label = _first(_FILE, columns), _first(_LABEL, columns)
-        if file and label:
-            return _layout(folder, path, rows, columns)
-    return None
+        if _first(_FILE, columns) and _first(_LABEL, columns):
+            tables.append((path, rows, columns))
+    if not tables:
+        return None
+    (path, rows, columns), *others = tables
+    layout = _layout(folder, path, rows, columns)
+    more = [_second(folder, other, path) for other, *_ in others]
+    return replace(layout, problems=(*layout.problems, *more))
+
+
+def _second(folder: Path, path: Path, first: Path) -> Problem:
+    name = path.relative_to(folder).as_posix()
+    message = f"{name}: expected one table, found {first.name} too, which is read. Join them, with a column split."
+    return Problem("two tables", name, message, whole=True)
 
 
 def without_names(folder: Path) -> DatasetError | None:
@@ -75,29 +89,35 @@ def without_names(folder: Path) -> DatasetError | None:
     return None
 
 
-def _rows(path: Path) -> tuple[list[Row], list[str]]:
+def _rows(path: Path) -> tuple[dict[int, Row], list[str]]:
+    """The rows by the line that they end in, and the names of the columns."""
     with path.open(newline="", encoding="utf-8-sig") as handle:
         try:
             first = handle.readline()
             handle.seek(0)
-            reader = csv.DictReader(handle, delimiter=max(",;\t", key=first.count))
-            rows: list[Row] = [
-                {str(key).strip().lower(): str(value or "").strip() for key, value in row.items() if key}
-                for row in reader
-            ]
+            reader = csv.DictReader(handle, delimiter=max(",;\t", key=first.count), strict=True)
+            rows = dict(_numbered(reader))
         except (csv.Error, UnicodeDecodeError) as error:
             raise DatasetError(str(path), expected="CSV in UTF-8", found=str(error), remedy="Save it so") from None
         return rows, [name.strip() for name in reader.fieldnames or ()]
 
 
-def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> Layout:
+def _numbered(reader: csv.DictReader[str]) -> Iterator[tuple[int, Row]]:
+    for row in reader:
+        yield reader.line_num, _cleaned(row)
+
+
+def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
+    """Cells by column; those beyond the columns, which are of no use unless they are empty, by no name."""
+    beyond = ", ".join(cell.strip() for cell in row.get(None) or () if cell.strip())
+    return {_BEYOND: beyond, **{str(key).strip().lower(): str(row[key] or "").strip() for key in row if key}}
+
+
+def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) -> Layout:
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
-    lines = dict(enumerate(rows, 2))
-    unfilled = {number for number, row in lines.items() if not row.get(file) or not row.get(label)}
-    problems = [_unfilled(folder, path, number, lines.pop(number), (file, label)) for number in sorted(unfilled)]
-    classes = listing.read_classes(folder) or tuple(sorted({row[label] for row in lines.values()}, key=_by_number))
-    strange = [number for number, row in lines.items() if row[label] not in classes]
-    problems += [_nameless(folder, path, number, lines.pop(number), (file, label)) for number in strange]
+    stated = listing.read_classes(folder)
+    lines, problems = _sorted_out(folder, path, rows, (file, label), stated)
+    classes = stated or tuple(sorted({row[label] for row in lines.values()}, key=_by_number))
     read = _edges(lines, columns)
     places = {name: _place(folder, name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
@@ -114,8 +134,8 @@ def _layout(folder: Path, path: Path, rows: list[Row], columns: list[str]) -> La
             items.append(Item(part, _stem(name), picture, label=labels[0]))
             problems += [_twice(named(picture, folder), path.name)] * (len(own) > 1)
         else:
-            wrong = [number for number in own if number not in read.edges]
-            problems += [_boxless(folder, path, number, picture, _cells(lines[number], read.names)) for number in wrong]
+            none = [number for number in own if number not in read.edges]
+            problems += [_boxless(folder, path, number, picture, _cells(lines[number], read.names)) for number in none]
             edges = [read.edges.get(number, _NOWHERE) for number in own]
             boxes = tuple(Box(label, *edge) for label, edge in zip(labels, edges, strict=True))
             items.append(Item(part, _stem(name), picture, boxes=boxes, relative=read.shares))
@@ -129,7 +149,7 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 
 def _by_number(name: str) -> tuple[int, str]:
-    return (int(name), "") if name.isdecimal() else (-1, name)
+    return (int(name), "") if name.isdecimal() and len(name) <= _MOST_DIGITS else (-1, name)
 
 
 def _edges(lines: Mapping[int, Row], columns: list[str]) -> _Edges | None:
@@ -174,30 +194,40 @@ def _plain(text: str) -> str:
 
 def _place(folder: Path, text: str) -> Path | None:
     name = _plain(text)
-    return next((path for path in (folder / name, folder / "images" / name) if path.is_file()), None)
+    return next((path for path in (folder / name, folder / "images" / name) if listing.is_there(path)), None)
 
 
 def _stem(name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _nameless(folder: Path, path: Path, number: int, row: Row, columns: tuple[str, str]) -> Problem:
-    file, label = columns
-    place = f"{path.relative_to(folder).as_posix()}, line {number}"
-    picture = _place(folder, row[file])
-    message = (
-        f"{place}: expected a {label} that classes.txt names, found {row[label]}. Add it there, or remove the row."
-    )
-    return Problem("label without a name", named(picture, folder) if picture else place, message)
+def _sorted_out(
+    folder: Path, path: Path, rows: dict[int, Row], columns: tuple[str, str], stated: tuple[str, ...]
+) -> tuple[dict[int, Row], list[Problem]]:
+    """The rows that say something of a picture, and problems of the others."""
+    lines, problems = {}, []
+    for number, row in rows.items():
+        if wrong := _wrong(row, *columns, stated):
+            place = f"{path.relative_to(folder).as_posix()}, line {number}"
+            picture = _place(folder, row[columns[0]]) if row.get(columns[0]) else None
+            problems.append(Problem(wrong[0], named(picture, folder) if picture else place, f"{place}: {wrong[1]}"))
+        else:
+            lines[number] = row
+    return lines, problems
 
 
-def _unfilled(folder: Path, path: Path, number: int, row: Row, columns: tuple[str, str]) -> Problem:
-    file, label = columns
-    place = f"{path.relative_to(folder).as_posix()}, line {number}"
-    picture = _place(folder, row[file]) if row.get(file) else None
-    found = ", ".join(row.values())
-    message = f"{place}: expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
-    return Problem("row without a label", named(picture, folder) if picture else place, message)
+def _wrong(row: Row, file: str, label: str, stated: tuple[str, ...]) -> tuple[str, str] | None:
+    """A kind of problem and its sentence."""
+    if row[_BEYOND]:
+        said = f"expected no more cells than columns, found {row[_BEYOND]} behind them. Quote cells that hold commas."
+        return "row with more cells", said
+    if not row.get(file) or not row.get(label):
+        found = ", ".join(cell for name, cell in row.items() if name != _BEYOND)
+        return "row without a label", f"expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
+    if stated and row[label] not in stated:
+        said = f"expected a {label} that classes.txt names, found {row[label]}. Add it there, or remove the row."
+        return "label without a name", said
+    return None
 
 
 def _boxless(folder: Path, path: Path, number: int, picture: Path, cells: Mapping[str, str]) -> Problem:

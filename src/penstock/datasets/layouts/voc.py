@@ -103,7 +103,8 @@ def _lists(folder: Path, kind: str) -> dict[str, list[str]]:
 def _names(path: Path) -> list[str]:
     """The first word of every line; the devkit of DeepLab writes whole paths there."""
     lines = (line.split()[0] for line in listing.text_of(path).splitlines() if line.strip())
-    return [line if "/" not in line else line.rpartition("/")[2].rpartition(".")[0] for line in lines]
+    names = (line if "/" not in line else line.rpartition("/")[2].rpartition(".")[0] for line in lines)
+    return list(dict.fromkeys(names))  # a picture that is listed twice is one
 
 
 def _parse(path: Path) -> ET.Element | None:
