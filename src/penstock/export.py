@@ -19,7 +19,7 @@ from torch import nn
 
 from penstock import files
 from penstock.errors import RecipeError
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import STRIDE, nearest_size
 from penstock.tasks import Classification, Segmentation
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _check(task: Task, path: Path, size: Size) -> None:
             "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Enlarge them"
         )
     if isinstance(task, Segmentation) and any(side % STRIDE for side in size):
-        better = [max(1, round(side / STRIDE)) * STRIDE for side in size]
+        better = nearest_size(size)
         raise RecipeError(
             "--size",
             expected=f"sides that divide by {STRIDE}",

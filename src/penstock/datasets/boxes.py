@@ -63,16 +63,19 @@ def _clipped(box: Box, size: tuple[int, int]) -> Box:
     )
 
 
+def _said(box: Box) -> str:
+    return f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
+
+
 def _is_speck(box: Box) -> bool:
     """Whether a box in pixels is smaller than one: then its edges are shares, among others in pixels."""
     return 0 < box.right - box.left < 1 and 0 < box.bottom - box.top < 1
 
 
 def _speck(name: str, number: int, box: Box) -> Problem:
-    edges = f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
     message = (
-        f"{name}: expected box {number} in pixels, found {edges} (x, y), which is smaller than one. Write all boxes in "
-        "pixels, or all in shares of their picture's size."
+        f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is smaller than one. Write all "
+        "boxes in pixels, or all in shares of their picture's size."
     )
     return Problem("box smaller than a pixel", name, message)
 
@@ -91,7 +94,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterat
         message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Mend it."
         yield Problem("box without numbers", name, message)
         return
-    edges = f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
+    edges = _said(box)
     if box.right <= box.left or box.bottom <= box.top:
         message = (
             f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "

@@ -241,7 +241,7 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
     classes = found - {labels.ignore}
     if not classes:
         return
-    gaps = sorted(set(range(max(classes, default=0) + 1)) - classes)
+    gaps = sorted(set(range(max(classes) + 1)) - classes)
     if gaps:
         example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))
         message = (

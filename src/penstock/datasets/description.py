@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.values import Snapshot
-
-FILE: Final = PACKED
 
 
 @dataclass(frozen=True)
@@ -119,13 +117,13 @@ class Dataset:
         Raises:
             DatasetError: there is none, or it does not make sense.
         """
-        path = folder / FILE
+        path = folder / PACKED
         try:
             description = msgspec.json.decode(path.read_bytes(), type=Description)
         except OSError:
             raise DatasetError(
                 str(folder),
-                expected=f"a packed dataset, with a {FILE}",
+                expected=f"a packed dataset, with a {PACKED}",
                 found="no such folder" if not folder.is_dir() else "a folder without one",
                 remedy="Make one with penstock pack FOLDER -o DIR",
             ) from None
@@ -147,7 +145,7 @@ class Dataset:
 
     def save(self) -> None:
         """Write the description, atomically."""
-        files.write_atomically(self.folder / FILE, files.to_json(asdict(self.description)))
+        files.write_atomically(self.folder / PACKED, files.to_json(asdict(self.description)))
 
     def split(self, name: str) -> Split:
         """One split's description.
@@ -183,7 +181,7 @@ class Dataset:
             if shard.digest not in ("", partition.fingerprint):
                 raise DatasetError(
                     str(self.folder / shard.name),
-                    expected=f"the {shard.records:,} records that {FILE} describes ({shard.digest[:12]})",
+                    expected=f"the {shard.records:,} records that {PACKED} describes ({shard.digest[:12]})",
                     found=f"{len(partition):,} others ({partition.fingerprint[:12]})",
                     remedy="Restore the shard, or pack the dataset again",
                 )

@@ -17,9 +17,9 @@ import numpy as np
 
 from penstock import files, seeds
 from penstock.datasets import checks, inspection
-from penstock.datasets.description import FILE, Dataset, Description, ShardFacts, Split
+from penstock.datasets.description import Dataset, Description, ShardFacts, Split
 from penstock.datasets.items import Made, named
-from penstock.datasets.listing import JOURNAL
+from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import codecs, geometry, probe, warp_mask
 from penstock.progress import silent
@@ -134,7 +134,7 @@ def refuse_others(output: Path) -> None:
     Raises:
         DatasetError: the folder holds something else.
     """
-    if (output / FILE).exists() or (output / JOURNAL).exists() or not output.is_dir():
+    if (output / PACKED).exists() or (output / JOURNAL).exists() or not output.is_dir():
         return
     if there := sorted(entry.name for entry in output.iterdir() if not entry.name.startswith(".")):
         raise DatasetError(
@@ -232,7 +232,7 @@ def _already(dataset: Dataset) -> bool:
     Raises:
         DatasetError: it holds another one.
     """
-    if not (dataset.folder / FILE).exists():
+    if not (dataset.folder / PACKED).exists():
         return False
     there = Dataset.open(dataset.folder).description
     if there.content != dataset.description.content:

@@ -37,6 +37,12 @@ STRIDE: Final = 32
 _MIX_TRANSFORMERS: Final = tuple(f"mit_b{size}" for size in range(6))
 
 
+def nearest_size(size: tuple[int, int], stride: int = STRIDE) -> tuple[int, int]:
+    """The (height, width) nearest to another one whose sides divide by a stride."""
+    height, width = (max(1, round(side / stride)) * stride for side in size)
+    return height, width
+
+
 def parse_name(name: str) -> tuple[str, str]:
     """Architecture and backbone of a model's name.
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
     from penstock.recipe.values import Recipe
+
+_FIXED: Final = (
+    "seed", "data.train", "data.block", "data.window", "follow.on", "follow.older", "model.name", "model.deeplab",
+    "augment", "regularize", "optimizer.name", "train.batch", "train.average", "train.frozen_norms",
+    "train.frozen_backbone", "train.sync_norms",
+)  # fmt: skip
 
 
 def check(recipe: Recipe, where: str) -> Recipe:
@@ -68,25 +75,8 @@ def check_same(before: Recipe, now: Recipe, where: str) -> None:
     Raises:
         RecipeError: that would change.
     """
-    fixed = {
-        "seed": (before.seed, now.seed),
-        "data.train": (before.data.train, now.data.train),
-        "data.block": (before.data.block, now.data.block),
-        "data.window": (before.data.window, now.data.window),
-        "follow.on": (before.follow.on, now.follow.on),
-        "follow.older": (before.follow.older, now.follow.older),
-        "model.name": (before.model.name, now.model.name),
-        "model.deeplab": (before.model.deeplab, now.model.deeplab),
-        "augment": (before.augment, now.augment),
-        "regularize": (before.regularize, now.regularize),
-        "optimizer.name": (before.optimizer.name, now.optimizer.name),
-        "train.batch": (before.train.batch, now.train.batch),
-        "train.average": (before.train.average, now.train.average),
-        "train.frozen_norms": (before.train.frozen_norms, now.train.frozen_norms),
-        "train.frozen_backbone": (before.train.frozen_backbone, now.train.frozen_backbone),
-        "train.sync_norms": (before.train.sync_norms, now.train.sync_norms),
-    }
-    for key, (was, is_now) in fixed.items():
+    for key in _FIXED:
+        was, is_now = (attrgetter(key)(each) for each in (before, now))
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)
             remedy = "Leave it, or start a new run from these weights with --init"

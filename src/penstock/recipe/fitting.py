@@ -8,7 +8,7 @@ import torch
 
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.classification import CIFAR_NETWORKS
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import STRIDE, nearest_size
 from penstock.recipe.tasks import default_recipe
 from penstock.tasks import Classification, Detection, Segmentation, Volumes
 
@@ -50,7 +50,7 @@ def _check_side(recipe: Recipe) -> None:
 def _check_stride(recipe: Recipe, stride: int) -> None:
     crop = recipe.augment.crop
     if any(side % stride for side in crop):
-        better = [max(1, round(side / stride)) * stride for side in crop]
+        better = nearest_size(crop, stride)
         raise RecipeError(
             "augment.crop",
             expected=f"sides that divide by {stride}, the output stride of {recipe.model.name}",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Labels, Layout, unlabelled_split
+from penstock.datasets.items import Labels, Layout
 from penstock.datasets.layouts import masks
 
 if TYPE_CHECKING:
@@ -25,14 +24,12 @@ def recognise(folder: Path) -> Layout | None:
         for split, name in _SPLITS.items()
         if (root / "images" / name).is_dir()
     }
-    pairs = {split: (path, beside) for split, (path, beside) in splits.items() if beside.is_dir()}
+    pairs, left = masks.labelled(folder, splits)
     if not pairs or not (root / _NAMES).is_file():
         return None
     mapping = {0: 255, **{i: i - 1 for i in range(1, _CLASSES + 1)}}
     reasons = (f"images/ and annotations/ in {', '.join(pairs)}", f"the names in {_NAMES}; id 0 is not labelled")
-    layout = masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping))
-    left = [unlabelled_split(folder, *splits[split]) for split in splits.keys() - pairs.keys()]
-    return replace(layout, problems=(*layout.problems, *left))
+    return masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping), left)
 
 
 def _names(path: Path) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Labels, Layout, unlabelled_split
+from penstock.datasets.items import Labels, Layout
 from penstock.datasets.layouts import masks
 
 if TYPE_CHECKING:
@@ -21,13 +20,11 @@ VOID: Final = 11
 def recognise(folder: Path) -> Layout | None:
     """Folders of pictures with folders of ids beside them whose names end in `annot`."""
     splits = {split: (path, _annotations(path)) for split, path in listing.splits(folder).items()}
-    pairs = {split: (path, beside) for split, (path, beside) in splits.items() if beside.is_dir()}
+    pairs, left = masks.labelled(folder, splits)
     if not pairs:
         return None
     reason = f"{', '.join(path.name for path, _ in pairs.values())} with folders beside them that end in annot"
-    layout = masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID))
-    left = [unlabelled_split(folder, *splits[split]) for split in splits.keys() - pairs.keys()]
-    return replace(layout, problems=(*layout.problems, *left))
+    return masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID), left)
 
 
 def _annotations(path: Path) -> Path:

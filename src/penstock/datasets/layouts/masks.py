@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem, named
+from penstock.datasets.items import Item, Labels, Layout, Made, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
@@ -78,6 +78,7 @@ def paired(
     name: str,
     reasons: tuple[str, ...],
     labels: Labels,
+    notes: Sequence[Problem] = (),
 ) -> Layout:
     """A layout of pictures and masks that have the same names in two folders, for every split."""
     items: list[Item] = []
@@ -90,7 +91,15 @@ def paired(
         items += found
         problems += wrong
         ignored += left
-    return Layout("segmentation", name, reasons, tuple(items), labels, tuple(problems), tuple(ignored))
+    return Layout("segmentation", name, reasons, tuple(items), labels, (*problems, *notes), tuple(ignored))
+
+
+def labelled(
+    folder: Path, splits: Mapping[str, tuple[Path, Path]]
+) -> tuple[dict[str, tuple[Path, Path]], list[Problem]]:
+    """The splits whose folder of labels is there, and notes of the others."""
+    there = {split: (path, beside) for split, (path, beside) in splits.items() if beside.is_dir()}
+    return there, [unlabelled_split(folder, *pair) for split, pair in splits.items() if split not in there]
 
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
