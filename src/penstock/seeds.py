@@ -102,11 +102,15 @@ class Generator:
 
     Block `c` of the stream is BLAKE2b keyed with the key over the counter `c`; each block gives eight numbers of 64
     bits. Creating one costs about a microsecond. Not for sharing between threads: make one per sample.
+
+    Attributes:
+        turn: the epoch, plus a number that stays the same for a record: for what is done by turns, not by chance.
     """
 
-    __slots__ = ("_block", "_counter", "_key", "_left")
+    __slots__ = ("_block", "_counter", "_key", "_left", "turn")
 
-    def __init__(self, material: bytes) -> None:
+    def __init__(self, material: bytes, turn: int = 0) -> None:
+        self.turn = turn
         self._key = material
         self._counter = 0
         self._block: tuple[int, ...] = ()
@@ -145,6 +149,6 @@ class Generator:
         return np.random.Generator(np.random.Philox(key=self.bits()))
 
 
-def generator(seed: int, stage: str, position: int) -> Generator:
+def generator(seed: int, stage: str, position: int, turn: int = 0) -> Generator:
     """The random numbers that belong to one stage at one position of one run."""
-    return Generator(key(seed, stage, position))
+    return Generator(key(seed, stage, position), turn)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.feed.prepare import Prepare
     from penstock.order import Chain, Plan
     from penstock.sources import Source
+    from penstock.values import Address
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
@@ -175,7 +176,7 @@ class Feed:
 
     def _prepare(self, position: int, slot: Slot, row: int) -> str:
         address = self.plan.at(position)
-        generator = seeds.generator(self.plan.seed, "augment", position) if self.augment else None
+        generator = self._generator(position, address) if self.augment else None
         try:
             record = next(iter(self.source.read(address.partition, address.offset, address.offset + 1)), None)
             if record is None:  # a hole in a log: the same on every rank and at every resume
@@ -189,6 +190,11 @@ class Feed:
             raise
         slot.weight[row] = 1.0
         return record.origin
+
+    def _generator(self, position: int, address: Address) -> seeds.Generator:
+        seed = self.plan.seed
+        first = seeds.below(2, seeds.key(seed, "turn", address.partition, address.offset))
+        return seeds.generator(seed, "augment", position, int(self.plan.epoch(position)) + first)
 
     def _wait(self, futures: Sequence[Future[list[str]]]) -> tuple[str, ...]:
         self.meter.batches += 1

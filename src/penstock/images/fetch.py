@@ -25,7 +25,7 @@ def fetch_image(
     where: str,
     info: ImageInfo,
     affine: Affine,
-    fill: Sequence[int],
+    fill: Sequence[int] | None,
     out: NDArray[np.uint8],
     colors: Matrix | None = None,
 ) -> None:
@@ -36,7 +36,7 @@ def fetch_image(
         where: named in errors.
         info: its header.
         affine: from points of `out` to points of the upright picture.
-        fill: the pixel that lies outside the picture.
+        fill: the pixel that lies outside the picture; None mirrors the picture at its edges.
         out: uint8 of shape (height, width, channels), written whole.
         colors: what is done to the picture's colours, but not to `fill`; for RGB only.
 

@@ -35,8 +35,10 @@ class _Span(NamedTuple):
     mirrored: bool
 
 
-def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels) -> None:
-    """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`."""
+def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels) -> None:
+    """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`, or with None the
+    mirror of what is inside.
+    """
     if _fetch(pixels, affine, fill, out, _resize_image):
         return
     factor = int(affine.shrink)
@@ -51,7 +53,7 @@ def warp_mask(ids: Pixels, affine: Affine, fill: int, out: Pixels) -> None:
         _warp(ids, affine, (fill,), out, cv2.INTER_NEAREST)
 
 
-def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, resize: Resize) -> bool:
+def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels, resize: Resize) -> bool:
     """Do it by resizing a rectangle, if the map allows; tell whether it did."""
     if affine.xx == affine.yy == 0.0:
         turned = Affine(affine.xy, affine.xx, affine.x0, affine.yy, affine.yx, affine.y0)
@@ -66,13 +68,24 @@ def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, res
     if columns is None or rows is None:
         return False
     target = out[rows.start : rows.stop, columns.start : columns.stop]
-    for rest in (out[: rows.start], out[rows.stop :], out[:, : columns.start], out[:, columns.stop :]):
-        if rest.size:  # forty times faster than numpy's broadcasting of three channels
-            cv2.rectangle(rest, (0, 0), rest.shape[1::-1], [float(value) for value in fill], cv2.FILLED)
+    if fill is None and not target.size:
+        return False
     if target.size:
         source = pixels[rows.first : rows.last, columns.first : columns.last]
         _place(source, target, rows, columns, resize)
+    _surround(out, rows, columns, fill)
     return True
+
+
+def _surround(out: Pixels, rows: _Span, columns: _Span, fill: Sequence[int] | None) -> None:
+    if fill is None:
+        inside = out[rows.start : rows.stop, columns.start : columns.stop].copy()
+        ends = rows.start, out.shape[0] - rows.stop, columns.start, out.shape[1] - columns.stop
+        cv2.copyMakeBorder(inside, *ends, cv2.BORDER_REFLECT_101, dst=out)
+        return
+    for rest in (out[: rows.start], out[rows.stop :], out[:, : columns.start], out[:, columns.stop :]):
+        if rest.size:  # forty times faster than numpy's broadcasting of three channels
+            cv2.rectangle(rest, (0, 0), rest.shape[1::-1], [float(value) for value in fill], cv2.FILLED)
 
 
 def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: Resize) -> None:
@@ -122,7 +135,7 @@ def _reduce(pixels: Pixels, factor: int) -> Pixels:
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, how: int) -> None:
+def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels, how: int) -> None:
     # OpenCV counts from pixel centres: shift by half a pixel on both sides.
     centred = Affine(x0=0.5, y0=0.5).then(affine).then(Affine(x0=-0.5, y0=-0.5))
     matrix = np.array([[centred.xx, centred.xy, centred.x0], [centred.yx, centred.yy, centred.y0]], np.float64)
@@ -132,6 +145,6 @@ def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int], out: Pixels, how:
         (out.shape[1], out.shape[0]),
         dst=out,
         flags=how | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_CONSTANT,
-        borderValue=[float(value) for value in fill],
+        borderMode=cv2.BORDER_REFLECT_101 if fill is None else cv2.BORDER_CONSTANT,
+        borderValue=[float(value) for value in fill or ()],
     )

@@ -24,8 +24,11 @@ class OptimizerSpec:
             SGD for all else.
         learning_rate: the peak, before the schedule.
         momentum: SGD's and RMSprop's.
-        weight_decay: not applied to biases, to the parameters of normalisation layers, and to what a model's own
-            `no_weight_decay` names.
+        weight_decay: not applied to biases and the parameters of normalisation layers, unless `decay_biases`, nor to
+            what a model's own `no_weight_decay` names.
+        decay_biases: whether these decay too.
+        unit_filters: of "muon": whether filters are kept at a root mean square norm of 1, in place of weight decay. For
+            networks where a norm follows every convolution.
         schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step" a factor of `decay`
             every `decay_steps`, "multistep" one at every milestone, "exponential" the same as "step", but smooth.
         power: of "poly"; DeepLab's 0.9.
@@ -45,6 +48,8 @@ class OptimizerSpec:
     learning_rate: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    decay_biases: bool = False
+    unit_filters: bool = False
     schedule: Literal["poly", "cosine", "constant", "step", "multistep", "exponential"] = "poly"
     power: float = 0.9
     decay: float = 0.1
@@ -83,18 +88,18 @@ class OptimizerSpec:
 def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer over a model's trainable parameters, in groups that share weight decay and learning rate.
 
-    Vectors and scalars are biases and normalisation parameters; they are never decayed. Each group's `share` multiplies
-    the learning rate.
+    Vectors and scalars are biases and normalisation parameters. Each group's `share` multiplies the learning rate.
     """
     spared: set[str] = getattr(model, "no_weight_decay", set)()
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            decay = spec.weight_decay if parameter.ndim > 1 and name not in spared else 0.0
+            decays = (parameter.ndim > 1 or spec.decay_biases) and name not in spared
+            decay = spec.weight_decay if decays else 0.0
             filters = spec.name == "muon" and parameter.ndim > 1 and name.startswith("encoder.")
             groups.setdefault((decay, _share(spec, name), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay, "share": share, **({"orthogonal": True} if filters else {})}
+        {"params": parameters, "weight_decay": decay, "share": share, **(_of_filters(spec) if filters else {})}
         for (decay, share, filters), parameters in groups.items()
     ]
     if spec.name == "muon":
@@ -105,6 +110,10 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
     if spec.name == "rmsprop":
         return torch.optim.RMSprop(listed, lr=spec.learning_rate, alpha=0.9, momentum=spec.momentum)
     return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)
+
+
+def _of_filters(spec: OptimizerSpec) -> dict[str, bool]:
+    return {"orthogonal": True, "unit": spec.unit_filters}
 
 
 def _share(spec: OptimizerSpec, name: str) -> float:

@@ -27,8 +27,12 @@ class Augment:
         margin: pixels around the picture that the crop of "pad-crop" may reach into.
         shown: what classifiers are evaluated on: the middle of the picture, this share of its shorter side; with
             "pad-crop" the crop's size instead.
+        border: what classifiers are shown around the picture: "fill" is a pixel that normalises to 0, "reflect" what is
+            inside, mirrored.
         area, aspect: bounds of the window of "resized-crop": share of the picture, width divided by height.
         flip: probability of mirroring left to right.
+        flip_by_turns: whether a picture is mirrored in every second epoch instead, half of all pictures in the first
+            (Jordan 2024, arXiv:2404.00498): any two epochs in a row show both. For pictures alone, not volumes.
         rotate: largest angle in degrees, either way.
         jitter: how far colours may move.
         slices: of a patch of volumes.
@@ -41,9 +45,11 @@ class Augment:
     resize_range: tuple[int, int] | None = None
     margin: int = 0
     shown: float = 0.875
+    border: Literal["fill", "reflect"] = "fill"
     area: tuple[float, float] = (0.08, 1.0)
     aspect: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
+    flip_by_turns: bool = False
     rotate: float = 0.0
     jitter: Jitter = field(default_factory=Jitter)
     slices: int = 32
@@ -59,7 +65,7 @@ class Augment:
             scale *= self.fitted(source)[0] / source[0]
             at = generator.uniform(), generator.uniform()
             view = geometry.scale_and_crop(source, self.crop, scale, at)
-        if self.flip and generator.chance(self.flip):
+        if generator.turn % 2 if self.flip_by_turns else self.flip and generator.chance(self.flip):
             view = geometry.flip(view)
         if self.rotate:
             view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))

@@ -87,7 +87,8 @@ class PrepareClassification:
         drawn = generator if self.train else None
         view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
         matrix = self.augment.jitter.draw(drawn) if drawn else None
-        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        fill = None if self.augment.border == "reflect" else self.fill
+        fetch_image(fields.image, record.origin, info, view.affine, fill, out["image"], matrix)
         out["label"][...] = fields.label
         if "draws" in out:
             out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
