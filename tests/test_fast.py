@@ -20,7 +20,7 @@ from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.session import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
 from penstock.sources import MemorySource
-from penstock.tasks import Augment
+from penstock.tasks import Augment, Classification
 from penstock.tasks.classify import PrepareClassification
 from penstock.values import Cursor, Record, Share
 
@@ -67,6 +67,15 @@ class TestMuon:
         assert any(parameter.ndim == 1 and parameter.any() for parameter in before.values())
         for name, parameter in before.items():
             assert torch.allclose(after[name], parameter * 0.95), name
+
+    def test_filters_and_the_rest_have_momenta_of_their_own(self):
+        model = build_classifier("test_resnet", 3, "none")
+        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, momentum=0.6, rest_momentum=0.85), model)
+
+        assert {(group["orthogonal"], group["momentum"]) for group in optimizer.param_groups} == {
+            (True, 0.6),
+            (False, 0.85),
+        }
 
     def test_a_head_that_does_not_learn_does_not_decay(self):
         before, after = self.one_step(weight_decay=0.5, head_rate=0.0)
@@ -121,7 +130,7 @@ class TestBorders:
         augment = Augment((8, 8), "pad-crop", margin=margin, border="reflect")
         out = {"image": np.empty((8, 8, 3), np.uint8), "label": np.empty((), np.int64)}
         record = Record("a:0", encoded(self.PIXELS))
-        PrepareClassification(1, GRAY, augment, train=True)(record, seeds.generator(0, "x", number), out)
+        Classification("test_resnet", ("a",), augment).prepare(train=True)(record, seeds.generator(0, "x", number), out)
         return out["image"]
 
     @pytest.mark.parametrize("margin", [1, 2, 4])
@@ -137,7 +146,9 @@ class TestBorders:
     def test_evaluation_reflects_what_is_larger_than_the_picture(self):
         augment = Augment((12, 10), "pad-crop", border="reflect")
         out = {"image": np.empty((12, 10, 3), np.uint8), "label": np.empty((), np.int64)}
-        PrepareClassification(1, GRAY, augment, train=False)(Record("a:0", encoded(self.PIXELS)), None, out)
+        Classification("test_resnet", ("a",), augment).prepare(train=False)(
+            Record("a:0", encoded(self.PIXELS)), None, out
+        )
 
         assert np.array_equal(out["image"], np.pad(self.PIXELS, ((2, 2), (1, 1), (0, 0)), "reflect"))
 

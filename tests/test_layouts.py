@@ -458,7 +458,7 @@ def test_emnist_is_turned_and_has_letters(tmp_path):
         ("x,y,w,h", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
         (
             "bbox", "[2, 3, 12, 20]", [2, 3, 12, 20],
-            "corners (left, top, right, bottom): the third and fourth number are never below the first and second",
+            "corners (left, top, right, bottom): the third or fourth number is never below the first or second",
         ),
         (
             "bbox", "[12, 3, 10, 20]", [12, 3, 22, 23],

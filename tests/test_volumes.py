@@ -171,6 +171,31 @@ def test_modalities_become_channels(tmp_path):
 
 
 class TestMistakes:
+    @pytest.mark.parametrize("modality", [0, 1])
+    def test_a_volume_of_nothing_but_nan_is_named(self, tmp_path, modality):
+        arrays = [scene(seed)[0].astype(np.float32) for seed in (1, 2)]
+        arrays[modality][...] = np.nan
+        paths = [write(tmp_path / f"c_000{n}.nii", stored(array, "RAS")) for n, array in enumerate(arrays)]
+        with pytest.raises(ImageError) as caught:
+            read_volume(paths)
+
+        assert str(caught.value) == (
+            f"c_000{modality}.nii: expected a volume of numbers, found none but NaN and infinity in modality "
+            f"{modality + 1} of 2. Export it again."
+        )
+
+    def test_labels_without_a_volume_are_named(self, tmp_path):
+        cases(tmp_path)
+        for path in sorted(tmp_path.rglob("images/*"))[:1]:
+            path.unlink()
+        (name,) = {path.name for path in tmp_path.rglob("labels/*")} - {
+            path.name for path in tmp_path.rglob("images/*")
+        }
+
+        assert [problem.message for problem in inspect(tmp_path).fatal] == [
+            f"labels/{name}: expected a volume that these are the labels of, found none. Add it, or remove the file."
+        ]
+
     def test_modalities_that_do_not_lie_on_one_another(self, tmp_path):
         paths = [
             write(tmp_path / "a.nii", stored(scene()[0], "RAS")),
@@ -441,7 +466,7 @@ def test_options_that_do_nothing_are_refused(tmp_path, capsys):
     for more, message in (
         (
             ["--color"],
-            "--window, --ids, --palette, --color: expected none of them, as NIfTI volumes are segmented slice by slice, found one. Leave it out.",
+            "--window, --ids, --palette, --color, --score: expected none of them, as NIfTI volumes are segmented slice by slice, found one. Leave it out.",
         ),
         (
             ["--labels", tmp_path / "gone"],

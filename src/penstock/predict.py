@@ -164,7 +164,7 @@ def classify(
     """
     view = task.augment.middle((pixels.shape[0], pixels.shape[1]))
     shown = np.empty((*view.size, 3), np.uint8)
-    warp_image(pixels, view.affine, task.normalization.fill, shown)
+    warp_image(pixels, view.affine, task.fill, shown)
     with devices.autocast(device, precision):
         logits = model(task.inputs({"image": torch.from_numpy(shown).to(device).unsqueeze(0)}))
     found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()

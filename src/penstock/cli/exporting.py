@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift
 from penstock.export import export as export_model
 from penstock.models import Views
+from penstock.models.segmentation import STRIDE
 from penstock.recipe import load_model
+from penstock.tasks import Segmentation
 
+if TYPE_CHECKING:
+    from penstock.recipe import Trained
+
+Size = Annotated[
+    tuple[int, int] | None,
+    Parameter(help="Height and width of pictures; default: the crop of classes, else what holds any of the dataset's."),
+]
 _CLOSE = 0.99
 
 
 def export(
     run: Run, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="FILE.onnx or FILE.pt2 (torch.export).")],
-    size: Annotated[tuple[int, int] | None, Parameter(help="Height and width of pictures; default: the crop.")] = None,
+    size: Size = None,
     checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
@@ -28,7 +37,7 @@ def export(
     with the model; exits with 1 where they differ.
     """
     trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip, shift))
-    found = export_model(trained.parts.task, trained.model, output, size)
+    found = export_model(trained.parts.task, trained.model, output, size or _holding(trained))
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
     kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours
     shape = f"(n, {found.size[0]}, {found.size[1]}, {found.channels})"
@@ -39,3 +48,12 @@ def export(
         f"at most {found.largest:.1e}"
     )
     return 0 if found.agreement >= _CLOSE else 1
+
+
+def _holding(trained: Trained) -> tuple[int, int] | None:
+    """The size that holds every picture of the dataset, where whole pictures are answered and it is known."""
+    splits = trained.parts.dataset.description.splits.values()
+    height, width = (max(getattr(split, side) for split in splits) for side in ("height", "width"))
+    if not isinstance(trained.parts.task, Segmentation) or not height:
+        return None
+    return -(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE

@@ -46,9 +46,13 @@ Overlap = Annotated[
     float,
     Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
 ]
+Score = Annotated[
+    float,
+    Parameter(validator=validators.Number(gte=0, lt=1), help="Of detectors: draw boxes that score above this."),
+]
 _TABLE: Final = "predictions.csv"
-_COLORS: Final = 3
 _LEGIBLE: Final = 480  # pixels of a side that words have room on; smaller pictures are drawn enlarged
+_NO_MASKS: Final = "the run did not learn to make masks"
 _NAMED: Final = 5  # classes of each picture in it
 
 
@@ -61,6 +65,7 @@ def predict(
     ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
     palette: Annotated[Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Of colours.")] = "distinct",
     color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: ids in colour.")] = False,
+    score: Score = SHOWN,
 ) -> int:  # fmt: skip
     """Predict masks, classes or boxes for pictures of any size, or labels for NIfTI volumes.
 
@@ -69,7 +74,7 @@ def predict(
     1 then.
     """
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
-    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color)
+    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color, score)
     if any(is_volume(path) for path in _files(paths)):
         _refuse_looks(look, "NIfTI volumes are segmented slice by slice")
         return predict_volumes(trained, paths, output, labels)
@@ -103,18 +108,19 @@ def _files(paths: list[Path]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _Look:
-    """How masks are made and written."""
+    """How masks are made and written, and which boxes are drawn."""
 
     window: Window | None = None
     original: bool = False
     palette: str = "distinct"
     color: bool = False
+    score: float = SHOWN
 
 
 def _refuse_looks(look: _Look, reason: str) -> None:
     if look != _Look():
         raise RecipeError(
-            "--window, --ids, --palette, --color",
+            "--window, --ids, --palette, --color, --score",
             expected=f"none of them, as {reason}",
             found="one",
             remedy="Leave it out",
@@ -194,8 +200,8 @@ class _Classes:
 class _Boxes:
     """Writes a table of boxes, and NAME-boxes.png."""
 
-    def __init__(self, trained: Trained, task: Detection, output: Path) -> None:
-        self.trained, self.task, self.output = trained, task, output
+    def __init__(self, trained: Trained, task: Detection, output: Path, score: float) -> None:
+        self.trained, self.task, self.output, self.score = trained, task, output, score
         self.rows: list[list[str]] = []
         self.drawn = 0
 
@@ -203,7 +209,7 @@ class _Boxes:
         trained = self.trained
         precision = trained.parts.recipe.train.precision
         found = find_boxes(self.task, trained.model, pixels, device=trained.device, precision=precision)
-        sure = found["scores"] > SHOWN
+        sure = found["scores"] > self.score
         self.drawn += int(sure.sum())
         names = [self.task.classes[label] for label in found["labels"].tolist()]
         self.rows += [
@@ -224,21 +230,27 @@ class _Boxes:
         files.replace_whole(self.output / _TABLE, text.getvalue().encode())
         return (
             f"{self.output / _TABLE} holds all {len(self.rows):,} boxes, in pixels; NAME-boxes.png shows the "
-            f"{self.drawn:,} that score above {SHOWN}"
+            f"{self.drawn:,} that score above {self.score:g}"
         )
 
 
 def _answers(
     trained: Trained, pictures: list[Picture], output: Path, look: _Look
 ) -> _Masks | _Mattes | _Classes | _Boxes:
-    task = trained.parts.task
-    if isinstance(task, Segmentation) and (channels := task.channels) != _COLORS:
+    task, many = trained.parts.task, trained.parts.dataset.description.modalities
+    if isinstance(task, Segmentation) and many > 1:
         raise RecipeError(
             "penstock predict",
-            expected=f"NIfTI volumes, as the run learnt slices of {channels} modalities",
+            expected=f"NIfTI volumes, as the run learnt slices of {many} modalities",
             found="pictures",
             remedy="Name volumes",
         )
+    if isinstance(task, Detection):
+        _refuse_looks(replace(look, score=SHOWN), _NO_MASKS)
+        _refuse_collisions(pictures, output, ("-boxes",))
+        return _Boxes(trained, task, output, look.score)
+    if look.score != SHOWN:
+        raise RecipeError("--score", expected="a run that finds boxes", found="another", remedy="Leave it out")
     if isinstance(task, Matting):
         _refuse_looks(replace(look, window=None), "the run learnt shares, which have no ids or colours")
         _refuse_collisions(pictures, output, ("", "-overlay"))
@@ -246,10 +258,7 @@ def _answers(
     if isinstance(task, Segmentation):
         _refuse_collisions(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
         return _Masks(trained, task, output, look)
-    _refuse_looks(look, "the run did not learn to make masks")
-    if isinstance(task, Detection):
-        _refuse_collisions(pictures, output, ("-boxes",))
-        return _Boxes(trained, task, output)
+    _refuse_looks(look, _NO_MASKS)
     if isinstance(task, Classification):
         return _Classes(trained, task, output)
     raise RecipeError(

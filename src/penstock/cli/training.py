@@ -92,7 +92,7 @@ def train(
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
         folder, outcome = recipes.train(_recipe(data, model, weights, changes), runs, name)
-    if outcome.status == "finished" and folder.path.exists():
+    if folder.path.exists():
         print(f"report {write_report(folder)}")
     if outcome.status in ("interrupted", "stopped"):
         print(f"saved; go on with: penstock train --resume {folder.path}")

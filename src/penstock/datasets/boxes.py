@@ -29,7 +29,9 @@ def check(name: str, facts: Facts) -> Facts:
     problems = _other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
     problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
     problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
-    inside = tuple(_clipped(box, size) for box in boxes)
+    first: dict[Box, int] = {}
+    problems += [_again(name, n, first[box]) for n, box in enumerate(boxes, 1) if first.setdefault(box, n) != n]
+    inside = tuple(_clipped(box, size) for box in dict.fromkeys(boxes))
     text = f"{item.split}\0{item.name}\0{facts.content}\0{inside}"
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return replace(
@@ -70,6 +72,11 @@ def _said(box: Box) -> str:
 def _is_speck(box: Box) -> bool:
     """Whether a box in pixels is smaller than one: then its edges are shares, among others in pixels."""
     return 0 < box.right - box.left < 1 and 0 < box.bottom - box.top < 1
+
+
+def _again(name: str, number: int, first: int) -> Problem:
+    message = f"{name}: box {number} is box {first} again, of the same class: it is taken once."
+    return Problem("box said twice", name, message, fatal=False)
 
 
 def _speck(name: str, number: int, box: Box) -> Problem:

@@ -154,6 +154,7 @@ def check_together(
     """
     yield from _leaks(facts, folder)
     yield from _outside_classes(facts, labels, folder)
+    yield from _alike(facts, labels, folder)
     if layout.task == "segmentation" and len(labels.classes) > MOST_IDS:
         name = named(facts[0].item.image, folder)
         message = (
@@ -189,6 +190,18 @@ def _outside_classes(facts: Sequence[Facts], labels: Labels, folder: Path) -> It
                 "the order of their ids."
             )
             yield Problem("label outside the classes", name, message)
+
+
+def _alike(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Names of classes that are probably one."""
+    first: dict[str, str] = {}
+    for name in labels.classes:
+        other = first.setdefault("".join(name.split()).casefold(), name)
+        if other != name:
+            message = (
+                f"classes {other!r} and {name!r} differ in capitals and spaces alone: if they are one, write it once."
+            )
+            yield Problem("classes alike", named(facts[0].item.image, folder), message, fatal=False, whole=True)
 
 
 def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:

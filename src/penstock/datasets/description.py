@@ -154,12 +154,15 @@ class Dataset:
             DatasetError: there is no such split.
         """
         if name not in self.description.splits:
+            remedy = "Name one of those; for training with --set data.train=NAME and --set data.validation=NAME, "
+            if name == "val" and [*self.description.splits] == ["train"]:
+                remedy = "Pack again with --validation 0.1, which sets a tenth of train aside; or train with --set "
+                remedy += "data.validation=NAME, "
             raise DatasetError(
                 str(self.folder),
                 expected=f"a split named {name}",
                 found=", ".join(self.description.splits),
-                remedy="Name one of those; for training with --set data.train=NAME and --set data.validation=NAME, "
-                "where '' evaluates nothing",
+                remedy=f"{remedy}where '' evaluates nothing",
             )
         return self.description.splits[name]
 

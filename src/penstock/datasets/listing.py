@@ -48,9 +48,14 @@ def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def splits(folder: Path) -> dict[str, Path]:
-    """The subfolders that are splits, by our name for them."""
-    found = {split: subfolder(folder, names) for split, names in SPLITS.items()}
+    """The subfolders that are splits, by our name for them; where there is no `train`, `train2017` is one too."""
+    found = {split: subfolder(folder, names) or _of_a_year(folder, names) for split, names in SPLITS.items()}
     return {split: path for split, path in found.items() if path is not None}
+
+
+def _of_a_year(folder: Path, names: tuple[str, ...]) -> Path | None:
+    dated = re.compile(rf"({'|'.join(names)})[-_ ]?\d{{4}}", re.IGNORECASE)
+    return next((path for path in sorted(folder.iterdir()) if dated.fullmatch(path.name) and path.is_dir()), None)
 
 
 def files(folder: Path) -> list[Path]:

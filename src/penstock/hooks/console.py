@@ -22,8 +22,8 @@ _LONG: Final = 30.0  # seconds in which people want to hear something
 
 
 class Console(Hook):
-    """Prints a line every `interval` steps, or every half a minute where they take longer, at every evaluation, and at
-    the end.
+    """Prints a line every `interval` steps, or every half a minute where they take longer, for the last step, at every
+    evaluation, and at the end.
     """
 
     def __init__(self, log: Path, interval: int) -> None:
@@ -51,7 +51,8 @@ class Console(Hook):
         self._waited += session.timing["wait"]
         if self._bar:
             self._bar(session.step, session.options.steps)
-        if session.step % self.interval == 0 or time.perf_counter() - self._mark[1] > _LONG:
+        last = session.step == session.options.steps
+        if last or session.step % self.interval == 0 or time.perf_counter() - self._mark[1] > _LONG:
             self._progress(session)
 
     def _progress(self, session: Session) -> None:

@@ -44,7 +44,8 @@ def fetch_image(
         ImageError: the file is cut short or damaged.
     """
     stored = affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
-    step, rows = geometry.reduction(stored.shrink), stored.bottom((out.shape[0], out.shape[1]))
+    step = geometry.reduction(stored.shrink)
+    rows = None if fill is None else stored.bottom((out.shape[0], out.shape[1]))
     pixels = codecs.decode_image(
         data, where, info=info, reduction=step, rows=rows, channels=out.shape[2], scratch=_SCRATCH
     )

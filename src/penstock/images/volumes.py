@@ -171,6 +171,14 @@ def read_volume(paths: Sequence[Path]) -> Volume:
             found=f"arrays of shape {arrays[0].shape} in {len(paths)} files",
             remedy=f"Choose {MODALITIES} modalities, and leave the others out of the folder",
         )
+    for number, modality in enumerate(voxels):
+        if not np.isfinite(modality).any():
+            raise ImageError(
+                paths[min(number, len(paths) - 1)].name,
+                expected="a volume of numbers",
+                found=f"none but NaN and infinity in modality {number + 1} of {len(voxels)}",
+                remedy="Export it again",
+            )
     return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
 
 

@@ -68,21 +68,20 @@ def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixe
     if columns is None or rows is None:
         return False
     target = out[rows.start : rows.stop, columns.start : columns.stop]
-    if fill is None and not target.size:
-        return False
+    ends = rows.start, out.shape[0] - rows.stop, columns.start, out.shape[1] - columns.stop
+    if fill is None and (max(ends[:2]) >= target.shape[0] or max(ends[2:]) >= target.shape[1]):
+        return False  # more is mirrored than is looked at
     if target.size:
         source = pixels[rows.first : rows.last, columns.first : columns.last]
         _place(source, target, rows, columns, resize)
-    _surround(out, rows, columns, fill)
+    if fill is None and any(ends):
+        cv2.copyMakeBorder(target.copy(), *ends, cv2.BORDER_REFLECT_101, dst=out)
+    elif fill is not None:
+        _fill_around(out, rows, columns, fill)
     return True
 
 
-def _surround(out: Pixels, rows: _Span, columns: _Span, fill: Sequence[int] | None) -> None:
-    if fill is None:
-        inside = out[rows.start : rows.stop, columns.start : columns.stop].copy()
-        ends = rows.start, out.shape[0] - rows.stop, columns.start, out.shape[1] - columns.stop
-        cv2.copyMakeBorder(inside, *ends, cv2.BORDER_REFLECT_101, dst=out)
-        return
+def _fill_around(out: Pixels, rows: _Span, columns: _Span, fill: Sequence[int]) -> None:
     for rest in (out[: rows.start], out[rows.stop :], out[:, : columns.start], out[:, columns.stop :]):
         if rest.size:  # forty times faster than numpy's broadcasting of three channels
             cv2.rectangle(rest, (0, 0), rest.shape[1::-1], [float(value) for value in fill], cv2.FILLED)

@@ -118,7 +118,7 @@ class ClassificationScores:
 
     def summary(self) -> dict[str, float]:
         """The scores in one line."""
-        return {"top1": self.top1, "top5": self.top5}
+        return {"top1": self.top1, **({"top5": self.top5} if len(self.names) > _TOP else {})}
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file; the confusion matrix of up to 100 classes."""

@@ -160,6 +160,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "regularize.brightness": (recipe.regularize.brightness, 255),
         "model.deeplab.auxiliary": (recipe.model.deeplab.auxiliary, 100),
         "optimizer.momentum": (optimizer.momentum, 1),
+        "optimizer.rest_momentum": (optimizer.rest_momentum, 1),
         "optimizer.weight_decay": (optimizer.weight_decay, 100),
         "optimizer.power": (optimizer.power, 100),
         "optimizer.warmup": (optimizer.warmup, train.steps - 1),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-_FEW: Final = 5  # classes among which the five most likely are all
+from typing import Any
 
 
 def class_table(scores: dict[str, Any]) -> str:
@@ -43,9 +41,8 @@ def _of_pictures(scores: dict[str, Any]) -> str:
         f"{row['pictures']:>10,}"
         for row in scores["classes"]
     ]
-    few = len(scores["classes"]) <= _FEW
     lines.append(f"{'top 1':<{width}}  {_percent(scores['top1'], 8)}")
-    lines += [] if few else [f"{'top 5':<{width}}  {_percent(scores['top5'], 8)}"]
+    lines += [] if "top5" not in scores else [f"{'top 5':<{width}}  {_percent(scores['top5'], 8)}"]
     lines.append(f"{'calibration':<{width}}  {_percent(scores['calibration_error'], 8)} off (expected error, 15 bins)")
     if scores["absent"]:
         lines.append(f"without a picture: {', '.join(scores['absent'])}")

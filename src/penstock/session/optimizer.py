@@ -23,7 +23,8 @@ class OptimizerSpec:
         name: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), or "muon" for the filters of the backbone, with
             SGD for all else.
         learning_rate: the peak, before the schedule.
-        momentum: SGD's and RMSprop's.
+        momentum: of SGD, RMSprop, and of Muon's filters.
+        rest_momentum: of "muon": SGD's for all that is no filter.
         weight_decay: not applied to biases and the parameters of normalisation layers, unless `decay_biases`, nor to
             what a model's own `no_weight_decay` names.
         decay_biases: whether these decay too.
@@ -47,6 +48,7 @@ class OptimizerSpec:
     name: Literal["sgd", "adamw", "rmsprop", "muon"] = "sgd"
     learning_rate: float = 0.01
     momentum: float = 0.9
+    rest_momentum: float = 0.9
     weight_decay: float = 1e-4
     decay_biases: bool = False
     unit_filters: bool = False
@@ -103,7 +105,7 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
         for (decay, share, filters), parameters in groups.items()
     ]
     if spec.name == "muon":
-        return Muon(listed, lr=spec.learning_rate, momentum=spec.momentum)
+        return Muon(listed, lr=spec.learning_rate, momentum=spec.rest_momentum)
     if spec.name == "adamw":
         on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         return torch.optim.AdamW(listed, lr=spec.learning_rate, fused=on_cpu or None)  # a third of a loop's time
@@ -112,8 +114,8 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
     return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)
 
 
-def _of_filters(spec: OptimizerSpec) -> dict[str, bool]:
-    return {"orthogonal": True, "unit": spec.unit_filters}
+def _of_filters(spec: OptimizerSpec) -> dict[str, float | bool]:
+    return {"orthogonal": True, "unit": spec.unit_filters, "momentum": spec.momentum}
 
 
 def _share(spec: OptimizerSpec, name: str) -> float:

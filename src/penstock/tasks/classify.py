@@ -51,14 +51,14 @@ class PrepareClassification:
 
     Attributes:
         classes: the number of classes.
-        fill: the pixel that lies outside the picture, RGB.
+        fill: the pixel that lies outside the picture, RGB; None mirrors the picture at its edges.
         augment: the view: random for training, else its middle.
         train: whether it is for training.
         regularize: what else is drawn for training.
     """
 
     classes: int
-    fill: tuple[int, ...]
+    fill: tuple[int, ...] | None
     augment: Augment
     train: bool
     regularize: Regularize = Regularize()  # noqa: RUF009 - frozen
@@ -87,8 +87,7 @@ class PrepareClassification:
         drawn = generator if self.train else None
         view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
         matrix = self.augment.jitter.draw(drawn) if drawn else None
-        fill = None if self.augment.border == "reflect" else self.fill
-        fetch_image(fields.image, record.origin, info, view.affine, fill, out["image"], matrix)
+        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         out["label"][...] = fields.label
         if "draws" in out:
             out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
@@ -149,10 +148,14 @@ class Classification(Task):
         """What the network expects of its input."""
         return classifier_normalization(self.name)
 
+    @property
+    def fill(self) -> tuple[int, ...] | None:
+        """The pixel that lies outside pictures; None mirrors them at their edges."""
+        return None if self.augment.border == "reflect" else self.normalization.fill
+
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the middle for evaluation."""
-        fill = self.normalization.fill
-        return PrepareClassification(len(self.classes), fill, self.augment, train, self.regularize)
+        return PrepareClassification(len(self.classes), self.fill, self.augment, train, self.regularize)
 
     def model(self) -> nn.Module:
         """A new model."""

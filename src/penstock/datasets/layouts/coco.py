@@ -106,6 +106,7 @@ def recognise_masks(folder: Path) -> Layout | None:
     for split, file in files.items():
         order = _order(file.tree)
         for image, place, own in _pictures(folder, file, problems):
+            problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}#{image.id}")
             items.append(Item(split, Path(image.file_name).stem, place, mask=Made(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
@@ -178,12 +179,17 @@ def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_S
     path, name = file.path, file.path.relative_to(folder).as_posix()
     known: dict[int, _Image] = {}
     problems += [_twice(name, image) for image in file.tree.images if known.setdefault(image.id, image) is not image]
+    files: dict[str, _Image] = {}
+    first = {image.id: files.setdefault(image.file_name, image) for image in known.values()}
+    problems += [_shared(name, first[number], image) for number, image in known.items() if first[number] is not image]
     own: dict[int, list[_Annotation]] = {}
     for each in file.tree.annotations:
-        own.setdefault(each.image_id, []).append(each)
-    problems += [_nowhere(name, each) for number in own.keys() - known.keys() for each in own[number]]
+        if each.image_id in first:
+            own.setdefault(first[each.image_id].id, []).append(each)
+        else:
+            problems.append(_nowhere(name, each))
     places = _places(folder, path)
-    for image in known.values():
+    for image in files.values():
         place = next((each for each in (root / image.file_name for root in places) if listing.is_there(each)), None)
         if place is None:
             problems.append(_missing(name, image))
@@ -291,6 +297,18 @@ def _twice(name: str, image: _Image) -> Problem:
         f"{name}: expected every image once, found id {image.id} twice ({image.file_name}). Give it one of its own."
     )
     return Problem("two images of one id", f"{name}#{image.id}", message, whole=True)
+
+
+def _shared(name: str, first: _Image, image: _Image) -> Problem:
+    message = (
+        f"{name}: images {first.id} and {image.id} are both {image.file_name}: their annotations are put together."
+    )
+    return Problem("one picture of two ids", f"{name}#{image.id}", message, fatal=False)
+
+
+def _unlined(name: str, each: _Annotation) -> Problem:
+    message = f"{name}: annotation {each.id} has no outline: its object is background in the mask."
+    return Problem("object without an outline", name, message, fatal=False)
 
 
 def _nowhere(name: str, each: _Annotation) -> Problem:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.datasets.items import Item, Labels, Layout, Problem, named
+from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
+from penstock.errors import ImageError
+from penstock.images import probe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+_PAIR: Final = 2
 
 
 def recognise(folder: Path) -> Layout | None:
     """The layout, or None where no subfolder holds pictures."""
-    splits = listing.splits(folder) or {"train": folder}
+    divided = listing.splits(folder)
+    splits = divided or {"train": folder}
     classes = sorted({name for path in splits.values() for name in _classes(path)})
     if not any(listing.is_picture(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
-    problems: list[Problem] = []
+    problems = outside(folder, folder, divided) if divided else []
+    problems += [note for root in splits.values() for note in _doubts(folder, root)]
     ignored: list[str] = []
     for split, root in splits.items():
         for path in listing.files(root):
@@ -29,10 +37,8 @@ def recognise(folder: Path) -> Layout | None:
             label = classes.index(inside.parts[0])
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
         problems += _empty_classes(folder, split, root, classes, items)
-    divided = (
-        f"divided into {', '.join(splits)}" if splits != {"train": folder} else "without splits: all training data"
-    )
-    reason = f"{len(classes)} folders of pictures, one per class, {divided}"
+    how = f"divided into {', '.join(splits)}" if divided else "without splits: all training data"
+    reason = f"{len(classes)} folders of pictures, one per class, {how}"
     return Layout(
         "classification",
         "one folder per class",
@@ -50,6 +56,40 @@ def _classes(root: Path) -> list[str]:
         for entry in root.iterdir()
         if entry.is_dir() and not entry.name.startswith(".") and not listing.is_packed(entry)
     ]
+
+
+def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
+    """Notes of folders that look as if they were no classes: data sets, or pictures and their masks."""
+    folders = [root / name for name in sorted(_classes(root))]
+    for path in folders:
+        if own := listing.subfolder(
+            path, (*IMAGES, *MASKS, *(name for names in listing.SPLITS.values() for name in names))
+        ):
+            name = named(path, folder)
+            message = f"{name}: it is taken for a class, but holds {own.name}/. If it is a data set, name that folder."
+            yield Problem("data set as a class", name, message, fatal=False, whole=True)
+    if len(folders) == _PAIR and _are_masks(*folders):
+        one, other = (named(path, folder) for path in folders)
+        message = (
+            f"{one}: it and {other} are taken for classes, but hold pictures of the same names, in one of them of one "
+            "channel. If those are masks, call the folders images/ and masks/."
+        )
+        yield Problem("masks as a class", one, message, fatal=False, whole=True)
+
+
+def _are_masks(one: Path, other: Path) -> bool:
+    """Whether two folders hold pictures of the same names, of which the first has one channel in just one of them."""
+    first, second = (
+        {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_picture, listing.files(root))}
+        for root in (one, other)
+    )
+    if not first or first.keys() != second.keys():
+        return False
+    try:
+        gray = [probe(next(iter(each.values())).read_bytes(), "").channels == 1 for each in (first, second)]
+    except (ImageError, OSError):
+        return False
+    return gray[0] != gray[1]
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:

@@ -40,7 +40,8 @@ def recognise(folder: Path) -> Layout | None:
         return None
     pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, MASKS)) for s, p in splits.items()}
     names = ", ".join(path.name for path in splits.values())
-    return _layout(folder, pairs, f"split folders {names}, each with pictures and masks in folders of their own")
+    layout = _layout(folder, pairs, f"split folders {names}, each with pictures and masks in folders of their own")
+    return replace(layout, problems=(*layout.problems, *outside(folder, folder, splits)))
 
 
 def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
@@ -52,12 +53,16 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
     pairs = {split: (path, mask_splits.get(split)) for split, path in splits.items()}
     names = ", ".join(path.name for path in splits.values())
     layout = _layout(folder, pairs, f"{images.name}/ is divided into {names}")
-    inside = tuple(splits.values())
-    loose = [p for p in listing.files(images) if not any(p.is_relative_to(split) for split in inside)]
-    return replace(layout, problems=(*layout.problems, *(_loose(folder, p) for p in loose if listing.is_picture(p))))
+    return replace(layout, problems=(*layout.problems, *outside(folder, images, splits)))
 
 
-def _loose(folder: Path, path: Path) -> Problem:
+def outside(folder: Path, root: Path, splits: Mapping[str, Path]) -> list[Problem]:
+    """Notes of the pictures below `root` that lie in none of its splits, and are left out."""
+    loose = [path for path in listing.files(root) if not any(path.is_relative_to(split) for split in splits.values())]
+    return [_outside(folder, path) for path in loose if listing.is_picture(path)]
+
+
+def _outside(folder: Path, path: Path) -> Problem:
     name = path.relative_to(folder).as_posix()
     message = f"{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
     return Problem("outside the splits", name, message, fatal=False)

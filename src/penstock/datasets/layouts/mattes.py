@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.items import Labels, Layout
-from penstock.datasets.layouts.masks import IMAGES, paired
+from penstock.datasets.layouts.masks import IMAGES, outside, paired
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,12 +23,15 @@ def recognise(folder: Path) -> Layout | None:
     if images and alphas:
         inside, beside = listing.splits(images), listing.splits(alphas)
         pairs = {split: (path, beside.get(split)) for split, path in inside.items()} or {"train": (images, alphas)}
+        notes = outside(folder, images, inside) if inside else []
     else:
         splits = listing.splits(folder)
         pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, _ALPHAS)) for s, p in splits.items()}
         if not any(image and alpha for image, alpha in pairs.values()):
             return None
+        notes = outside(folder, folder, splits)
     reason = "pictures with alpha mattes of the same names, whose values are shares of foreground"
     return replace(
-        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES, shares=True)), task="matting"
+        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES, shares=True), notes),
+        task="matting",
     )

@@ -57,7 +57,7 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
     if not found:
         return None
     items: list[Item] = []
-    problems = list(_unlabelled(folder, {split for split, _ in found}))
+    problems = [*_unlabelled(folder, {split for split, _ in found}), *_orphans(folder, [case for _, case in found])]
     counts: dict[Case, int] = {}
     for _, case in found:
         with _named(folder, case, problems):
@@ -115,6 +115,16 @@ def _unlabelled(folder: Path, known: set[str]) -> Iterator[Problem]:
     for split, path in listing.splits(folder).items():
         if split not in known and cases(path):
             yield unlabelled_split(folder, path, path)
+
+
+def _orphans(folder: Path, found: list[Case]) -> Iterator[Problem]:
+    """Labels that belong to no case."""
+    known, beside = {case.labels for case in found}, listing.subfolder(folder, _LABELS)
+    for path in filter(volumes.is_volume, listing.files(beside or folder)):
+        if path not in known and (beside or _SEGMENTATION.search(volumes.stem(path))):
+            name = path.relative_to(folder).as_posix()
+            message = f"{name}: expected a volume that these are the labels of, found none. Add it, or remove the file."
+            yield Problem("volume missing", name, message)
 
 
 def _channels(most: int, *, whole: bool) -> int:

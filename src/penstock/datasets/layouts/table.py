@@ -3,8 +3,8 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`. Edges of which none is beyond 1 are shares of the picture's size. Columns may be parted by commas,
-semicolons or tabs.
+`bbox_xywh`. Edges of which none is beyond 1 are shares of the picture's size. A row of a file without a label and a box
+is a picture without objects. Columns may be parted by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 _BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
+_SHOWN: Final = 5  # numbers of lines in a sentence
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the picture's edge
+_SLIPS: Final = 0.05  # of all boxes: as few as those are turned inside out, more have a size for a corner
 _NOWHERE: Final = (0.0, 0.0, 1.0, 1.0)  # of a row that is a problem
 
 
 class _Edges(NamedTuple):
-    """The boxes of a table by line, the columns that they are in, how they were read, and whether they are shares."""
+    """The boxes of a table by line, how they were read, and whether they are shares."""
 
     edges: Mapping[int, tuple[float, float, float, float]]
-    names: tuple[str, ...]
     how: str
     shares: bool
 
@@ -116,9 +117,10 @@ def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
 def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) -> Layout:
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     stated = listing.read_classes(folder)
-    lines, problems = _sorted_out(folder, path, rows, (file, label), stated)
-    classes = stated or tuple(sorted({row[label] for row in lines.values()}, key=_by_number))
-    read = _edges(lines, columns)
+    edges = _columns(columns)
+    lines, problems = _sorted_out(folder, path, rows, (file, label, *edges), stated)
+    classes = stated or tuple(sorted({row[label] for row in lines.values() if row[label]}, key=_by_number))
+    read = _edges(lines, edges)
     places = {name: _place(folder, name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
@@ -129,16 +131,18 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
             objects.setdefault((part, known.setdefault(picture.resolve(), picture)), []).append(number)
     items = []
     for (part, picture), own in objects.items():
-        labels, name = [classes.index(lines[number][label]) for number in own], _plain(lines[own[0]][file])
+        name, said = _plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
+        labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
             items.append(Item(part, _stem(name), picture, label=labels[0]))
-            problems += [_twice(named(picture, folder), path.name)] * (len(own) > 1)
+            problems += [_twice(named(picture, folder), path.name, own)] * (len(own) > 1)
         else:
-            none = [number for number in own if number not in read.edges]
-            problems += [_boxless(folder, path, number, picture, _cells(lines[number], read.names)) for number in none]
-            edges = [read.edges.get(number, _NOWHERE) for number in own]
-            boxes = tuple(Box(label, *edge) for label, edge in zip(labels, edges, strict=True))
-            items.append(Item(part, _stem(name), picture, boxes=boxes, relative=read.shares))
+            none = [number for number in said if number not in read.edges]
+            problems += [_boxless(folder, path, number, picture, _cells(lines[number], edges)) for number in none]
+            boxes = [Box(label, *read.edges.get(n, _NOWHERE)) for n, label in zip(said, labels, strict=True)]
+            items.append(Item(part, _stem(name), picture, boxes=tuple(boxes), relative=read.shares))
+    wrong = {_place(folder, row.get(file) or "") for number, row in rows.items() if number not in lines}
+    problems += _unnamed(folder, path.name, {*known, *(picture.resolve() for picture in wrong if picture)})
     reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
     task: Task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems))
@@ -152,12 +156,14 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isdecimal() and len(name) <= _MOST_DIGITS else (-1, name)
 
 
-def _edges(lines: Mapping[int, Row], columns: list[str]) -> _Edges | None:
+def _columns(columns: list[str]) -> tuple[str, ...]:
+    """Those that hold boxes."""
+    four = next((names for names in (*_CORNERS, *_SIZES) if set(names) <= set(columns)), ())
+    return four or tuple(name for name in _ONE if name in columns)[:1]
+
+
+def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
     """The left, top, right and bottom edge of the box in every line, and how they were read; None without boxes."""
-    corners = next((names for names in _CORNERS if set(names) <= set(columns)), None)
-    sizes = next((names for names in _SIZES if set(names) <= set(columns)), None)
-    one = next((name for name in _ONE if name in columns), "")
-    names = corners or sizes or ((one,) if one else ())
     if not names:
         return None
     found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
@@ -165,13 +171,15 @@ def _edges(lines: Mapping[int, Row], columns: list[str]) -> _Edges | None:
     shares = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
     unit = "; as none of them is beyond 1, they are shares of the picture's size" * shares
     below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
-    stated = "corners" if corners else "sizes" if sizes else _ONE[one]
-    if stated == "corners" or (not stated and not below):
-        told = "their columns say so" if stated else "the third and fourth number are never below the first and second"
-        return _Edges(found, names, f"boxes are read as corners (left, top, right, bottom): {told}{unit}", shares)
+    stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
+    if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
+        rarely = f"the third or fourth number is below the first or second in {below:,} of {len(found):,} only"
+        never = "the third or fourth number is never below the first or second"
+        told = "their columns say so" if stated else rarely if below else never
+        return _Edges(found, f"boxes are read as corners (left, top, right, bottom): {told}{unit}", shares)
     told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
     how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
-    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, names, how, shares)
+    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, shares)
 
 
 def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:
@@ -202,12 +210,12 @@ def _stem(name: str) -> str:
 
 
 def _sorted_out(
-    folder: Path, path: Path, rows: dict[int, Row], columns: tuple[str, str], stated: tuple[str, ...]
+    folder: Path, path: Path, rows: dict[int, Row], columns: tuple[str, ...], stated: tuple[str, ...]
 ) -> tuple[dict[int, Row], list[Problem]]:
     """The rows that say something of a picture, and problems of the others."""
     lines, problems = {}, []
     for number, row in rows.items():
-        if wrong := _wrong(row, *columns, stated):
+        if wrong := _wrong(row, columns, stated):
             place = f"{path.relative_to(folder).as_posix()}, line {number}"
             picture = _place(folder, row[columns[0]]) if row.get(columns[0]) else None
             problems.append(Problem(wrong[0], named(picture, folder) if picture else place, f"{place}: {wrong[1]}"))
@@ -216,11 +224,14 @@ def _sorted_out(
     return lines, problems
 
 
-def _wrong(row: Row, file: str, label: str, stated: tuple[str, ...]) -> tuple[str, str] | None:
+def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple[str, str] | None:
     """A kind of problem and its sentence."""
+    file, label, *edges = columns
     if row[_BEYOND]:
         said = f"expected no more cells than columns, found {row[_BEYOND]} behind them. Quote cells that hold commas."
         return "row with more cells", said
+    if edges and row.get(file) and not any(row.get(name) for name in (_BEYOND, label, *edges)):
+        return None  # a picture without objects
     if not row.get(file) or not row.get(label):
         found = ", ".join(cell for name, cell in row.items() if name != _BEYOND)
         return "row without a label", f"expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
@@ -242,6 +253,15 @@ def _missing(table: str, name: str) -> Problem:
     return Problem("picture missing", f"{table}#{name}", message)
 
 
-def _twice(name: str, table: str) -> Problem:
-    message = f"{name}: expected one row in {table}, found more. Leave one, so that its class is certain."
+def _unnamed(folder: Path, table: str, known: set[Path]) -> list[Problem]:
+    """Notes of the pictures beside a table that it does not name."""
+    pictures = [path for path in listing.files(folder) if listing.is_picture(path) and path.resolve() not in known]
+    names = [named(path, folder) for path in pictures]
+    said = f"{table} does not name it: it is left out."
+    return [Problem("picture in no row", name, f"{name}: {said}", fatal=False) for name in names]
+
+
+def _twice(name: str, table: str, lines: list[int]) -> Problem:
+    where = ", ".join(map(str, lines[:_SHOWN])) + ", ..." * (len(lines) > _SHOWN)
+    message = f"{name}: expected one row in {table}, found lines {where}. Leave one, so that its class is certain."
     return Problem("two labels", name, message)

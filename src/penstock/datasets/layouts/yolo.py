@@ -12,6 +12,7 @@ import yaml
 
 from penstock.datasets import listing
 from penstock.datasets.items import Box, Item, Labels, Layout, Problem, unlabelled_split
+from penstock.datasets.layouts.masks import outside
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def recognise(folder: Path) -> Layout | None:
     problems: list[Problem] = []
     posed = any("kpt_shape" in tree for _, tree in _trees(folder))
     problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
+    root = folder / "images" if (folder / "images").is_dir() else folder
+    divided = listing.splits(root)
+    problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
         for picture in filter(listing.is_picture, listing.files(images)):
             text = labels / picture.relative_to(images).with_suffix(".txt")
