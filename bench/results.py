@@ -27,6 +27,7 @@ def main() -> None:
         hippocampus3d,
         boxes,
         cifar,
+        airbench,
         feed,
         soak,
         kafka,
@@ -223,6 +224,22 @@ def cifar(found: dict) -> list[str]:
         f"the card; at the pace above these are {few:.1f} to {many:.1f} hours here: extrapolated, not run."
     )
     return [*parts, "\n".join(["```", *found["commands"], "```"])]
+
+
+def airbench(found: dict) -> list[str]:
+    ours = json.loads((RESULTS / "cifar.json").read_text())["networks"]["cifar10-fast"]
+    reached = {round(p["step"] * found["batch"] / 50_000): p["top1"] for p in ours["curve"]}
+    rows = [
+        [f"{p['epoch']}", f"{p['seconds']:,}", percent(p["top1"]), percent(reached[p["epoch"]])]
+        for p in found["epochs"]
+    ]
+    rows.append(["the last, looked at six times", "", percent(found["looked"]["six"]), percent(ours["looked"])])
+    return [
+        "### airbench94_muon itself, beside cifar10-fast",
+        "The program of KellerJordan/cifar10-airbench in float32 on the CPU, on the same pixels: accuracy after every epoch, "
+        f"one training of each. {about(found)}",
+        table(["epoch", "its seconds", "airbench94_muon", "cifar10-fast"], rows),
+    ]
 
 
 def feed(found: dict) -> list[str]:
