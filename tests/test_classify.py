@@ -108,6 +108,9 @@ class TestScores:
                 part.update(probabilities[rank::ranks], target[rank::ranks])
             assert torch.equal(sum(part.counts for part in parts), whole.counts)
 
+    def test_the_five_likeliest_of_five_classes_are_no_score(self):
+        assert set(self.counted(5)[0].as_json()) == set(self.counted(6)[0].as_json()) - {"top5"}
+
     def test_padding_does_not_count_and_absent_classes_are_named(self):
         answers = Answers(3)
         answers.update(torch.tensor([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1]]), torch.tensor([0, -1]))

@@ -339,6 +339,33 @@ class TestTraining:
             {"file": str(picture), "class": "red", "score": "0.750000", "xmin": "1.00", "ymin": "2.00", "xmax": "30.00", "ymax": "40.00"}
         ]  # fmt: skip
 
+    def test_boxes_are_drawn_that_score_above_what_is_said(self, squares, tmp_path, capsys, monkeypatch):
+        folder, _ = train(learning(squares, steps=1), tmp_path / "runs")
+        answer = {
+            "boxes": np.array([[1.0, 2, 30, 40]] * 2),
+            "scores": np.array([0.75, 0.2]),
+            "labels": np.array([1, 0]),
+        }
+        monkeypatch.setattr("penstock.cli.predicting.find_boxes", lambda *_, **__: answer)
+        picture, out = squares.folder.parent / "raw" / "p0.png", tmp_path / "out"
+        said = [
+            call("predict", folder.path, picture, "-o", out, *words, capsys=capsys)[1].splitlines()[-1]
+            for words in ([], ["--score", 0.75], ["--score", 0.1])
+        ]
+
+        assert said == [
+            f"{out / 'predictions.csv'} holds all 2 boxes, in pixels; NAME-boxes.png shows the {drawn} that score above {score}"
+            for drawn, score in ((1, 0.3), (0, 0.75), (2, 0.1))
+        ]
+        assert call(
+            "predict", folder.path, picture, "-o", out, "--color", "--window", 64, "--score", 0.5, capsys=capsys
+        ) == (
+            2,
+            "",
+            "error: --window, --color: expected no such option, as the run did not learn to make masks, found them. Leave "
+            "them out.\n",
+        )
+
     def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):
         with pytest.raises(RecipeError, match="expected nothing: a detector brings its own losses"):
             _ = open_parts(dataclasses.replace(learning(squares), loss=Objective(dice=1.0))).task

@@ -46,6 +46,14 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
     assert (classes == expected.argmax(dim=1)).float().mean() > 0.999
 
 
+def test_masks_are_made_of_all_the_dataset_holds(run, tmp_path, capsys, monkeypatch):
+    assert "uint8 (n, 64, 96, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
+    monkeypatch.setattr("penstock.cli.exporting._MOST", 64 * 96)
+    crop = load_model(run, device="cpu").parts.task.augment.crop
+    assert crop != (64, 96)
+    assert f"uint8 (n, {crop[0]}, {crop[1]}, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
+
+
 def answers(file, pictures):
     if file.suffix == ".pt2":
         return torch.export.load(file).module()(pictures)

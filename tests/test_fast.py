@@ -8,14 +8,16 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from training import recipe
 
 from penstock import seeds
+from penstock.errors import RecipeError
 from penstock.feed import Feed
 from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.models import build_classifier
 from penstock.order import Plan, Shuffle
-from penstock.recipe import default_recipe
+from penstock.recipe import apply, default_recipe, open_parts
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.session import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
@@ -156,10 +158,32 @@ class TestBorders:
         "affine", [Affine(xx=0.8, xy=-0.6, yx=0.6, yy=0.8), Affine(x0=9.0), Affine(x0=-0.5, y0=0.25)]
     )
     def test_turned_pictures_are_reflected_too(self, affine):
-        out = np.full((8, 8, 3), 99, np.uint8)
-        warp_image(np.full((8, 8, 3), 200, np.uint8), affine, None, out)
+        out, more = np.full((8, 8, 3), 99, np.uint8), np.full((8, 8, 3), 99, np.uint8)
+        warp_image(self.PIXELS, affine, None, out)
+        padded = np.pad(self.PIXELS, ((14, 14), (14, 14), (0, 0)), "reflect")
+        warp_image(padded, affine.then(Affine(x0=14.0, y0=14.0)), GRAY, more)
 
-        assert out.min() == out.max() == 200
+        assert np.abs(out.astype(int) - more).max() <= 1
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (
+                ["augment.border=reflect"],
+                "augment.border: expected fill, as what is mirrored around a picture has no mask and no boxes, found "
+                "reflect. Leave it out.",
+            ),
+            (["augment.flip_by_turns=true"], ""),
+        ],
+    )
+    def test_masks_know_no_border(self, packed, changes, message):
+        chosen = apply(recipe(packed.folder), changes)
+        if not message:
+            open_parts(chosen).model()
+            return
+        with pytest.raises(RecipeError) as caught:
+            open_parts(chosen).model()
+        assert str(caught.value) == message
 
 
 def test_the_recipe_passes_over_all_pictures_eight_times():

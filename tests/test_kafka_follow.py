@@ -468,9 +468,10 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     (run,) = tmp_path.iterdir()
     assert recipes.load(run / "recipe.toml").optimizer.schedule == "constant"
     assert "from step 0 on, until it is stopped, on cpu" in out
-    assert out.splitlines()[-2:] == [
+    assert out.splitlines()[-3:] == [
         "stopped at step 2: nothing new came for too long (follow.patience)",
         f"saved; go on with: penstock train --resume {run}",
+        f"report {run / 'report.html'}",
     ]
     before = (run / "recipe.toml").read_text()
     assert call("train", "--resume", run, "--follow", capsys=capsys)[0] == 0

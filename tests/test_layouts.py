@@ -333,7 +333,7 @@ def test_a_coco_picture_that_is_missing_is_named(tmp_path):
         (
             [8, 4, -3, 12],
             "train2017/000000000000.jpg: expected box 1 from its left top to its right bottom corner, found 8, 4 to 5, 16 "
-            "(x, y). Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height.",
+            "(x, y). Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh.",
         ),
         (
             [8, 4, 40, 12],

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 
+import miniatures
 import numpy as np
 import pytest
 
@@ -319,6 +320,16 @@ class TestDescription:
         assert str(caught.value) == (
             f"{packed.folder}: expected a split named test, found train, val. Name one of those; for training with "
             "--set data.train=NAME and --set data.validation=NAME, where '' evaluates nothing."
+        )
+
+    def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
+        miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.picture())
+        dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        with pytest.raises(DatasetError) as caught:
+            dataset.split("val")
+        assert str(caught.value) == (
+            f"{dataset.folder}: expected a split named val, found train. Pack again with --validation 0.1, which sets a tenth "
+            "of train aside; or train with --set data.validation=NAME, where '' evaluates nothing."
         )
 
 

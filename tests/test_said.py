@@ -45,13 +45,46 @@ class TestSplits:
         assert (found.layout.name, list(found.splits)) == ("YOLO", ["train", "val"])
         assert [item.item.name for item in found.facts] == ["a", "nothing"] * 2
 
+    def test_the_last_year_goes_before_others(self, tmp_path):
+        miniatures.yolo(tmp_path)
+        for place in ("images", "labels"):
+            (tmp_path / place / "train").rename(tmp_path / place / "train_2017")
+            shutil.copytree(tmp_path / place / "train_2017", tmp_path / place / "train_2014")
+
+        assert outside("images/train_2014/a.jpg") in notes(tmp_path)
+        assert not any("2017" in note for note in notes(tmp_path) if "outside" in note)
+
+    def test_cocos_json_may_lie_in_them(self, tmp_path):
+        miniatures.coco(tmp_path)
+        for split in ("train2017", "val2017"):
+            (tmp_path / f"annotations/instances_{split}.json").rename(tmp_path / split / "_annotations.coco.json")
+        found = inspect(tmp_path)
+
+        assert (found.layout.name, list(found.splits), found.fatal) == ("COCO", ["train", "val"], [])
+
+    def test_a_table_may_name_them_so(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text().replace(",val", ",Val2017"))
+
+        assert list(inspect(tmp_path).splits) == ["train", "val"]
+
+    def test_one_without_folders_of_its_own_has_no_labels(self, tmp_path):
+        for split in ("train", "val"):
+            miniatures.write(tmp_path / f"{split}/images/a.jpg", miniatures.picture(seed=len(split)))
+            ids = np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)
+            miniatures.write(tmp_path / f"{split}/masks/a.png", miniatures.gray(ids))
+        miniatures.write(tmp_path / "test/1.png", miniatures.picture(seed=9))
+
+        assert notes(tmp_path) == ["test: no labels for it in test: all of this split is left out."]
+
     def test_the_plain_name_goes_before_a_year(self, tmp_path):
         miniatures.folders(tmp_path)
         shutil.copytree(tmp_path / "train", tmp_path / "train2014")
 
         assert notes(tmp_path) == [outside("train2014/cat/a.jpg"), outside("train2014/dog/a.jpg")]
 
-    @pytest.mark.parametrize("name", ["train20170", "train7", "trainer", "2017train"])
+    @pytest.mark.parametrize("name", ["train20170", "train7", "train_0001", "trainer", "2017train"])
     def test_other_names_are_classes(self, tmp_path, name):
         miniatures.write(tmp_path / name / "a.jpg", miniatures.picture())
 
@@ -89,8 +122,33 @@ class TestClasses:
         miniatures.write(tmp_path / "other" / "a.jpg", miniatures.picture(seed=40))
 
         assert notes(tmp_path) == [
-            "camvid: it is taken for a class, but holds images/. If it is a data set, name that folder."
+            "camvid: it is taken for a class, but holds images/ and masks/. If it is a data set by itself, inspect and "
+            "pack that folder."
         ]
+
+    def test_splits_are_hardly_a_class(self, tmp_path):
+        for name in ("cat", "dog"):
+            miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.picture(seed=len(name)))
+            miniatures.write(tmp_path / f"{name}/val/a.jpg", miniatures.picture(seed=9 + ord(name[0])))
+
+        assert [note[:45] for note in notes(tmp_path)] == [
+            f"{name}: it is taken for a class, but holds train" for name in ("cat", "dog")
+        ]
+
+    def test_a_class_may_keep_its_pictures_in_a_folder(self, tmp_path):
+        for name in ("cat", "dog"):
+            miniatures.write(tmp_path / f"{name}/images/a.jpg", miniatures.picture(seed=len(name) + ord(name[0])))
+
+        assert notes(tmp_path) == []
+
+    def test_a_gray_picture_makes_no_masks(self, tmp_path):
+        for name in ("cat", "dog"):
+            for number in range(3):
+                miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.picture(seed=number + ord(name[0])))
+        miniatures.write(tmp_path / "cat/0.png", miniatures.gray(np.zeros((24, 32), np.uint8)))
+        (tmp_path / "cat/0.jpg").unlink()
+
+        assert notes(tmp_path) == []
 
     def test_masks_are_hardly_a_class(self, tmp_path):
         for number in range(2):
@@ -128,6 +186,22 @@ class TestTables:
 
         assert notes(tmp_path) == ["test/q.jpg: labels.csv does not name it: it is left out."]
 
+    def test_pictures_of_other_columns_are_not(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        miniatures.write(tmp_path / "outlines/q.png", miniatures.picture(seed=9))
+        table = tmp_path / "labels.csv"
+        head, *rows = table.read_text().splitlines()
+        table.write_text("\n".join([f"{head},outline", *(f"{row},outlines/q.png" for row in rows)]) + "\n")
+
+        assert notes(tmp_path) == []
+
+    def test_letters_may_be_classes(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text().replace("dog", "A").replace("cat", "a"))
+
+        assert notes(tmp_path) == []
+
     def test_a_row_of_a_file_alone_is_a_picture_without_objects(self, tmp_path):
         raw = tmp_path / "raw"
         miniatures.csv_boxes(raw)
@@ -148,7 +222,7 @@ class TestTables:
             "labels.csv, line 5: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it."
         ]
 
-    def test_one_box_inside_out_among_many_is_a_slip(self, tmp_path):
+    def test_a_few_boxes_inside_out_among_many_leave_it_uncertain_what_all_are(self, tmp_path):
         miniatures.csv_boxes(tmp_path, "bbox", "2,3,12,20")
         table = tmp_path / "boxes.csv"
         table.write_text(table.read_text() + 'p.jpg,cat,"9,3,12,21"\n' * 18 + 'p.jpg,cat,"12,3,2,20"\n')
@@ -158,7 +232,10 @@ class TestTables:
             "boxes are read as corners (left, top, right, bottom): the third or fourth number is below the first "
             "or second in 1 of 20 only"
         )
-        assert [problem.kind for problem in found.fatal] == ["box inside out"]
+        assert [problem.message for problem in found.fatal if problem.whole] == [
+            "boxes.csv: expected corners or sizes in column bbox, found 1 of 20 boxes whose third or fourth number is below "
+            "the first or second: too many for corners, too few for sizes. Name the column bbox_xyxy or bbox_xywh."
+        ]
 
     def test_more_of_them_have_a_size_for_a_corner(self, tmp_path):
         miniatures.csv_boxes(tmp_path, "bbox", "2,3,12,20")

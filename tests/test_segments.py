@@ -131,8 +131,7 @@ def test_what_is_only_for_masks_is_refused_for_classes(tmp_path, capsys):
     assert call("predict", run, tmp_path / "raw", "-o", tmp_path / "out", "--color", capsys=capsys) == (
         2,
         "",
-        "error: --window, --ids, --palette, --color, --score: expected none of them, as the run did not learn to make masks, found "
-        "one. Leave it out.\n",
+        "error: --color: expected no such option, as the run did not learn to make masks, found it. Leave it out.\n",
     )
     assert call("evaluate", run, "--segments", capsys=capsys) == (
         2,

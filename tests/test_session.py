@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from test_cli import call
 from torch import nn
 from torch.optim import lr_scheduler as schedules
 from training import Stop, recipe, state
@@ -352,6 +353,38 @@ def test_signals_save_and_end(packed, tmp_path, number):
     assert (outcome.status, outcome.step, outcome.signal) == ("interrupted", 3, number)
     assert CheckpointStore(folder.checkpoints).load().step == 3
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize(("number", "reported"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_who_interrupts_has_a_report_and_who_terminates_is_not_kept_waiting(
+    packed, tmp_path, capsys, monkeypatch, number, reported
+):
+    def interrupted(chosen, root, name):
+        class Signal(Hook):
+            def before_step(self, session):
+                if session.step == 2:
+                    os.kill(os.getpid(), number)
+
+        return train(recipe(packed.folder), root, name, hooks=[Signal()])
+
+    monkeypatch.setattr("penstock.cli.training.recipes.train", interrupted)
+    code, out, err = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
+    (run,) = tmp_path.iterdir()
+
+    assert (code, err) == (128 + number, "")
+    assert f"saved; go on with: penstock train --resume {run}" in out.splitlines()
+    assert (run / "report.html").is_file() == reported
+    assert (f"report {run / 'report.html'}" in out.splitlines()) == reported
+
+
+def test_the_last_step_has_a_line(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=3, log_every=50), tmp_path)
+
+    assert [
+        line[:12]
+        for line in (folder.path / "log.txt").read_text().splitlines()
+        if "  loss " in line and "evaluation" not in line
+    ] == ["step      3  "[:12]]
 
 
 def test_a_signal_during_an_evaluation_ends_it_and_a_resume_does_it(packed, whole, tmp_path):

@@ -7,6 +7,7 @@ import itertools
 import shutil
 import struct
 
+import miniatures
 import numpy as np
 import pytest
 from test_cli import call
@@ -184,7 +185,7 @@ class TestMistakes:
             f"{modality + 1} of 2. Export it again."
         )
 
-    def test_labels_without_a_volume_are_named(self, tmp_path):
+    def test_labels_without_a_volume_are_told_of(self, tmp_path):
         cases(tmp_path)
         for path in sorted(tmp_path.rglob("images/*"))[:1]:
             path.unlink()
@@ -192,8 +193,23 @@ class TestMistakes:
             path.name for path in tmp_path.rglob("images/*")
         }
 
-        assert [problem.message for problem in inspect(tmp_path).fatal] == [
-            f"labels/{name}: expected a volume that these are the labels of, found none. Add it, or remove the file."
+        found = inspect(tmp_path)
+        assert not found.fatal
+        assert f"labels/{name}: no volume goes with these labels, or it has others already: they are left out." in [
+            problem.message for problem in found.problems
+        ]
+
+    def test_second_labels_of_a_case_are_told_of_and_those_outside_the_splits_are_not(self, tmp_path):
+        brats(tmp_path)
+        (first, *_) = sorted(tmp_path.rglob("*seg.nii.gz"))
+        shutil.copy(first, first.with_name(f"{first.parent.name}_b_seg.nii.gz"))
+        shutil.copytree(first.parent, tmp_path / "holdout" / first.parent.name)
+        found = inspect(tmp_path)
+
+        assert [problem.message for problem in found.problems if problem.kind == "labels of no volume"] == [
+            f"{path.relative_to(tmp_path).as_posix()}: no volume goes with these labels, or it has others already: they are "
+            "left out."
+            for path in sorted(first.parent.glob("*seg.nii.gz"))[1:]
         ]
 
     def test_modalities_that_do_not_lie_on_one_another(self, tmp_path):
@@ -331,6 +347,26 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
         assert (found.affine == like.affine).all()
 
 
+def test_who_learnt_two_modalities_answers_no_pictures(tmp_path, capsys):
+    for number in range(2):
+        for kind in ("0000", "0001"):
+            write(tmp_path / f"raw/images/c{number}_{kind}.nii", stored(scene(number + int(kind))[0], "RAS"))
+        write(tmp_path / f"raw/labels/c{number}.nii", stored(scene(number)[1], "RAS"))
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)[0] == 0
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 1]
+    words += ["--set", "data.validation=", "--runs", tmp_path / "runs"]
+    assert call("train", tmp_path / "data", *words, capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "a.jpg").write_bytes(miniatures.picture())
+
+    assert call("predict", run, tmp_path / "a.jpg", "-o", tmp_path / "out", capsys=capsys) == (
+        2,
+        "",
+        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 2 modalities, found pictures. Name "
+        "volumes.\n",
+    )
+
+
 @pytest.mark.parametrize("channels", [1, 4])
 def test_pictures_of_other_channels_are_fetched_as_definitions_say(channels):
     pixels = np.random.default_rng(channels).integers(0, 256, (20, 30, channels), np.uint8)
@@ -466,7 +502,7 @@ def test_options_that_do_nothing_are_refused(tmp_path, capsys):
     for more, message in (
         (
             ["--color"],
-            "--window, --ids, --palette, --color, --score: expected none of them, as NIfTI volumes are segmented slice by slice, found one. Leave it out.",
+            "--color: expected no such option, as NIfTI volumes are segmented slice by slice, found it. Leave it out.",
         ),
         (
             ["--labels", tmp_path / "gone"],

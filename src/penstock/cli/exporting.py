@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 Size = Annotated[
     tuple[int, int] | None,
-    Parameter(help="Height and width of pictures; default: the crop of classes, else what holds any of the dataset's."),
+    Parameter(help="Height and width of pictures; default: the crop of classes, else what holds all of the dataset's."),
 ]
 _CLOSE = 0.99
+_MOST = 1 << 26  # probabilities of a picture: a quarter of a gigabyte
 
 
 def export(
@@ -51,9 +52,12 @@ def export(
 
 
 def _holding(trained: Trained) -> tuple[int, int] | None:
-    """The size that holds every picture of the dataset, where whole pictures are answered and it is known."""
-    splits = trained.parts.dataset.description.splits.values()
-    height, width = (max(getattr(split, side) for split in splits) for side in ("height", "width"))
-    if not isinstance(trained.parts.task, Segmentation) or not height:
+    """The size that holds every picture of the dataset, where whole pictures are answered, it is known, and the answers
+    are not too large.
+    """
+    splits, task = trained.parts.dataset.description.splits.values(), trained.parts.task
+    sides = (max(getattr(split, side) for split in splits) for side in ("height", "width"))
+    height, width = (-(-side // STRIDE) * STRIDE for side in sides)
+    if not isinstance(task, Segmentation) or not height or height * width * len(task.classes) > _MOST:
         return None
-    return -(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE
+    return height, width

@@ -51,6 +51,7 @@ Score = Annotated[
     Parameter(validator=validators.Number(gte=0, lt=1), help="Of detectors: draw boxes that score above this."),
 ]
 _TABLE: Final = "predictions.csv"
+_COLORS: Final = 3
 _LEGIBLE: Final = 480  # pixels of a side that words have room on; smaller pictures are drawn enlarged
 _NO_MASKS: Final = "the run did not learn to make masks"
 _NAMED: Final = 5  # classes of each picture in it
@@ -118,12 +119,18 @@ class _Look:
 
 
 def _refuse_looks(look: _Look, reason: str) -> None:
-    if look != _Look():
+    options = {
+        "window": "--window",
+        "original": "--ids",
+        "palette": "--palette",
+        "color": "--color",
+        "score": "--score",
+    }
+    plain = _Look()
+    if given := [option for name, option in options.items() if getattr(look, name) != getattr(plain, name)]:
+        found = "them" if len(given) > 1 else "it"
         raise RecipeError(
-            "--window, --ids, --palette, --color, --score",
-            expected=f"none of them, as {reason}",
-            found="one",
-            remedy="Leave it out",
+            ", ".join(given), expected=f"no such option, as {reason}", found=found, remedy=f"Leave {found} out"
         )
 
 
@@ -238,10 +245,10 @@ def _answers(
     trained: Trained, pictures: list[Picture], output: Path, look: _Look
 ) -> _Masks | _Mattes | _Classes | _Boxes:
     task, many = trained.parts.task, trained.parts.dataset.description.modalities
-    if isinstance(task, Segmentation) and many > 1:
+    if isinstance(task, Segmentation) and (many > 1 or task.channels != _COLORS):
         raise RecipeError(
             "penstock predict",
-            expected=f"NIfTI volumes, as the run learnt slices of {many} modalities",
+            expected=f"NIfTI volumes, as the run learnt slices of {many or task.channels} modalities",
             found="pictures",
             remedy="Name volumes",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -92,10 +93,10 @@ def train(
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
         folder, outcome = recipes.train(_recipe(data, model, weights, changes), runs, name)
-    if folder.path.exists():
-        print(f"report {write_report(folder)}")
     if outcome.status in ("interrupted", "stopped"):
         print(f"saved; go on with: penstock train --resume {folder.path}")
+    if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
+        print(f"report {write_report(folder)}")
     return 128 + outcome.signal if outcome.signal else 0
 
 

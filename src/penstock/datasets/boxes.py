@@ -105,7 +105,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterat
     if box.right <= box.left or box.bottom <= box.top:
         message = (
             f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "
-            "Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height."
+            "Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh."
         )
         yield Problem("box inside out", name, message)
     elif _is_outside(box, size):

@@ -195,7 +195,7 @@ def _outside_classes(facts: Sequence[Facts], labels: Labels, folder: Path) -> It
 def _alike(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
     """Names of classes that are probably one."""
     first: dict[str, str] = {}
-    for name in labels.classes:
+    for name in (name for name in labels.classes if len(name) > 1):  # letters may be classes
         other = first.setdefault("".join(name.split()).casefold(), name)
         if other != name:
             message = (

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 from penstock.errors import DatasetError
 
 _SYSTEM: Final = {"lost+found"}
+_YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
 _PLAIN: Final = re.compile(r"[\w-]+")
 PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
@@ -30,7 +31,7 @@ def split_named(text: str, where: str) -> str:
         DatasetError: it cannot be the name of a file.
     """
     name = text.strip()
-    known = next((split for split, names in SPLITS.items() if name.lower() in names), name)
+    known = split_of(name) or name
     if not _PLAIN.fullmatch(known):
         raise DatasetError(
             where,
@@ -48,14 +49,20 @@ def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def splits(folder: Path) -> dict[str, Path]:
-    """The subfolders that are splits, by our name for them; where there is no `train`, `train2017` is one too."""
-    found = {split: subfolder(folder, names) or _of_a_year(folder, names) for split, names in SPLITS.items()}
+    """The subfolders that are splits, by our name for them: of several, the plain name, else that of the last year."""
+    there = [path for path in sorted(folder.iterdir(), reverse=True) if path.is_dir()]
+    found = {split: subfolder(folder, names) or _of(split, there) for split, names in SPLITS.items()}
     return {split: path for split, path in found.items() if path is not None}
 
 
-def _of_a_year(folder: Path, names: tuple[str, ...]) -> Path | None:
-    dated = re.compile(rf"({'|'.join(names)})[-_ ]?\d{{4}}", re.IGNORECASE)
-    return next((path for path in sorted(folder.iterdir()) if dated.fullmatch(path.name) and path.is_dir()), None)
+def _of(split: str, folders: list[Path]) -> Path | None:
+    return next((path for path in folders if split_of(path.name) == split), None)
+
+
+def split_of(name: str) -> str:
+    """Our name for a split that is called so in any case, perhaps with a year behind; "" for what is none."""
+    plain = _YEAR.sub("", name).lower()
+    return next((split for split, names in SPLITS.items() if plain in names), "")
 
 
 def files(folder: Path) -> list[Path]:

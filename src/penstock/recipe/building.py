@@ -18,7 +18,7 @@ from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
-from penstock.recipe.fitting import check_crop
+from penstock.recipe.fitting import check_augment
 from penstock.recipe.tasks import freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Volumes
@@ -129,7 +129,7 @@ class Parts:
         task = make_task(without_weights(self.recipe), *self._learnt) if blank else self.task
         torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
         model = task.model()
-        check_crop(self.recipe, task, model)
+        check_augment(self.recipe, task, model)
         if self.recipe.train.frozen_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:

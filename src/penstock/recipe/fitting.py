@@ -20,16 +20,30 @@ if TYPE_CHECKING:
     from penstock.tasks import Task
 
 
-def check_crop(recipe: Recipe, task: Task, model: nn.Module) -> None:
-    """Decoders put feature maps of different strides together, so sides must divide by the largest.
+def check_augment(recipe: Recipe, task: Task, model: nn.Module) -> None:
+    """Whether a network takes the crop, and the task what is around it: decoders put feature maps of different strides
+    together, so sides must divide by the largest, and what is mirrored has no label.
 
     Raises:
-        RecipeError: the crop's do not.
+        RecipeError: they do not.
     """
+    augment = recipe.augment
+    if augment.border != "fill" and not isinstance(task, Classification):
+        raise _without_effect(
+            "augment.border", "fill", augment.border, "what is mirrored around a picture has no mask and no boxes"
+        )
+    if augment.flip_by_turns and isinstance(task, Volumes):
+        raise _without_effect(
+            "augment.flip_by_turns", "false", "true", "volumes are mirrored along each axis by chance"
+        )
     if isinstance(task, Classification):
         _check_side(recipe)
     elif not isinstance(task, Detection | Volumes):
         _check_stride(recipe, int(getattr(model.encoder, "output_stride", STRIDE)))
+
+
+def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:
+    return RecipeError(key, expected=f"{expected}, as {reason}", found=found, remedy="Leave it out")
 
 
 def _check_side(recipe: Recipe) -> None:

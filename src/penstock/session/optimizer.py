@@ -26,7 +26,8 @@ class OptimizerSpec:
         momentum: of SGD, RMSprop, and of Muon's filters.
         rest_momentum: of "muon": SGD's for all that is no filter.
         weight_decay: not applied to biases and the parameters of normalisation layers, unless `decay_biases`, nor to
-            what a model's own `no_weight_decay` names.
+            what a model's own `no_weight_decay` names. With "muon" what multiplies the learning rate does not multiply
+            it.
         decay_biases: whether these decay too.
         unit_filters: of "muon": whether filters are kept at a root mean square norm of 1, in place of weight decay. For
             networks where a norm follows every convolution.

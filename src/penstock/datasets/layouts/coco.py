@@ -137,8 +137,7 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
 
 def _split(folder: Path, path: Path) -> str:
     """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
-    inside = path.parent.name.lower() if path.parent != folder else ""
-    above = next((split for split, names in listing.SPLITS.items() if inside in names), "train")
+    above = (listing.split_of(path.parent.name) if path.parent != folder else "") or "train"
     return next((split for split in listing.SPLITS if split in path.stem.lower()), above)
 
 

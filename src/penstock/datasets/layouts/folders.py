@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PAIR: Final = 2
+_LOOKED_AT: Final = 8
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -62,11 +63,12 @@ def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
     """Notes of folders that look as if they were no classes: data sets, or pictures and their masks."""
     folders = [root / name for name in sorted(_classes(root))]
     for path in folders:
-        if own := listing.subfolder(
-            path, (*IMAGES, *MASKS, *(name for names in listing.SPLITS.values() for name in names))
-        ):
+        if inside := _parts(path):
             name = named(path, folder)
-            message = f"{name}: it is taken for a class, but holds {own.name}/. If it is a data set, name that folder."
+            message = (
+                f"{name}: it is taken for a class, but holds {' and '.join(inside)}. If it is a data set by itself, "
+                "inspect and pack that folder."
+            )
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
     if len(folders) == _PAIR and _are_masks(*folders):
         one, other = (named(path, folder) for path in folders)
@@ -77,8 +79,14 @@ def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
         yield Problem("masks as a class", one, message, fatal=False, whole=True)
 
 
+def _parts(path: Path) -> list[str]:
+    """The folders that make a data set of a folder: pictures and masks, or splits."""
+    pair = [listing.subfolder(path, names) for names in (IMAGES, MASKS)]
+    return [f"{each.name}/" for each in (pair if all(pair) else listing.splits(path).values()) if each]
+
+
 def _are_masks(one: Path, other: Path) -> bool:
-    """Whether two folders hold pictures of the same names, of which the first has one channel in just one of them."""
+    """Whether two folders hold pictures of the same names, with one channel in one of them and more in the other."""
     first, second = (
         {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_picture, listing.files(root))}
         for root in (one, other)
@@ -86,10 +94,13 @@ def _are_masks(one: Path, other: Path) -> bool:
     if not first or first.keys() != second.keys():
         return False
     try:
-        gray = [probe(next(iter(each.values())).read_bytes(), "").channels == 1 for each in (first, second)]
+        gray = [
+            {probe(path.read_bytes(), "").channels == 1 for path in [*each.values()][:_LOOKED_AT]}
+            for each in (first, second)
+        ]
     except (ImageError, OSError):
         return False
-    return gray[0] != gray[1]
+    return gray in ([{True}, {False}], [{False}, {True}])
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:

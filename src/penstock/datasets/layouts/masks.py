@@ -41,7 +41,9 @@ def recognise(folder: Path) -> Layout | None:
     pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, MASKS)) for s, p in splits.items()}
     names = ", ".join(path.name for path in splits.values())
     layout = _layout(folder, pairs, f"split folders {names}, each with pictures and masks in folders of their own")
-    return replace(layout, problems=(*layout.problems, *outside(folder, folder, splits)))
+    every = listing.splits(folder)
+    notes = [unlabelled_split(folder, path, path) for split, path in every.items() if split not in splits]
+    return replace(layout, problems=(*layout.problems, *notes, *outside(folder, folder, every)))
 
 
 def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:

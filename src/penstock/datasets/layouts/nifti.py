@@ -118,13 +118,14 @@ def _unlabelled(folder: Path, known: set[str]) -> Iterator[Problem]:
 
 
 def _orphans(folder: Path, found: list[Case]) -> Iterator[Problem]:
-    """Labels that belong to no case."""
+    """Notes of labels that belong to no case."""
     known, beside = {case.labels for case in found}, listing.subfolder(folder, _LABELS)
-    for path in filter(volumes.is_volume, listing.files(beside or folder)):
+    roots = [beside] if beside else listing.splits(folder).values() or [folder]
+    for path in (path for root in roots for path in listing.files(root) if volumes.is_volume(path)):
         if path not in known and (beside or _SEGMENTATION.search(volumes.stem(path))):
             name = path.relative_to(folder).as_posix()
-            message = f"{name}: expected a volume that these are the labels of, found none. Add it, or remove the file."
-            yield Problem("volume missing", name, message)
+            message = f"{name}: no volume goes with these labels, or it has others already: they are left out."
+            yield Problem("labels of no volume", name, message, fatal=False)
 
 
 def _channels(most: int, *, whole: bool) -> int:

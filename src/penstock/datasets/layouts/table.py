@@ -13,7 +13,7 @@ import csv
 import math
 import re
 from dataclasses import replace
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
@@ -22,7 +22,6 @@ from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from penstock.datasets.items import Task
 
@@ -38,16 +37,18 @@ _BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 5  # numbers of lines in a sentence
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the picture's edge
-_SLIPS: Final = 0.05  # of all boxes: as few as those are turned inside out, more have a size for a corner
-_NOWHERE: Final = (0.0, 0.0, 1.0, 1.0)  # of a row that is a problem
+_SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
 
 
 class _Edges(NamedTuple):
-    """The boxes of a table by line, how they were read, and whether they are shares."""
+    """The boxes of a table by line, how they were read, whether they are shares, and how many of them make it uncertain
+    how they are meant.
+    """
 
     edges: Mapping[int, tuple[float, float, float, float]]
     how: str
     shares: bool
+    mixed: int = 0
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -66,7 +67,7 @@ def recognise(folder: Path) -> Layout | None:
         return None
     (path, rows, columns), *others = tables
     layout = _layout(folder, path, rows, columns)
-    more = [_second(folder, other, path) for other, *_ in others]
+    more = [_second(folder, other, path) for other, *_ in others] or _unnamed(folder, path, rows, layout)
     return replace(layout, problems=(*layout.problems, *more))
 
 
@@ -139,10 +140,9 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
         else:
             none = [number for number in said if number not in read.edges]
             problems += [_boxless(folder, path, number, picture, _cells(lines[number], edges)) for number in none]
-            boxes = [Box(label, *read.edges.get(n, _NOWHERE)) for n, label in zip(said, labels, strict=True)]
+            boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
             items.append(Item(part, _stem(name), picture, boxes=tuple(boxes), relative=read.shares))
-    wrong = {_place(folder, row.get(file) or "") for number, row in rows.items() if number not in lines}
-    problems += _unnamed(folder, path.name, {*known, *(picture.resolve() for picture in wrong if picture)})
+    problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
     task: Task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems))
@@ -176,7 +176,8 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
         rarely = f"the third or fourth number is below the first or second in {below:,} of {len(found):,} only"
         never = "the third or fourth number is never below the first or second"
         told = "their columns say so" if stated else rarely if below else never
-        return _Edges(found, f"boxes are read as corners (left, top, right, bottom): {told}{unit}", shares)
+        how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
+        return _Edges(found, how, shares, 0 if stated else below)
     told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
     how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
     return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, shares)
@@ -230,7 +231,7 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
     if row[_BEYOND]:
         said = f"expected no more cells than columns, found {row[_BEYOND]} behind them. Quote cells that hold commas."
         return "row with more cells", said
-    if edges and row.get(file) and not any(row.get(name) for name in (_BEYOND, label, *edges)):
+    if edges and row.get(file) and not any(row.get(name) for name in (label, *edges)):
         return None  # a picture without objects
     if not row.get(file) or not row.get(label):
         found = ", ".join(cell for name, cell in row.items() if name != _BEYOND)
@@ -253,12 +254,32 @@ def _missing(table: str, name: str) -> Problem:
     return Problem("picture missing", f"{table}#{name}", message)
 
 
-def _unnamed(folder: Path, table: str, known: set[Path]) -> list[Problem]:
-    """Notes of the pictures beside a table that it does not name."""
-    pictures = [path for path in listing.files(folder) if listing.is_picture(path) and path.resolve() not in known]
-    names = [named(path, folder) for path in pictures]
-    said = f"{table} does not name it: it is left out."
+def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]:
+    name = path.relative_to(folder).as_posix()
+    message = (
+        f"{name}: expected corners or sizes in column {column}, found {read.mixed:,} of {len(read.edges):,} "
+        "boxes whose third or fourth number is below the first or second: too many for corners, too few for sizes. "
+        "Name the column bbox_xyxy or bbox_xywh."
+    )
+    return [Problem("boxes of either kind", name, message, whole=True)]
+
+
+def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
+    """Notes of the pictures beside a table that no cell of it names."""
+    known = {item.image.resolve() for item in layout.items if isinstance(item.image, Path)}
+    cells = {_plain(cell) for row in rows.values() for cell in row.values()}
+    names = [
+        named(picture, folder)
+        for picture in listing.files(folder)
+        if listing.is_picture(picture) and picture.resolve() not in known and cells.isdisjoint(_ends(picture))
+    ]
+    said = f"{path.name} does not name it: it is left out."
     return [Problem("picture in no row", name, f"{name}: {said}", fatal=False) for name in names]
+
+
+def _ends(path: Path) -> list[str]:
+    """What a path may be called in a table: its name, with the folder before it, and so on."""
+    return ["/".join(path.parts[start:]) for start in range(1, len(path.parts))]
 
 
 def _twice(name: str, table: str, lines: list[int]) -> Problem:
