@@ -51,7 +51,7 @@ def main() -> None:
     common.write(
         "airbench",
         "python bench/airbench.py AIRBENCH BINARY WORK",
-        {"versions": common.versions("torch"), "batch": 2000, "epochs": found[:-1], "looked": found[-1]},
+        {"versions": common.versions("torch"), "epochs": found[:-1], "looked": found[-1]},
     )
 
 

@@ -469,12 +469,13 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
     shutil.copy(tmp_path / "raw/images/case_00.nii.gz", tmp_path / "odd/a.nii.gz")
     write(tmp_path / "odd/b.nii.gz", stored(np.stack([scene(1)[0]] * 2, axis=-1), "RAS"))
     (tmp_path / "odd/c.nii.gz").write_bytes(b"no volume")
-    assert call("predict", run, tmp_path / "odd", "-o", tmp_path / "odd-out", capsys=capsys) == (
+    code, out, err = call("predict", run, tmp_path / "odd", "-o", tmp_path / "odd-out", capsys=capsys)
+    assert (code, out, err.rpartition(",")[0]) == (
         1,
         "b.nii.gz: expected 1 modality a case, as the run learnt, found 2. Give the case the files that the training cases "
         "had.\nc.nii.gz: expected a NIfTI file, found Not a gzipped file (b'no'). Export or copy it again.\n"
         f"predicted 1 of 3 volumes into {tmp_path / 'odd-out'}, each in its own geometry\n",
-        "predict: 3 of 3 volumes, 0 s\n",
+        "predict: 3 of 3 volumes",
     )
     assert [path.name for path in (tmp_path / "odd-out").iterdir()] == ["a.nii.gz"]
 
