@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift
 from penstock.export import export as export_model
 from penstock.models import Views
-from penstock.models.segmentation import STRIDE
 from penstock.recipe import load_model
 from penstock.tasks import Segmentation
 
@@ -56,8 +55,8 @@ def _holding(trained: Trained) -> tuple[int, int] | None:
     are not too large.
     """
     splits, task = trained.parts.dataset.description.splits.values(), trained.parts.task
-    sides = (max(getattr(split, side) for split in splits) for side in ("height", "width"))
-    height, width = (-(-side // STRIDE) * STRIDE for side in sides)
-    if not isinstance(task, Segmentation) or not height or height * width * len(task.classes) > _MOST:
+    height, width = (max(getattr(split, side) for split in splits) for side in ("height", "width"))
+    if not isinstance(task, Segmentation) or not height:
         return None
-    return height, width
+    canvas = task.for_pictures(height, width).canvas
+    return canvas if canvas[0] * canvas[1] * len(task.classes) <= _MOST else None

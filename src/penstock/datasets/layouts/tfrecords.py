@@ -105,8 +105,7 @@ def _split(path: Path) -> str:
     val: the file's name says it, or the nearest folder below the one that was given.
     """
     words = (word for part in reversed(path.parts) for word in re.split(r"[^a-z]+", part.lower()))
-    named = (split for word in words for split, names in listing.SPLITS.items() if word in names)
-    return next(named, "train")
+    return next(filter(None, map(listing.split_of, words)), "train")
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
