@@ -180,10 +180,13 @@ def csv_labels(root):
     write(root / "labels.csv", "\n".join(rows) + "\n")
 
 
-def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20"):
+def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20", more=""):
+    """A picture with a box, and a second picture with the rows of `more`, if there are any."""
     write(root / "images/p.jpg", picture())
+    if more:
+        write(root / "images/q.jpg", picture(seed=1))
     quoted = f'"{box}"' if columns.startswith("bbox") else box
-    write(root / "boxes.csv", f"image,class,{columns}\np.jpg,cat,{quoted}\n")
+    write(root / "boxes.csv", f"image,class,{columns}\np.jpg,cat,{quoted}\n{more}")
 
 
 def folders(root):

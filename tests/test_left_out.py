@@ -73,10 +73,7 @@ def test_what_may_be_either_is_neither(tmp_path, capsys):
 
 def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
     raw = tmp_path / "raw"
-    miniatures.csv_boxes(raw)
-    miniatures.write(raw / "images/q.jpg", miniatures.picture(seed=1))
-    path = raw / "boxes.csv"
-    path.write_text(path.read_text() + "q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
+    miniatures.csv_boxes(raw, more="q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
 
     assert words(raw) == [
         "boxes.csv, line 4: expected four numbers in xmin, ymin, xmax, ymax, found 1, 2, x. Mend the row, or remove it."

@@ -204,10 +204,7 @@ class TestTables:
 
     def test_a_row_of_a_file_alone_is_a_picture_without_objects(self, tmp_path):
         raw = tmp_path / "raw"
-        miniatures.csv_boxes(raw)
-        miniatures.write(raw / "images/q.jpg", miniatures.picture(seed=9))
-        table = raw / "boxes.csv"
-        table.write_text(table.read_text() + "q.jpg,,,,,\n")
+        miniatures.csv_boxes(raw, more="q.jpg,,,,,\n")
         pack(inspect(raw), tmp_path / "data")
 
         assert boxes(tmp_path) == {"p": [(0, 2, 3, 12, 20)], "q": []}

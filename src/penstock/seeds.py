@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -102,19 +102,23 @@ class Generator:
 
     Block `c` of the stream is BLAKE2b keyed with the key over the counter `c`; each block gives eight numbers of 64
     bits. Creating one costs about a microsecond. Not for sharing between threads: make one per sample.
-
-    Attributes:
-        turn: the epoch, plus a number that stays the same for a record: for what is done by turns, not by chance.
     """
 
-    __slots__ = ("_block", "_counter", "_key", "_left", "turn")
+    __slots__ = ("_block", "_counter", "_key", "_left", "_turn")
 
-    def __init__(self, material: bytes, turn: int = 0) -> None:
-        self.turn = turn
+    def __init__(self, material: bytes, turn: Callable[[], int] = int) -> None:
+        self._turn = turn
         self._key = material
         self._counter = 0
         self._block: tuple[int, ...] = ()
         self._left = 0
+
+    @property
+    def turn(self) -> int:
+        """The epoch, plus a number that stays the same for a record: for what is done by turns, not by chance. It is
+        worked out when it is asked for, which few samples do.
+        """
+        return self._turn()
 
     def bits(self) -> int:
         """The next 64 random bits."""
@@ -149,6 +153,6 @@ class Generator:
         return np.random.Generator(np.random.Philox(key=self.bits()))
 
 
-def generator(seed: int, stage: str, position: int, turn: int = 0) -> Generator:
+def generator(seed: int, stage: str, position: int, turn: Callable[[], int] = int) -> Generator:
     """The random numbers that belong to one stage at one position of one run."""
     return Generator(key(seed, stage, position), turn)

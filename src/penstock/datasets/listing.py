@@ -44,19 +44,26 @@ def split_named(text: str, where: str) -> str:
 
 def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
     """The first subfolder with one of the names, whatever its case."""
-    there = {entry.name.lower(): entry for entry in sorted(folder.iterdir()) if entry.is_dir()}
+    return _named_so(_subfolders(folder), names)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    """Sorted. The system tells what is a folder as it lists them: a class may hold a million pictures."""
+    with os.scandir(folder) as entries:
+        return sorted(folder / entry.name for entry in entries if entry.is_dir())
+
+
+def _named_so(folders: list[Path], names: tuple[str, ...]) -> Path | None:
+    there = {path.name.lower(): path for path in folders}
     return next((there[name.lower()] for name in names if name.lower() in there), None)
 
 
 def splits(folder: Path) -> dict[str, Path]:
     """The subfolders that are splits, by our name for them: of several, the plain name, else that of the last year."""
-    there = [path for path in sorted(folder.iterdir(), reverse=True) if path.is_dir()]
-    found = {split: subfolder(folder, names) or _of(split, there) for split, names in SPLITS.items()}
+    there = _subfolders(folder)
+    dated = {split_of(path.name): path for path in there}
+    found = {split: _named_so(there, names) or dated.get(split) for split, names in SPLITS.items()}
     return {split: path for split, path in found.items() if path is not None}
-
-
-def _of(split: str, folders: list[Path]) -> Path | None:
-    return next((path for path in folders if split_of(path.name) == split), None)
 
 
 def split_of(name: str) -> str:

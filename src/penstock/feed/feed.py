@@ -8,6 +8,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -176,7 +177,8 @@ class Feed:
 
     def _prepare(self, position: int, slot: Slot, row: int) -> str:
         address = self.plan.at(position)
-        generator = self._generator(position, address) if self.augment else None
+        turn = partial(self._turn, position, address)
+        generator = seeds.generator(self.plan.seed, "augment", position, turn) if self.augment else None
         try:
             record = next(iter(self.source.read(address.partition, address.offset, address.offset + 1)), None)
             if record is None:  # a hole in a log: the same on every rank and at every resume
@@ -191,10 +193,9 @@ class Feed:
         slot.weight[row] = 1.0
         return record.origin
 
-    def _generator(self, position: int, address: Address) -> seeds.Generator:
-        seed = self.plan.seed
-        first = seeds.below(2, seeds.key(seed, "turn", address.partition, address.offset))
-        return seeds.generator(seed, "augment", position, int(self.plan.epoch(position)) + first)
+    def _turn(self, position: int, address: Address) -> int:
+        first = seeds.below(2, seeds.key(self.plan.seed, "turn", address.partition, address.offset))
+        return int(self.plan.epoch(position)) + first
 
     def _wait(self, futures: Sequence[Future[list[str]]]) -> tuple[str, ...]:
         self.meter.batches += 1

@@ -266,13 +266,10 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
 
 def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
     """Notes of the pictures beside a table that no cell of it names."""
-    known = {item.image.resolve() for item in layout.items if isinstance(item.image, Path)}
     cells = {_plain(cell) for row in rows.values() for cell in row.values()}
-    names = [
-        named(picture, folder)
-        for picture in listing.files(folder)
-        if listing.is_picture(picture) and picture.resolve() not in known and cells.isdisjoint(_ends(picture))
-    ]
+    left = [path for path in listing.files(folder) if listing.is_picture(path) and cells.isdisjoint(_ends(path))]
+    known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
+    names = [named(path, folder) for path in left if path.resolve() not in known]
     said = f"{path.name} does not name it: it is left out."
     return [Problem("picture in no row", name, f"{name}: {said}", fatal=False) for name in names]
 
