@@ -17,12 +17,13 @@ from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.models import build_classifier
 from penstock.order import Plan, Shuffle
-from penstock.recipe import apply, default_recipe, open_parts
+from penstock.recipe import Recipe, apply, default_recipe, open_parts
+from penstock.recipe.fitting import check_augment
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.session import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
 from penstock.sources import MemorySource
-from penstock.tasks import Augment, Classification
+from penstock.tasks import Augment, Classification, Volumes
 from penstock.tasks.classify import PrepareClassification
 from penstock.values import Cursor, Record, Share
 
@@ -184,6 +185,16 @@ class TestBorders:
         with pytest.raises(RecipeError) as caught:
             open_parts(chosen).model()
         assert str(caught.value) == message
+
+
+def test_volumes_are_not_mirrored_by_turns():
+    augment = Augment((16, 16), slices=16, flip_by_turns=True)
+    with pytest.raises(RecipeError) as caught:
+        check_augment(Recipe(augment=augment), Volumes("unet3d", ("a", "b"), augment=augment), torch.nn.Identity())
+
+    assert str(caught.value) == (
+        "augment.flip_by_turns: expected false, as volumes are mirrored along each axis by chance, found true. Leave it out."
+    )
 
 
 def test_the_recipe_passes_over_all_pictures_eight_times():
