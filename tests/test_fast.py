@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import cv2
+import miniatures
 import numpy as np
 import pytest
 import torch
-from training import recipe
+from training import Stop, recipe, state
 
 from penstock import seeds
+from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.feed import Feed
 from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.models import build_classifier
 from penstock.order import Plan, Shuffle
-from penstock.recipe import Recipe, apply, default_recipe, open_parts
+from penstock.recipe import Recipe, apply, default_recipe, open_parts, resume, train
 from penstock.recipe.fitting import check_augment
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.session import OptimizerSpec
@@ -195,6 +198,24 @@ def test_volumes_are_not_mirrored_by_turns():
     assert str(caught.value) == (
         "augment.flip_by_turns: expected false, as volumes are mirrored along each axis by chance, found true. Leave it out."
     )
+
+
+@pytest.mark.parametrize("name", ["cifar10-tutorial", "cifar10-fast"])
+def test_a_run_stopped_after_every_step_is_the_same(tmp_path, name):
+    """The first layer of the fast one is told from the data at the start, and must not learn after a resume."""
+    miniatures.cifar10(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    settings = ["train.steps=4", "train.batch=4", "train.device=cpu", "data.validation=test", "train.log_origins=true"]
+    plain = default_recipe("classification", name)
+    chosen = apply(replace(plain, data=replace(plain.data, path=str(tmp_path / "data"))), settings)
+    whole, _ = train(chosen, tmp_path / "whole")
+
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(1)])
+    for step in (2, 3):
+        resume(stopped.path, hooks=[Stop(step)])
+    resume(stopped.path)
+
+    assert state(stopped.path) == state(whole.path)
 
 
 def test_the_recipe_passes_over_all_pictures_eight_times():

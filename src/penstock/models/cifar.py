@@ -72,16 +72,18 @@ class FastNetwork(nn.Module):
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        first = 2 * 3 * _PATCH**2
+        wide = 2 * 3 * _PATCH**2
+        first = nn.Conv2d(3, wide, _PATCH)
+        first.weight.requires_grad_(False)  # noqa: FBT003 - PyTorch's own
         self.encoder = nn.Sequential(
-            nn.Conv2d(3, first, _PATCH), nn.GELU(), _Pair(first, 64), _Pair(64, 256), _Pair(256, 256), nn.MaxPool2d(3)
+            first, nn.GELU(), _Pair(wide, 64), _Pair(64, 256), _Pair(256, 256), nn.MaxPool2d(3)
         )
         self.head = nn.Linear(256, classes, bias=False)
 
     @torch.no_grad()
     def whiten(self, images: torch.Tensor) -> None:
-        """Set the first layer, for good, to the principal patches of some normalised pictures, scaled to unit variance
-        and in both signs.
+        """Set the first layer, which does not learn, to the principal patches of some normalised pictures, scaled to
+        unit variance and in both signs.
         """
         patches = nn.functional.unfold(images, _PATCH).transpose(1, 2).flatten(0, 1).double()
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
@@ -89,7 +91,6 @@ class FastNetwork(nn.Module):
         first = self.encoder[0]
         assert isinstance(first, nn.Conv2d)  # noqa: S101 - see above
         first.weight.copy_(torch.cat([scaled, -scaled]))
-        first.weight.requires_grad_(False)  # noqa: FBT003 - PyTorch's own
         if first.bias is not None:
             first.bias.zero_()
 
