@@ -1,12 +1,14 @@
 """airbench94_muon itself, in float32 on the CPU, on the pixels that bench/cifar.py trains on: accuracy after every epoch.
 
-python bench/airbench.py AIRBENCH BINARY WORK    AIRBENCH is a clone of KellerJordan/cifar10-airbench
+python bench/airbench.py AIRBENCH BINARY WORK [SEEDS]    AIRBENCH is a clone of KellerJordan/cifar10-airbench
 
+It is trained from as many seeds as said, from 0 on; what a seed found is kept in WORK, and a second call goes on with the next.
 Nothing of that program is kept here: its file is read where it is, and told to use the CPU, whole floats and a plain clock.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -40,19 +42,34 @@ class Clock:
 
 
 def main() -> None:
-    source, data, work = Path(sys.argv[1]) / "airbench94_muon.py", Path(sys.argv[2]), Path(sys.argv[3])
+    source, data, work = (Path(word).resolve() for word in sys.argv[1:4])
+    seeds = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     pixels(data, work / "cifar10")
-    program, found = adapted(source.read_text()), []
-    program.print_training_details = lambda values, is_final_entry: found.append(seen(program, values, is_final_entry))
+    program = adapted((source / "airbench94_muon.py").read_text())
     os.chdir(work)
-    torch.manual_seed(0)
-    network = program.CifarNet().to(memory_format=torch.channels_last)
-    program.main(0, network)
+    found = [trained(program, seed, work / f"seed{seed}.json") for seed in range(seeds)]
     common.write(
-        "airbench",
+        "airbench" if common.cifar_pixels(data) == "original" else "airbench_jpeg",
         "python bench/airbench.py AIRBENCH BINARY WORK",
-        {"versions": common.versions("torch"), "epochs": found[:-1], "looked": found[-1]},
+        {
+            "versions": common.versions("torch"),
+            "epochs": found[0][:-1],
+            "looked": found[0][-1],
+            "seeds": [{"top1": each[-2]["top1"], "looked": each[-1]["six"]} for each in found],
+        },
     )
+
+
+def trained(program: Any, seed: int, kept: Path) -> list[dict[str, float]]:
+    """What every epoch of one training found, and last what its final weights did; kept in a file."""
+    if kept.exists():
+        return json.loads(kept.read_text())
+    found: list[dict[str, float]] = []
+    program.print_training_details = lambda values, is_final_entry: found.append(seen(program, values, is_final_entry))
+    torch.manual_seed(seed)
+    program.main(seed, program.CifarNet().to(memory_format=torch.channels_last))
+    kept.write_text(json.dumps(found))
+    return found
 
 
 def pixels(data: Path, to: Path) -> None:

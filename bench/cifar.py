@@ -1,8 +1,9 @@
 """CIFAR-10: the tutorial's network and recipe, and a fast one, from random weights; accuracy over steps and seconds.
 
-python bench/cifar.py BINARY WORK [TUTORIAL_STEPS]    BINARY holds the binary version; a second call resumes
+python bench/cifar.py BINARY WORK [TUTORIAL_STEPS [SEEDS]]    BINARY holds the binary version; a second call resumes
 
-The pixels may be those of another version (say so beside the figures): what is compared is what was trained here.
+The fast one is trained from as many seeds as said, from 0 on. Results are kept apart by whose the pixels are: cifar.json of
+the original ones, cifar_jpeg.json of those that went through JPEG, as any others are taken for.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import common
 from common import penstock
@@ -21,23 +23,26 @@ LOOKS = ["--checkpoint", "last", "--flip", "--shift", "1"]  # airbench's
 def main() -> None:
     data, work = Path(sys.argv[1]), Path(sys.argv[2])
     steps = sys.argv[3] if len(sys.argv) > 3 else "1200"
+    seeds = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     penstock("pack", str(data), "-o", str(work / "data"))
-    found = {}
-    for name, more in (("cifar10-tutorial", ["--steps", steps]), ("cifar10-fast", [])):
-        words = [str(work / "data"), "--model", name, *more, "--set", "data.validation=test"]
-        run = common.trained(work / name, *words)
-        penstock("evaluate", str(run), "--split", "test", *LOOKS)
-        looked = json.loads(next((run / "evaluations").glob("test-*-flip-shift1.json")).read_text())
-        found[name] = {"curve": curve(run), "looked": looked["top1"]}
+    found = {
+        "cifar10-tutorial": network(work, "cifar10-tutorial", "--steps", steps),
+        "cifar10-fast": network(work, "cifar10-fast"),
+    }
+    others = [network(work, "cifar10-fast", "--set", f"seed={seed}") for seed in range(1, seeds)]
+    found["cifar10-fast"]["seeds"] = [
+        {"top1": each["curve"][-1]["top1"], "looked": each["looked"]} for each in (found["cifar10-fast"], *others)
+    ]
+    pixels = common.cifar_pixels(data)
     common.write(
-        "cifar",
+        "cifar" if pixels == "original" else "cifar_jpeg",
         "python bench/cifar.py BINARY WORK",
         {
             "versions": common.versions("penstock", "torch", "timm"),
             "commands": [
                 "penstock pack BINARY -o WORK/data",
                 f"penstock train WORK/data --model cifar10-tutorial --steps {steps} --set data.validation=test",
-                "penstock train WORK/data --model cifar10-fast --set data.validation=test",
+                "penstock train WORK/data --model cifar10-fast --set data.validation=test [--set seed=N]",
                 f"penstock evaluate RUN --split test {common.said(LOOKS)}",
             ],
             "aim": AIM,
@@ -45,6 +50,15 @@ def main() -> None:
             "networks": found,
         },
     )
+
+
+def network(work: Path, name: str, *more: str) -> dict[str, Any]:
+    """One training, and its last weights' accuracy over airbench's six looks."""
+    folder = work / "-".join([name, *(word.replace("=", "") for word in more if "seed" in word)])
+    run = common.trained(folder, str(work / "data"), "--model", name, *more, "--set", "data.validation=test")
+    penstock("evaluate", str(run), "--split", "test", *LOOKS)
+    looked = json.loads(next((run / "evaluations").glob("test-*-flip-shift1.json")).read_text())
+    return {"curve": curve(run), "looked": looked["top1"]}
 
 
 def curve(run: Path) -> list[dict[str, float]]:

@@ -376,8 +376,8 @@ class TestWarp:
 
         assert set(np.unique(out)) <= {0, 7, 200, 255}
 
-    @given(seeds, st.booleans(), st.sampled_from(range(1, 9)))
-    def test_image_and_mask_stay_aligned(self, seed, turned, orientation):
+    @given(seeds, st.booleans(), st.booleans(), st.sampled_from(range(1, 9)))
+    def test_image_and_mask_stay_aligned(self, seed, mirrored, turned, orientation):
         """A picture whose colour is its mask: after any view of any orientation both still agree, away from edges."""
         draw = generator(seed, "align", 0)
         ids = np.zeros((90, 120), np.uint8)
@@ -385,6 +385,7 @@ class TestWarp:
         pixels = np.repeat(ids[..., None], 3, axis=2)
         upright = (120, 90) if orientation > 4 else (90, 120)
         view = geometry.scale_and_crop(upright, (64, 64), draw.uniform(0.5, 2), (draw.uniform(), draw.uniform()))
+        view = geometry.flip(view) if mirrored else view
         view = geometry.rotate(view, draw.uniform(-30, 30)) if turned else view
         affine = view.affine.then(geometry.upright_to_stored(orientation, (90, 120)))
         image, mask = np.zeros((64, 64, 3), np.uint8), np.zeros((64, 64), np.uint8)
@@ -439,8 +440,12 @@ class TestViews:
 
     def test_scales_are_deeplabs_steps(self):
         drawn = {geometry.random_scale(generator(0, "s", i), 0.5, 2.0, 0.25) for i in range(300)}
+        uneven = {geometry.random_scale(generator(0, "s", i), 0.9, 1.2, 0.25) for i in range(100)}
+        narrow = {geometry.random_scale(generator(0, "s", i), 1.0, 1.1, 0.25) for i in range(100)}
 
         assert drawn == {0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0}
+        assert uneven == {0.9, 1.15, 1.2}
+        assert narrow == {1.0, 1.1}
 
     def test_resize_to_range_is_deeplabs(self):
         assert geometry.fit_range((400, 600), 200, 1000) == (200, 300)

@@ -305,6 +305,56 @@ def test_items_without_a_label_are_named(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("segmentation", "a.png: expected a mask, found none, but the layout is for segmentation."),
+        (
+            "detection",
+            "a.png: expected boxes, perhaps an empty tuple of them, found none, but the layout is for detection.",
+        ),
+    ],
+)
+def test_items_without_a_mask_or_boxes_are_named(tmp_path, task, message):
+    miniatures.write(tmp_path / "raw" / "a.png", miniatures.picture())
+    (tmp_path / "own.py").write_text(
+        "from penstock.datasets import Item, Labels, Layout\n"
+        "def recognise(folder):\n"
+        f"    return Layout('{task}', 'own', (), (Item('train', 'a', folder / 'a.png', label=1),), Labels(('x', 'y')))\n"
+    )
+
+    assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == [f"{message} Give it some, or leave it out."]
+
+
+def test_json_that_is_not_cocos_is_no_matter(tmp_path):
+    """Settings of an editor, and COCO's panoptic annotations, whose segments lie in pictures of their own."""
+    miniatures.coco(tmp_path / "coco")
+    tree = miniatures.coco_tree()
+    segments = [{"image_id": 7, "file_name": "a.png", "segments_info": []}]
+    panoptic = json.dumps({**tree, "annotations": segments})
+    miniatures.write(tmp_path / "coco/annotations/panoptic_val2017.json", panoptic)
+    miniatures.write(tmp_path / "coco/settings.json", "{ // no JSON\n}")
+    miniatures.folders(tmp_path / "folders")
+    miniatures.write(tmp_path / "folders/settings.json", "{ // no JSON\n}")
+
+    assert (words(tmp_path / "coco"), words(tmp_path / "folders")) == ([], [])
+    assert inspect(tmp_path / "coco").layout.name == "COCO"
+
+
+def test_emnists_sets_are_not_guessed_among(tmp_path):
+    miniatures.mnist(tmp_path / "plain", zipped=False)
+    for chosen in ("balanced", "letters"):
+        for path in (tmp_path / "plain").iterdir():
+            split = "train" if path.name.startswith("train") else "test"
+            kind = path.name.split("-", 1)[1]
+            miniatures.write(tmp_path / f"raw/gzip/emnist-{chosen}-{split}-{kind}", path.read_bytes())
+
+    assert words(tmp_path / "raw") == [
+        "gzip/emnist-letters-train-images-idx3-ubyte: expected one of EMNIST's sets, found balanced too. Move the one you want "
+        "into a folder of its own."
+    ]
+
+
 def test_pictures_of_mnist_without_labels_are_named(tmp_path):
     miniatures.mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()

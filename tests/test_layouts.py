@@ -255,6 +255,24 @@ def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
     assert not found["000000000002"].any()
 
 
+def test_coco_objects_without_an_area_are_measured(tmp_path):
+    found = []
+    for number, order in enumerate((1, -1)):
+        tree = miniatures.coco_tree()
+        tree["annotations"] = tree["annotations"][:2][::order]
+        for each in tree["annotations"]:
+            each.pop("area")
+        for each in tree["images"]:
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+        miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
+        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        found.append({r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))})
+
+    for masks in found:
+        assert (masks["000000000000"][6:10, 10:14] == 1).all()
+        assert (masks["000000000000"] == 2).sum() == 120 - 16
+
+
 def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
     from faster_coco_eval import mask as masks
 
@@ -370,6 +388,27 @@ def test_yolo_boxes_are_middles_and_shares(tmp_path):
     assert [date.left, date.top, date.right, date.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
     assert [fig.left, fig.top, fig.right, fig.bottom] == pytest.approx([0, 0, 16, 12], abs=1e-5)
     assert found["nothing"].objects == ()
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_yolo_names_may_lie_with_the_labels(tmp_path, parted):
+    """LabelImg writes classes.txt there."""
+    for split in ("train", "val") if parted else ("",):
+        miniatures.write(tmp_path / split / "images/a.jpg", miniatures.picture(seed=len(split)))
+        miniatures.write(tmp_path / split / "labels/a.txt", "1 0.5 0.5 0.25 0.5\n")
+        miniatures.write(tmp_path / split / "labels/classes.txt", "fig\ndate\n")
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.labels.classes, found.fatal) == ("YOLO", ("fig", "date"), [])
+
+
+def test_a_list_of_names_alone_is_no_yolo(tmp_path):
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"labels/{number}.png", miniatures.gray(np.full((24, 32), number % 2, np.uint8)))
+    miniatures.write(tmp_path / "labels/classes.txt", "fig\ndate\n")
+
+    assert inspect(tmp_path).layout.task == "segmentation"
 
 
 def test_a_yolo_line_that_is_no_box_is_named(tmp_path):

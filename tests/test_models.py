@@ -14,9 +14,10 @@ from torch import nn
 
 from penstock.errors import RecipeError, WeightsError
 from penstock.models import build_segmenter, cost_of, load_matching, normalization, parse_name, pretrained
+from penstock.models.segmentation import ARCHITECTURES
 
 
-@pytest.mark.parametrize("architecture", ["deeplabv3plus", "unet", "fpn", "segformer"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("backbone", ["test_resnet", "mobilenetv3_small_050"])
 def test_every_architecture_takes_any_timm_backbone(architecture, backbone):
     model = build_segmenter(f"{architecture}:{backbone}", 5, "none").eval()

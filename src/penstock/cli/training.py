@@ -73,7 +73,7 @@ def train(
         "follow.on": follow or None, "follow.older": older,
         "model.name": model, "model.weights": weights, "init": str(init or ""),
         "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
-        **(_ADAMW if optimizer == "adamw" else {}),
+        **(_ADAMW if optimizer == "adamw" and resume is None else {}),
         **(_FOLLOWING if follow and resume is None and not _is_recipe(data) else {}),
         **({} if steps is None else {"train.steps": steps}), "train.device": device, "seed": seed,
         "data.start": start, "data.until": until,
@@ -92,7 +92,7 @@ def train(
             )
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
-        folder, outcome = recipes.train(_recipe(data, model, weights, changes), runs, name)
+        folder, outcome = recipes.train(_recipe(data, model, changes), runs, name)
     if outcome.status in ("interrupted", "stopped"):
         print(f"saved; go on with: penstock train --resume {folder.path}")
     if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
@@ -114,7 +114,7 @@ def recipe(
     print(recipes.explained(recipes.apply(begin, settings or [])), end="")
 
 
-def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:
+def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
     if not data:
         raise RecipeError(
             "penstock train",
@@ -126,8 +126,9 @@ def _recipe(data: str, model: str, weights: str, changes: list[str]) -> Recipe:
         return _from_file(Path(data), changes)
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
     recipes.check_follow(recipes.apply(replace(Recipe(), data=place), changes))  # before anything is reached for
-    begin = recipes.default_recipe(_task(place), model, weights)
-    return recipes.apply(replace(begin, data=place), changes)
+    task = _task(place)
+    weights = recipes.apply(recipes.default_recipe(task, model), changes).model.weights
+    return recipes.apply(replace(recipes.default_recipe(task, model, weights), data=place), changes)
 
 
 def _task(data: recipes.Data) -> str:

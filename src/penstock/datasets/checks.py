@@ -71,17 +71,19 @@ def check_item(folder: Path, item: Item, labels: Labels, task: Task, channels: i
     if item.boxes is not None:
         return checked_boxes(name, facts)
     if item.mask is None:
-        if task == "classification" and not isinstance(item.label, int):
-            return replace(facts, problems=(_unlabelled(name, item.label),))
+        if task != "classification" or not isinstance(item.label, int):
+            return replace(facts, problems=(_unlabelled(name, task, item.label),))
         return replace(facts, key=_key(item, facts.content, str(item.label)))
     return _check_mask(folder, facts, info, labels)
 
 
-def _unlabelled(name: str, label: object) -> Problem:
-    message = (
-        f"{name}: expected a label, a mask or boxes, found {label!r} for a label. Give it a class id, or leave it out."
-    )
-    return Problem("no label", name, message)
+def _unlabelled(name: str, task: Task, label: object) -> Problem:
+    if task == "classification":
+        wanted, found, remedy = "a label, a mask or boxes", f"{label!r} for a label", "Give it a class id"
+    else:
+        wanted = "boxes, perhaps an empty tuple of them" if task == "detection" else "a mask"
+        found, remedy = f"none, but the layout is for {task}", "Give it some"
+    return Problem("no label", name, f"{name}: expected {wanted}, found {found}. {remedy}, or leave it out.")
 
 
 def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:

@@ -2,7 +2,7 @@
 
 The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
 headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
-`penstock-dataset` (JSON: task, classes, ignore_label, height, width; of volumes also channels, slices and modalities).
+`penstock-dataset` (JSON: task, classes, ignore_label, height, width; perhaps channels, slices, modalities, original).
 Only the last one is needed, and only in the first record of a snapshot.
 """
 
@@ -43,6 +43,7 @@ class About:
         channels: of the pictures.
         slices: the most in a volume; 0 where the records are pictures.
         modalities: of the volumes that the records were made from; 0 where there were none.
+        original: of every class, the id that it had in the raw masks; empty where it was the same.
     """
 
     task: Literal["segmentation", "matting", "classification", "detection"]
@@ -53,6 +54,7 @@ class About:
     channels: int = 3
     slices: int = 0
     modalities: int = 0
+    original: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -66,11 +68,12 @@ class About:
             described.channels,
             split.slices,
             described.modalities,
+            described.original,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0, "modalities": 0}
+        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": ()}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 
@@ -139,6 +142,7 @@ class TopicDataset:
             state.hexdigest(),
             channels=about.channels,
             modalities=about.modalities,
+            original=about.original,
         )
 
     def split(self, name: str) -> Split:

@@ -53,7 +53,8 @@ def palette(ignore: int = 255) -> Pixels:
         ignore: the ignored id, which is white; below 0 for objects, of which none is background: the first is red.
     """
     colors = _spread(np.arange(256))
-    colors[: len(_DISTINCT)] = _DISTINCT if ignore >= 0 else (*_DISTINCT[1:], _DISTINCT[0])
+    distinct = _DISTINCT if ignore >= 0 else _DISTINCT[1:]
+    colors[: len(distinct)] = distinct
     if ignore >= 0:
         colors[ignore] = 255
     return colors

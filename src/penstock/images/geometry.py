@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Size = tuple[int, int]
 T = TypeVar("T", float, "NDArray[np.float64]")
+_NEARLY = 1e-6  # of a step, which rounding may add
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,14 @@ def fit_range(source: Size, shortest: int, longest: int) -> Size:
 
 
 def random_scale(generator: Generator, low: float, high: float, step: float) -> float:
-    """A factor from {low, low + step, ..., high}, each as likely, or uniform in [low, high) where `step` is 0."""
+    """A factor from {low, low + step, ..., high}, each as likely, or uniform in [low, high) where `step` is 0.
+
+    `high` is among them even where no whole number of steps leads to it.
+    """
     if not step:
         return generator.uniform(low, high)
-    return low + step * generator.integer(round((high - low) / step) + 1)
+    steps = math.ceil((high - low) / step - _NEARLY)
+    return min(high, low + step * generator.integer(steps + 1))
 
 
 def scale_and_crop(source: Size, crop: Size, scale: float, at: tuple[float, float]) -> View:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FIXED: Final = (
     "seed", "data.train", "data.block", "data.window", "follow.on", "follow.older", "model.name", "model.deeplab",
-    "augment", "regularize", "optimizer.name", "train.batch", "train.average", "train.frozen_norms",
+    "augment", "regularize", "loss", "optimizer.name", "train.batch", "train.average", "train.frozen_norms",
     "train.frozen_backbone", "train.sync_norms",
 )  # fmt: skip
 
@@ -53,7 +53,7 @@ def check(recipe: Recipe, where: str) -> Recipe:
 
 
 def check_pieces(recipe: Recipe, ranks: int) -> None:
-    """Norms over all ranks need as many passes on each of them.
+    """Norms over all ranks need as many passes on each of them, pictures that are mixed need pairs.
 
     Raises:
         RecipeError: the global batch cannot be cut so.
@@ -66,6 +66,15 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
             f"as many micro-batches on each of {ranks} ranks, as train.sync_norms needs",
             f"shares of {fewest} and {most} pictures, of which {train.accumulate} are to be made",
             f"Use train.batch={ranks * most}",
+        )
+    pairs = 2 * ranks * train.accumulate
+    if recipe.regularize.mixes and pairs > 2 and train.batch % pairs:  # noqa: PLR2004 - in one piece, one may be alone
+        raise _refused(
+            "train.batch",
+            f"a multiple of {pairs}, as pictures are mixed in pairs, on {ranks} rank{'s' * (ranks > 1)} with "
+            f"train.accumulate={train.accumulate}",
+            str(train.batch),
+            f"Use train.batch={-(-train.batch // pairs) * pairs}",
         )
 
 

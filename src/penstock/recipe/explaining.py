@@ -23,11 +23,15 @@ def explained(recipe: Recipe) -> str:
     section = ""
     lines: list[str] = []
     for line in toml.dump(recipe).splitlines():
-        if line.startswith("["):
+        if line.startswith("[["):  # an entry of a list, whose settings have no comments of their own
+            path, _, name = line.strip("[]").rpartition(".")
+            lines += _comment(path, name) if line not in lines else []
+            section = ""
+        elif line.startswith("["):
             section = line.strip("[]")
             lines += [line, *_unset(recipe, section)]
             continue
-        if key := re.match(r"(\w+) = ", line):
+        elif section and (key := re.match(r"(\w+) = ", line)):
             lines += _comment(section, key[1])
         lines.append(line)
     return "\n".join(lines) + "\n"

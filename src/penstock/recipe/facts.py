@@ -74,7 +74,7 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
         stages = stages_of(stored["stages"]) if "stages" in stored else ()
         known = dict(stored.get("known", {}))
         records = known.pop("records", 0)
-        about = Known(About(**{**known, "classes": tuple(known["classes"])}), records) if known else None
+        about = Known(msgspec.convert(known, About), records) if known else None
         described = msgspec.convert(stored["described"], Description) if "described" in stored else None
         return Facts(str(stored["content"]), snapshots, about, stages, described)
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:

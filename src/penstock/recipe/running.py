@@ -209,10 +209,10 @@ def _tell(folder: RunFolder, before: Recipe, now: Recipe) -> None:
     if not _has_checkpoint(folder):
         print("no checkpoint was saved yet: starting from step 0", flush=True)  # noqa: T201 - people must know
     if before.train.steps != now.train.steps:
+        stretched = f", and the {now.optimizer.schedule} schedule of the learning rate is stretched to it"
+        stretched *= now.optimizer.stretches
         print(  # noqa: T201 - people must know
-            f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}, and the "
-            f"{now.optimizer.schedule} schedule of the learning rate is stretched to it",
-            flush=True,
+            f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}{stretched}", flush=True
         )
 
 

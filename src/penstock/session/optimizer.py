@@ -65,6 +65,11 @@ class OptimizerSpec:
     bias_rate: float = 1.0
     head_rate: float = 1.0
 
+    @property
+    def stretches(self) -> bool:
+        """Whether the schedule depends on the number of steps in all."""
+        return self.schedule in {"poly", "cosine"}
+
     def rate(self, step: int, total: int) -> float:
         """The learning rate of the update that follows `step` finished steps out of `total`."""
         if step < self.warmup:

@@ -23,7 +23,8 @@ class Augment:
             area and aspect ratio); "pad-crop" moves pictures about (He et al. 2016: a margin, then a crop anywhere).
         scale: bounds of DeepLab's random scale, in output pixels per source pixel.
         scale_step: 0 draws uniformly between the bounds, else from steps of this size.
-        resize_range: shorter and longer side to fit pictures to before the random scale; None leaves them.
+        resize_range: shorter and longer side to fit pictures to before the random scale; None leaves them. Detectors
+            fit pictures to it in evaluation and prediction too; masks are scored and predicted at a picture's own size.
         margin: pixels around the picture that the crop of "pad-crop" may reach into.
         shown: what classifiers are evaluated on: the middle of the picture, this share of its shorter side; with
             "pad-crop" the crop's size instead.

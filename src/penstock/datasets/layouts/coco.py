@@ -121,8 +121,8 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
     for path in [path for place in places for path in listing.plain(place, "*.json")]:
         try:
             data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            plain = msgspec.json.decode(data)
-            if not isinstance(plain, dict) or not set(plain) >= _KEYS:
+            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
+            if not isinstance(plain, dict) or not set(plain) >= _KEYS or _is_panoptic(plain):
                 continue
             tree = msgspec.convert(plain, _Tree)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
@@ -133,6 +133,12 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
             problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
         files.setdefault(split, _File(path, tree))
     return files, problems
+
+
+def _is_panoptic(tree: dict[str, Any]) -> bool:
+    """Whether these are COCO's panoptic annotations, whose segments lie in pictures of their own."""
+    said = tree["annotations"]
+    return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and "segments_info" in said[0]
 
 
 def _split(folder: Path, path: Path) -> str:
@@ -242,10 +248,10 @@ def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, in
             remedy="Mend the file",
         )
     ids = np.zeros(size, np.uint8)
-    for each in sorted(own, key=lambda each: -(each.area or 0.0)):
-        if each.segmentation:
-            label = _category(each, order, where)
-            ids[_inside(each, size, where)] = _IGNORED if each.iscrowd else 1 + label
+    outlined = [each for each in own if each.segmentation]
+    for each in sorted(outlined, key=lambda each: -(each.area or _inside(each, size, where).sum())):
+        label = _category(each, order, where)
+        ids[_inside(each, size, where)] = _IGNORED if each.iscrowd else 1 + label
     return codecs.encode_mask(ids)
 
 

@@ -36,25 +36,40 @@ def recognise(folder: Path) -> Layout | None:
     """
     places = [(place, files) for files in (_FILES, _EMNIST) for place in (folder, folder / "raw", folder / "gzip")]
     root, files = next(((place, files) for place, files in places if _of(place, files["train"][0])), (folder, _FILES))
-    pairs = {split: [_of(root, name) for name in names] for split, names in files.items()}
+    sets = _sets(root) if files is _EMNIST else [""]
+    pairs = {split: [_of(root, name.replace("*", sets[0])) for name in names] for split, names in files.items()}
     items: list[Item] = []
-    problems = [_alone(folder, *pair) for pair in pairs.values() if len([path for path in pair if path]) == 1]
+    problems = [_second(root, folder, sets[0], other) for other in sets[1:]]
+    problems += [_alone(folder, *pair) for pair in pairs.values() if len([path for path in pair if path]) == 1]
     for split, (images, labels) in pairs.items():
         if images and labels:
             items += _read(split, images, labels)
     if not items:
         return None
     stated = listing.read_classes(root)
-    known = _letters(root) if files is _EMNIST else {}
+    known = _letters(root, sets[0]) if files is _EMNIST else {}
     classes = stated or tuple(known.get(i, str(i)) for i in range(1 + max(item.label or 0 for item in items)))
     reason = f"IDX files of {', '.join(dict.fromkeys(item.split for item in items))}"
     return Layout("classification", "MNIST (IDX files)", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
-def _letters(root: Path) -> dict[int, str]:
+def _sets(root: Path) -> list[str]:
+    """The sets of EMNIST that are there: balanced, byclass, bymerge, digits, letters, mnist."""
+    return sorted({path.name.split("-")[1] for path in root.glob("emnist-*-train-images*idx*-ubyte*")})
+
+
+def _second(root: Path, folder: Path, chosen: str, other: str) -> Problem:
+    there = (root / f"emnist-{other}-train-images-idx3-ubyte").relative_to(folder).as_posix()
+    message = (
+        f"{there}: expected one of EMNIST's sets, found {chosen} too. Move the one you want into a folder of its own."
+    )
+    return Problem("two sets", there, message, whole=True)
+
+
+def _letters(root: Path, chosen: str) -> dict[int, str]:
     """EMNIST's `emnist-...-mapping.txt`: a label, and the codes of the characters that it stands for."""
-    path = next(iter(sorted(root.glob("emnist-*-mapping.txt"))), None)
-    rows = [line.split() for line in listing.text_of(path).splitlines()] if path else []
+    path = root / f"emnist-{chosen}-mapping.txt"
+    rows = [line.split() for line in listing.text_of(path).splitlines()] if path.is_file() else []
     return {int(row[0]): chr(int(row[1])) for row in rows if len(row) > 1}
 
 

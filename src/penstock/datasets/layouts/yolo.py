@@ -28,8 +28,7 @@ _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 def recognise(folder: Path) -> Layout | None:
     """Folders `images` and `labels`, divided into splits or the splits into them, with names in a YAML file."""
     pairs = {split: (path, labels) for split, path, labels in _folders(folder)}
-    texts = [path for _, labels in pairs.values() for path in listing.files(labels) if path.suffix == ".txt"]
-    if not texts:
+    if not any(_texts(labels) for _, labels in pairs.values()):
         return None
     items: list[Item] = []
     problems: list[Problem] = []
@@ -55,11 +54,16 @@ def recognise(folder: Path) -> Layout | None:
         known = {item.name for item in items if item.split == split}
         problems += [
             _alone(path.relative_to(folder).as_posix())
-            for path in listing.files(labels)
-            if path.suffix == ".txt" and path.relative_to(labels).with_suffix("").as_posix() not in known
+            for path in _texts(labels)
+            if path.relative_to(labels).with_suffix("").as_posix() not in known
         ]
     reason = "images/ and text files in labels/: boxes as middle and size, in shares of the picture"
     return Layout("detection", "YOLO", (reason,), tuple(items), Labels(_names(folder)), tuple(problems))
+
+
+def _texts(labels: Path) -> list[Path]:
+    """The files of boxes; LabelImg writes `classes.txt` beside them."""
+    return [path for path in listing.files(labels) if path.suffix == ".txt" and path.name != "classes.txt"]
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
@@ -114,7 +118,8 @@ def _names(folder: Path) -> tuple[str, ...]:
     for path, tree in _trees(folder):
         if names := tree.get("names"):
             return _checked(names, path)
-    return listing.read_classes(folder) or listing.read_classes(folder / "labels")
+    places = (folder, folder / "labels", *(labels for _, _, labels in _folders(folder)))
+    return next(filter(None, map(listing.read_classes, places)), ())
 
 
 def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -80,7 +80,7 @@ def compacted(topic: str, found: str) -> SourceError:
         topic,
         expected="a topic that keeps its records (cleanup.policy=delete)",
         found=f"cleanup.policy={found}: compaction removes records between epochs",
-        remedy="Pull it to shards with penstock pull and train from those",
+        remedy="Set cleanup.policy=delete, or publish the records to another topic",
     )
 
 
