@@ -396,9 +396,10 @@ def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
     assert Box(0, 1, 2, 3, 4).crowd is False
 
 
-def test_norms_keep_their_statistics_where_there_are_any(squares, tmp_path, capsys):
+@pytest.mark.parametrize("without", [("--weights", "none"), ("--set", "model.weights=none")])
+def test_norms_keep_their_statistics_where_there_are_any(squares, tmp_path, capsys, without):
     words = ["--model", "ssd:test_resnet", "--crop", 64, 64, "--batch", 2, "--steps", 1, "--runs", tmp_path]
-    call("train", squares.folder, "--weights", "none", *words, capsys=capsys)
+    call("train", squares.folder, *without, *words, capsys=capsys)
     (run,) = tmp_path.iterdir()
 
     assert default_recipe("detection").train.frozen_norms

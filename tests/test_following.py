@@ -10,6 +10,7 @@ import pytest
 from training import recipe
 
 from penstock.datasets import About, TopicDataset
+from penstock.datasets.topics import Known
 from penstock.errors import ExpiredError, RecipeError, SourceError
 from penstock.order import Stage
 from penstock.ranks import Ranks
@@ -63,6 +64,17 @@ def never():
 
 def spans(stage):
     return [(part.name, part.start, part.stop) for part in stage.new.partitions]
+
+
+def test_the_ids_of_the_raw_masks_travel_with_a_topic(tmp_path):
+    log, about = FakeLog("t"), About("segmentation", ("a", "b"), height=64, width=96, original=(7, 11))
+    log.append(b"x", 0, headers=[("penstock-dataset", about.encoded())])
+    dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
+    folder = RunFolder.create(tmp_path, "run")
+    Facts("content", {}, Known(about, 1)).write(folder, "plan")
+
+    assert dataset.description.original == (7, 11)
+    assert read_facts(folder).known == Known(about, 1)
 
 
 def test_a_partition_that_held_nothing_is_remembered(tmp_path):

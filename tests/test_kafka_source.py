@@ -85,7 +85,7 @@ class TestSnapshot:
         refused(
             KafkaSource(log).snapshot,
             "t: expected a topic that keeps its records (cleanup.policy=delete), found cleanup.policy=compact,delete: "
-            "compaction removes records between epochs. Pull it to shards with penstock pull and train from those.",
+            "compaction removes records between epochs. Set cleanup.policy=delete, or publish the records to another topic.",
         )
 
     def test_growth_belongs_to_the_next_one(self):

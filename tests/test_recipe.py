@@ -8,6 +8,7 @@ import pytest
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
 from penstock.models import DeepLab
+from penstock.models.atrous import DPC
 from penstock.recipe import Recipe, apply, dump, explained, load
 from penstock.recipe.explaining import attributes
 from penstock.recipe.toml import convert
@@ -60,7 +61,16 @@ def test_every_setting_is_printed_with_what_it_means():
     assert convert(tomllib.loads(text), "it") == Recipe()
     assert "# block, window: the shuffle; 1 and 1 is a true global one." in text
     assert '# how their logits become one. One of max, average.\nmerge = "max"\n' in text
-    assert "None leaves them.\n# resize_range is not set\n" in text
+    assert "at a picture's own size.\n# resize_range is not set\n" in text
+
+
+def test_a_cell_is_printed_too_and_read_again():
+    begun = Recipe()
+    chosen = dataclasses.replace(begun, model=dataclasses.replace(begun.model, deeplab=DeepLab(cell=DPC)))
+    text = explained(chosen)
+
+    assert convert(tomllib.loads(text), "it") == chosen
+    assert text.count("# a dense prediction cell in place of the pyramid; the published one is DPC.") == 1
 
 
 def test_values_that_do_not_fit_are_named():

@@ -101,12 +101,25 @@ def test_resuming_a_finished_run_changes_nothing(whole):
     assert state(whole) == before
 
 
-def test_a_run_can_be_trained_longer(packed, tmp_path):
-    folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [("poly", ", and the poly schedule of the learning rate is stretched to it"), ("exponential", "")],
+)
+def test_a_run_can_be_trained_longer(packed, tmp_path, capsys, schedule, said):
+    folder, _ = train(apply(recipe(packed.folder, steps=3), [f"optimizer.schedule={schedule}"]), tmp_path)
     _, outcome = resume(folder.path, ["train.steps=5"])
 
     assert outcome.step == 5
     assert load(folder.path / "recipe.toml").train.steps == 5
+    assert f"note: training ends at step 5 instead of 3{said}\n" in capsys.readouterr().out
+
+
+def test_naming_the_optimizer_again_changes_nothing(packed, tmp_path, capsys):
+    folder, _ = train(apply(recipe(packed.folder, steps=2), ["optimizer.name=adamw"]), tmp_path)
+    code, _, _ = call("train", "--resume", folder.path, "--optimizer", "adamw", "--steps", 3, capsys=capsys)
+
+    assert code == 0
+    assert load(folder.path / "recipe.toml").optimizer == OptimizerSpec("adamw", learning_rate=0.05)
 
 
 @pytest.mark.parametrize(
@@ -467,6 +480,7 @@ class TestRefusals:
             ("model.name=unet:test_convnext", "unet:test_resnet", "unet:test_convnext"),
             ("optimizer.name=adamw", "sgd", "adamw"),
             ("train.average=0.5", "0.9", "0.5"),
+            ("loss.dice=1.0", "0.0", "1.0"),
         ],
     )
     def test_another_training(self, packed, whole, setting, was, found):

@@ -17,7 +17,7 @@ from training import recipe
 
 from penstock.errors import RecipeError
 from penstock.models import synchronise_norms
-from penstock.recipe import dump, train
+from penstock.recipe import apply, dump, train
 from penstock.recipe.checks import check, check_pieces
 
 TESTS = Path(__file__).parent
@@ -97,3 +97,22 @@ def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
     )
     check_pieces(recipe("data", sync_norms=True, batch=3), 2)
     check_pieces(recipe("data", batch=3, accumulate=2), 2)
+
+
+def test_pairs_that_are_mixed_are_not_parted():
+    chosen = apply(recipe("data", batch=10), ["regularize.mixup=0.2"])
+    with pytest.raises(RecipeError) as error:
+        check_pieces(chosen, 2)
+    with pytest.raises(RecipeError) as pieces:
+        check_pieces(apply(chosen, ["train.accumulate=2", "train.batch=6"]), 1)
+
+    assert str(error.value) == (
+        "train.batch: expected a multiple of 4, as pictures are mixed in pairs, on 2 ranks with train.accumulate=1, found "
+        "10. Use train.batch=12."
+    )
+    assert str(pieces.value) == (
+        "train.batch: expected a multiple of 4, as pictures are mixed in pairs, on 1 rank with train.accumulate=2, found 6. "
+        "Use train.batch=8."
+    )
+    check_pieces(apply(chosen, ["train.batch=12"]), 2)
+    check_pieces(apply(chosen, ["train.batch=5"]), 1)

@@ -299,6 +299,7 @@ def test_a_topic_says_what_its_volumes_are():
 
     assert msgspec.json.decode(about.encoded(), type=About) == about
     assert b"slices" not in About("segmentation", ("a", "b")).encoded()
+    assert b"original" not in About("segmentation", ("a", "b")).encoded()
 
 
 class TestMistakes:
