@@ -437,8 +437,8 @@ def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
     assert call("show", "x", capsys=capsys) == (
         2,
         "",
-        f"error: memory: expected as much as this needs, found less ({kind.__name__}: {said}). Use a smaller --batch, --crop "
-        "or --size; --set train.accumulate=N computes a batch in N parts.\n",
+        f"error: memory: expected as much as this needs, found less ({kind.__name__}: {said}). Train with a smaller "
+        "--batch or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --window.\n",
     )
 
 
@@ -479,7 +479,7 @@ def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
 )
 def test_edited_manifests_are_named(trained, tmp_path, capsys, change):
     shutil.copytree(trained, tmp_path / "run", symlinks=True)
-    path = tmp_path / "run/checkpoints/last/manifest.json"
+    path = (tmp_path / "run/checkpoints/last").resolve() / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
 
     assert call("evaluate", tmp_path / "run", "--checkpoint", "last", capsys=capsys)[2] == (

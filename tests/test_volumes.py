@@ -477,7 +477,7 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
         f"predicted 1 of 3 volumes into {tmp_path / 'odd-out'}, each in its own geometry\n",
         "predict: 3 of 3 volumes",
     )
-    assert [path.name for path in (tmp_path / "odd-out").iterdir()] == ["a.nii.gz"]
+    assert [path.name for path in (tmp_path / "odd-out").glob("[!.]*")] == ["a.nii.gz"]
 
     write(tmp_path / "odd-labels/a.nii.gz", stored(np.zeros((5, 5, 5), np.uint8), "RAS"))
     (tmp_path / "odd/b.nii.gz").unlink()

@@ -95,7 +95,8 @@ def _score(
     tensors = task.mask_padding({name: t.to(device) for name, t in batch.tensors.items()}, batch.weight)
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors))
-    scorer.update(outputs, tensors, batch.origins)
+    real = [origin * bool(weight) for origin, weight in zip(batch.origins, batch.weight.tolist(), strict=True)]
+    scorer.update(outputs, tensors, real)
     if not task.evaluates_loss:
         return torch.zeros((2, 1), dtype=torch.float64)
     # Added up on the CPU, in float64, which MPS has not.

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from penstock import files
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.segmentation import STRIDE, nearest_size
 from penstock.tasks import Classification, Segmentation
 
@@ -96,6 +96,7 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     generator = torch.Generator().manual_seed(0)
     channels = task.channels if isinstance(task, Segmentation) else 3
     pictures = torch.randint(0, 256, (_LOOKED_AT, *size, channels), dtype=torch.uint8, generator=generator)
+    _try(answering, pictures, size)
     with _quiet():
         program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
     middle = replace(task.augment, crop=size).middle_said
@@ -111,6 +112,22 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
         expected, own = answering(pictures)
     agreement = (found == expected).float().mean().item()
     return Exported(path, size, channels, shown, agreement, (probabilities - own).abs().max().item())
+
+
+def _try(answering: nn.Module, pictures: torch.Tensor, size: Size) -> None:
+    """Every network has its own way to refuse a size."""
+    try:
+        with torch.inference_mode():
+            answering(pictures[:1])
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise RecipeError(
+            "--size",
+            expected="a size of pictures that the network takes",
+            found=f"{size[0]} x {size[1]} ({reason_of(error)})",
+            remedy="Leave it out: it is that of training then",
+        ) from error
 
 
 def _padded(fill: Sequence[float]) -> str:

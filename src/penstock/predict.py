@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ def predict_mask(
         precision: as in training.
         window: None shows the model the whole picture; a window is slid over it, and where windows overlap,
             probabilities are averaged, weighted by a Gaussian around each window's middle (as nnU-Net does), so that
-            no seams show and memory does not grow with the picture.
+            no seams show, and the network's memory does not grow with the picture.
     """
     return _ids(_summed(task, model, pixels, device, precision, window))
 
@@ -198,7 +198,7 @@ def find_boxes(
     return {**found, "boxes": found["boxes"].astype(np.float32) * scale}
 
 
-@cache
+@lru_cache(maxsize=8)
 def _bell(height: int, width: int) -> NDArray[np.float32]:
     """A Gaussian of both axes, whose deviation is an eighth of the side; nowhere too small to count."""
     sides = [np.exp(-32 * ((np.arange(n) + 0.5) / n - 0.5) ** 2) for n in (height, width)]

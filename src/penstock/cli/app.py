@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import Final, NoReturn
@@ -59,6 +60,9 @@ def build() -> App:
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
     words = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):  # file names may hold bytes that are no UTF-8
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     words = [STDIN if word == "-" else word for word in words]  # cyclopts would take a lone hyphen for an option
     try:
         sys.exit(build()(words, print_error=False, exit_on_error=False))
@@ -78,8 +82,8 @@ def main(arguments: list[str] | None = None) -> None:
         if not is_out_of_memory(error):
             raise
         _fail(
-            f"memory: expected as much as this needs, found less ({reason_of(error)}). Use a smaller --batch, --crop "
-            "or --size; --set train.accumulate=N computes a batch in N parts."
+            f"memory: expected as much as this needs, found less ({reason_of(error)}). Train with a smaller --batch "
+            "or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --window."
         )
 
 

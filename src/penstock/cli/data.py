@@ -162,6 +162,8 @@ def verify(
 
     Exits with 1 where something is wrong.
     """
+    if split and not is_topic(dataset):
+        raise RecipeError("--split", expected="a topic", found="shards, all of which are read", remedy="Leave it out")
     with Progress("verify", "records") as progress:
         if is_topic(dataset):
             from penstock.cli.topics import open_topic

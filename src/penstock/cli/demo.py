@@ -23,7 +23,7 @@ _TRAIN: Final = (
 
 def demo(
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Emptied of an older demo's run.")] = Path("demo"),
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where all of it goes.")] = Path("demo"),
 ) -> None:
     """Make pictures, pack them, train on them, evaluate and predict: the whole path in a few minutes.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -12,6 +14,7 @@ import numpy as np
 from cyclopts import Parameter, validators
 
 from penstock import files
+from penstock.cli.answers import own_folder
 from penstock.cli.pictures import find
 from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales, Shift
 from penstock.cli.volumes import predict_volumes
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.cli.pictures import Picture
     from penstock.recipe import Trained
 
+_OVERLAP: Final = 0.25
 Paths = Annotated[
     list[Path],
     Parameter(
@@ -61,7 +65,7 @@ def predict(
     run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
     window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
-    overlap: Overlap = 0.25, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
+    overlap: Overlap = _OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
     ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
     palette: Annotated[Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Of colours.")] = "distinct",
@@ -74,20 +78,21 @@ def predict(
     and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Names pictures that cannot be read, and exits with
     1 then.
     """
+    if overlap != _OVERLAP and not window:
+        raise RecipeError("--overlap", expected="--window, whose it is", found="none", remedy="Name the window's side")
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
     look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color, score)
     if any(is_volume(path) for path in _files(paths)):
-        _refuse_looks(look, "NIfTI volumes are segmented slice by slice")
-        return predict_volumes(trained, paths, output, labels)
+        _refuse_looks(replace(look, original=False), "NIfTI volumes are segmented slice by slice")
+        return predict_volumes(trained, paths, output, labels, original=look.original)
     if labels:
         raise RecipeError(
             "--labels", expected="NIfTI volumes to score", found="pictures", remedy="Use penstock evaluate for a split"
         )
     pictures = find(paths)
     answers = _answers(trained, pictures, output, look)
-    output.mkdir(parents=True, exist_ok=True)
     skipped = []
-    with Progress("predict", "pictures") as progress:
+    with Progress("predict", "pictures") as progress, contextlib.closing(answers):
         for done, picture in enumerate(pictures, 1):
             try:
                 pixels = picture.read()
@@ -98,7 +103,7 @@ def predict(
             progress(done, len(pictures))
     print(*skipped, sep="\n", end="\n" * bool(skipped))
     print(f"predicted {len(pictures) - len(skipped)} of {counted(len(pictures), 'picture')} into {output}")
-    print(answers.end())
+    print(answers.said())
     return 1 if skipped else 0
 
 
@@ -157,7 +162,10 @@ class _Masks:
             files.replace_whole(color, encode(drawing.colorize(ids, self.colors)))
         files.replace_whole(overlay, encode(drawing.overlay(pixels, ids, self.colors)))
 
-    def end(self) -> str:
+    def close(self) -> None:
+        """Every picture is written when it is answered."""
+
+    def said(self) -> str:
         return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
 
 
@@ -177,7 +185,10 @@ class _Mattes:
         files.replace_whole(matte, codecs.encode_mask(shares))
         files.replace_whole(overlay, encode(drawing.composed(pixels, shares)))
 
-    def end(self) -> str:
+    def close(self) -> None:
+        """Every picture is written when it is answered."""
+
+    def said(self) -> str:
         return "NAME.png holds the foreground's share, white for all of it; NAME-overlay.png lays it over green"
 
 
@@ -195,12 +206,12 @@ class _Classes:
         best = found.argsort()[::-1][:_NAMED]
         self.rows.append([picture.where, *(cell for i in best for cell in (self.task.classes[i], f"{found[i]:.6f}"))])
 
-    def end(self) -> str:
+    def close(self) -> None:
         ranks = range(1, min(_NAMED, len(self.task.classes)) + 1)
-        text = io.StringIO()
         header = ["file", *(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))]
-        csv.writer(text).writerows([header, *self.rows])
-        files.replace_whole(self.output / _TABLE, text.getvalue().encode())
+        _write_table(self.output, [header, *self.rows])
+
+    def said(self) -> str:
         return f"{self.output / _TABLE} holds the most likely classes of every picture, the likeliest first"
 
 
@@ -231,10 +242,10 @@ class _Boxes:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.replace_whole(path, encode(drawn))
 
-    def end(self) -> str:
-        text = io.StringIO()
-        csv.writer(text).writerows([["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
-        files.replace_whole(self.output / _TABLE, text.getvalue().encode())
+    def close(self) -> None:
+        _write_table(self.output, [["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
+
+    def said(self) -> str:
         return (
             f"{self.output / _TABLE} holds all {len(self.rows):,} boxes, in pixels; NAME-boxes.png shows the "
             f"{self.drawn:,} that score above {self.score:g}"
@@ -254,7 +265,7 @@ def _answers(
         )
     if isinstance(task, Detection):
         _refuse_looks(replace(look, score=SHOWN), _NO_MASKS)
-        _refuse_collisions(pictures, output, ("-boxes",))
+        _refuse_collisions(pictures, output, ("-boxes",), table=True)
         return _Boxes(trained, task, output, look.score)
     if look.score != SHOWN:
         raise RecipeError("--score", expected="a run that finds boxes", found="another", remedy="Leave it out")
@@ -267,18 +278,26 @@ def _answers(
         return _Masks(trained, task, output, look)
     _refuse_looks(look, _NO_MASKS)
     if isinstance(task, Classification):
+        _refuse_collisions(pictures, output, (), table=True)
         return _Classes(trained, task, output)
     raise RecipeError(
         "penstock predict", expected="NIfTI volumes, as the run learnt them", found="pictures", remedy="Name volumes"
     )
 
 
+def _write_table(output: Path, rows: list[list[str]]) -> None:
+    """Of what there is, if a person or an error ends it; names that are no UTF-8 keep their bytes."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    files.replace_whole(output / _TABLE, text.getvalue().encode("utf-8", "surrogateescape"))
+
+
 def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
     return output / f"{name}.png", output / f"{name}-overlay.png", output / f"{name}-color.png"
 
 
-def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, ...]) -> None:
-    """No answer may take the place of another one, or of a picture."""
+def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, ...], *, table: bool = False) -> None:
+    """No answer may take the place of another one, of a picture, or of anything else."""
     taken = {picture.place.resolve(): picture for picture in pictures}
     for picture in pictures:
         for answer in (output / f"{picture.name}{end}.png" for end in ends):
@@ -290,3 +309,5 @@ def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, .
                     found=f"that {answer} is wanted for {other.where} too",
                     remedy="Choose another folder with -o, or predict the pictures into two",
                 )
+    answers = (output / f"{picture.name}{end}.png" for picture in pictures for end in ends)
+    own_folder(output, itertools.chain([output / _TABLE] * table, answers))

@@ -69,6 +69,7 @@ def train(
     devices.keep_freed_memory()
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
+    _refuse_checkpoint(checkpoint, resume)
     named = {
         "follow.on": follow or None, "follow.older": older,
         "model.name": model, "model.weights": weights, "init": str(init or ""),
@@ -98,6 +99,16 @@ def train(
     if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
         print(f"report {write_report(folder)}")
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _refuse_checkpoint(checkpoint: str, resume: Path | None) -> None:
+    if checkpoint != "last" and resume is None:
+        raise RecipeError(
+            "--checkpoint",
+            expected="--resume RUN, to say from where",
+            found="a new run",
+            remedy="Leave it out; --init takes the best weights of a run",
+        )
 
 
 def recipe(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from penstock import files
+from penstock.cli.answers import own_folder
 from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture
@@ -22,13 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from penstock.datasets.description import Description
     from penstock.recipe import Trained
 
 
-def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: Path | None) -> int:
+def predict_volumes(
+    trained: Trained, paths: list[Path], output: Path, labels: Path | None, *, original: bool = False
+) -> int:
     """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; name what cannot be read.
 
     Returns:
@@ -50,19 +55,19 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
         raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)
     _refuse_overwriting(found, output)
-    output.mkdir(parents=True, exist_ok=True)
-    rows, skipped = [], []
+    own_folder(output, [output / "dice.csv", *(output / f"{case.name}.nii.gz" for case in found)])
+    scorer = _Scorer(trained.parts.dataset.description, output)
+    skipped: list[str] = []
     wrong: list[str] = []
-    with Progress("predict", "volumes") as progress:
+    with Progress("predict", "volumes") as progress, scorer:
         for done, case in enumerate(found, 1):
             try:
-                volume, answer = _predict(trained, task, case, output)
+                volume, answer = _predict(trained, task, case, output, original=original)
             except ImageError as error:
                 skipped.append(str(error))
             else:
                 with _collected(wrong):
-                    true = volumes.read_labels(case.labels, volume) if case.labels else None
-                    rows += [] if true is None else [(case.name, dice(answer, true, len(task.classes)))]
+                    scorer.add(case, volume, answer)
             progress(done, len(found))
     print(*skipped, *wrong, sep="\n", end="\n" * bool(skipped or wrong))
     several = f"{len(found) - len(skipped)} of {counted(len(found), 'volume')}"
@@ -72,7 +77,7 @@ def predict_volumes(trained: Trained, paths: list[Path], output: Path, labels: P
         print(f"left out, as they are no volumes: {counted(len(pictures), 'picture')}")
     if unlabelled := sum(case.labels is None for case in found) * bool(labels):
         print(f"no labels in {labels} for {unlabelled} of them")
-    print(*_scored(rows, task.classes[1:], output), sep="\n", end="\n" * bool(rows))
+    print(*scorer.lines(), sep="\n", end="\n" * bool(scorer.rows))
     return 1 if skipped or wrong else 0
 
 
@@ -86,7 +91,7 @@ def _collected(sentences: list[str]) -> Iterator[None]:
 
 
 def _predict(
-    trained: Trained, task: Segmentation | Volumes, case: Case, output: Path
+    trained: Trained, task: Segmentation | Volumes, case: Case, output: Path, *, original: bool
 ) -> tuple[volumes.Volume, NDArray[np.uint8]]:
     """Write the answer for one case, and give both."""
     volume = volumes.read_volume(case.images)
@@ -102,7 +107,9 @@ def _predict(
         task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
     )
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
-    volumes.write_labels(output / f"{case.name}.nii.gz", answer, case.images[0])
+    raw = trained.parts.dataset.description.original if original else ()
+    ids = np.array([*raw, *range(len(raw), 256)], np.uint8)
+    volumes.write_labels(output / f"{case.name}.nii.gz", ids[answer], case.images[0])
     return volume, answer
 
 
@@ -135,18 +142,48 @@ def _refuse_overwriting(found: list[Case], output: Path) -> None:
             )
 
 
-def _scored(rows: list[tuple[str, list[float | None]]], names: tuple[str, ...], output: Path) -> list[str]:
-    """dice.csv, and a table of its means."""
-    if not rows:
-        return []
-    text = io.StringIO()
-    cells = [[name, *("" if value is None else f"{value:.6f}" for value in values)] for name, values in rows]
-    csv.writer(text).writerows([["case", *names], *cells])
-    files.replace_whole(output / "dice.csv", text.getvalue().encode())
-    width = max(12, *map(len, names))
-    lines = [f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>5}"]
-    for number, name in enumerate(names):
-        values = [each for _, scores in rows if (each := scores[number]) is not None]
-        shown = f"{sum(values) / len(values):>7.4f}  {min(values):>7.4f}" if values else f"{'-':>7}  {'-':>7}"
-        lines.append(f"{name:<{width}}  {shown}  {len(values):>5}")
-    return [*lines, f"{output / 'dice.csv'} holds every class of every case"]
+class _Scorer:
+    """Scores volumes; dice.csv is written however it ends."""
+
+    def __init__(self, described: Description, output: Path) -> None:
+        self.described, self.path = described, output / "dice.csv"
+        self.rows: list[tuple[str, list[float | None]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.rows:
+            text = io.StringIO()
+            cells = [["" if value is None else f"{value:.6f}" for value in values] for _, values in self.rows]
+            named = [[name, *each] for (name, _), each in zip(self.rows, cells, strict=True)]
+            csv.writer(text).writerows([["case", *self.described.classes[1:]], *named])
+            files.replace_whole(self.path, text.getvalue().encode("utf-8", "surrogateescape"))
+
+    def add(self, case: Case, volume: volumes.Volume, answer: NDArray[np.uint8]) -> None:
+        """Compare an answer with the labels of its case, if it has some; what is ignored counts for neither.
+
+        Raises:
+            ImageError: the labels do not lie on the volume, or are none.
+        """
+        if not case.labels:
+            return
+        table = np.arange(256, dtype=np.uint8)
+        for raw, label in self.described.of_raw.items():
+            table[raw] = label
+        true = table[volumes.read_labels(case.labels, volume)]
+        counts = true != self.described.ignore_label
+        self.rows.append((case.name, dice(answer[counts], true[counts], len(self.described.classes))))
+
+    def lines(self) -> list[str]:
+        """A table of the means."""
+        if not self.rows:
+            return []
+        names = self.described.classes[1:]
+        width = max(12, *map(len, names))
+        lines = [f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>5}"]
+        for number, name in enumerate(names):
+            values = [each for _, scores in self.rows if (each := scores[number]) is not None]
+            shown = f"{sum(values) / len(values):>7.4f}  {min(values):>7.4f}" if values else f"{'-':>7}  {'-':>7}"
+            lines.append(f"{name:<{width}}  {shown}  {len(values):>5}")
+        return [*lines, f"{self.path} holds every class of every case"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.datasets.items import Task
     from penstock.images import ImageInfo
 
+NO_LABEL: Final = "no label"
 _IDS: Final = 256
 _WHITE: Final = 255
 _BINARY: Final = {0, _WHITE}
@@ -83,7 +84,7 @@ def _unlabelled(name: str, task: Task, label: object) -> Problem:
     else:
         wanted = "boxes, perhaps an empty tuple of them" if task == "detection" else "a mask"
         found, remedy = f"none, but the layout is for {task}", "Give it some"
-    return Problem("no label", name, f"{name}: expected {wanted}, found {found}. {remedy}, or leave it out.")
+    return Problem(NO_LABEL, name, f"{name}: expected {wanted}, found {found}. {remedy}, or leave it out.")
 
 
 def _check_mask(folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:

@@ -70,6 +70,7 @@ class Description:
         layout: what the data was packed from.
         content: a hash over all shards' keys and the classes.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
+        mapping: of raw ids, old to new, as they were packed.
         channels: of the pictures.
         modalities: of the volumes that were packed; 0 where it was pictures.
         format: of this file.
@@ -84,7 +85,13 @@ class Description:
     original: tuple[int, ...] = ()
     channels: int = 3
     modalities: int = 0
+    mapping: tuple[tuple[int, int], ...] = ()
     format: int = 1
+
+    @property
+    def of_raw(self) -> dict[int, int]:
+        """The id of a class by its id in the raw masks, where they differ."""
+        return dict(self.mapping) or {raw: label for label, raw in enumerate(self.original)}
 
     @property
     def learnt(self) -> str:

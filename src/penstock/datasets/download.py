@@ -82,6 +82,8 @@ def download(archive: Archive, folder: Path, progress: Callable[[int, int], None
 
 def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
     """Add to a file what it lacks."""
+    if "://" not in url:
+        raise _broken(url, "no address: begin it with https://, or file:// for a file of this machine")
     there = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310 - ours
     try:

@@ -139,7 +139,9 @@ def inspect(
     stated = bool(wanted.classes)
     classes = wanted.classes or checks.infer_classes(facts, wanted)
     filled = replace(wanted, classes=classes)
-    problems = [*layout.problems, *(problem for fact in facts for problem in fact.problems)]
+    told = {problem.file for problem in layout.problems}  # of what is missing a layout knows where it looked
+    single = [problem for fact in facts for problem in fact.problems]
+    problems = [*layout.problems, *(one for one in single if one.kind != checks.NO_LABEL or one.file not in told)]
     problems += checks.check_together(layout, facts, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))

@@ -34,7 +34,7 @@ from penstock.records.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from penstock.datasets.checks import Facts
@@ -128,13 +128,17 @@ def _pack_into(
     return done
 
 
-def refuse_others(output: Path) -> None:
+def refuse_others(output: Path, *, begun: bool = True) -> None:
     """Shards go into a folder of their own: a new one, or one that a pack has begun.
+
+    Args:
+        output: the folder.
+        begun: whether one that a pack has begun will do.
 
     Raises:
         DatasetError: the folder holds something else.
     """
-    if (output / PACKED).exists() or (output / JOURNAL).exists() or not output.is_dir():
+    if not output.is_dir() or (begun and ((output / PACKED).exists() or (output / JOURNAL).exists())):
         return
     if there := sorted(entry.name for entry in output.iterdir() if not entry.name.startswith(".")):
         raise DatasetError(
@@ -193,6 +197,7 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         original=_original(found.labels),
         channels=found.layout.channels,
         modalities=found.layout.modalities,
+        mapping=tuple(sorted(found.labels.mapping.items())),
     )
     return replace(description, content=description.digest())
 
@@ -279,11 +284,28 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
     if shard.is_file() and note.is_file() and note.read_bytes() == job.key.encode():
         return
     with ShardWriter(shard) as writer:
-        for fact in job.facts:
-            if stop.is_set():
-                raise InterruptedError
-            writer.write(_payload(fact, found))
+        for payload in _payloads(job.facts, found, stop):
+            writer.write(payload)
     files.write_atomically(note, job.key.encode())
+
+
+def _payloads(facts: Sequence[Facts], found: Inspection, stop: threading.Event) -> Iterator[bytes]:
+    """The records of a shard. What is made of parts of files is made file by file, and waits for its turn: a shard
+    holds slices of all volumes, each of which would be read anew for every one of them.
+    """
+
+    def payload(fact: Facts) -> bytes:
+        if stop.is_set():
+            raise InterruptedError
+        return _payload(fact, found)
+
+    sources = [fact.item.image.file if isinstance(fact.item.image, Made) else None for fact in facts]
+    if None in sources:
+        yield from map(payload, facts)
+        return
+    ready = {number: payload(facts[number]) for number in sorted(range(len(facts)), key=lambda n: str(sources[n]))}
+    for number in range(len(facts)):
+        yield ready.pop(number)
 
 
 def _payload(fact: Facts, found: Inspection) -> bytes:

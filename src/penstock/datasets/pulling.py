@@ -49,7 +49,7 @@ def pull(
         DataError: a record is not what it should be.
         SourceError: the topic cannot be read.
     """
-    refuse_others(output)
+    refuse_others(output, begun=False)
     output.mkdir(parents=True, exist_ok=True)
     snapshots = {split: dataset.source(split).snapshot() for split in splits}
     done, total = 0, sum(len(snapshot) for snapshot in snapshots.values())

@@ -168,7 +168,7 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
     check_png(data, where)
     try:
         return _mask_pixels(data, info, where)
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise truncated(where, "a PNG that cannot be decoded") from None
 
 

@@ -172,6 +172,6 @@ def legend(names: Sequence[str], colors: Pixels, width: int) -> Pixels:
     ground = np.full((rows * _BAR + _GAP, width, 3), 240, np.uint8)
     for number, name in enumerate(names):
         y, x = number // columns * _BAR + _GAP, number % columns * cell + _GAP
-        ground[y : y + 12, x : x + 12] = colors[number]
+        ground[y : y + 12, x : x + 12] = colors[number % len(colors)]
         cv2.putText(ground, name, (x + 16, y + 10), _FONT, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
     return ground

@@ -196,18 +196,19 @@ def middle(source: Size, to: Size, share: float) -> View:
 
 
 def move_boxes(
-    boxes: NDArray[np.float64], view: View, source: Size, kept: float
+    boxes: NDArray[np.float64], view: View, source: Size, kept: float, least: float = 1.0
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Boxes moved with their picture, and which of them stay.
 
     A box becomes the smallest upright one around its four corners, cut at the edges of the output. It stays where at
-    least `kept` of its area is left, and its sides are at least a pixel long.
+    least `kept` of its area is left, and its sides are at least `least` long.
 
     Args:
         boxes: (n, 4), as x1, y1, x2, y2, in pixels of the source.
         view: what of the source fills the output.
         source: the upright picture's size.
         kept: share of the area, from 0 to 1.
+        least: pixels of the output.
     """
     back = view.affine.inverse()
     x, y = boxes[:, [0, 2, 0, 2]].clip(0, source[1]), boxes[:, [1, 1, 3, 3]].clip(0, source[0])
@@ -216,7 +217,7 @@ def move_boxes(
     inside = np.stack([edges[:, axis].clip(0, view.size[1 - axis % 2]) for axis in range(4)], axis=1)
     sides = inside[:, 2:] - inside[:, :2]
     whole = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
-    stays = (sides.min(axis=1, initial=np.inf) >= 1) & (sides.prod(axis=1) >= kept * whole)
+    stays = (sides.min(axis=1, initial=np.inf) >= least) & (sides.prod(axis=1) >= kept * whole)
     return inside, stays
 
 

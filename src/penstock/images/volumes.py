@@ -153,7 +153,7 @@ def read_volume(paths: Sequence[Path]) -> Volume:
     """
     loaded = [_load(path) for path in paths]
     first, *others = (image for image, _ in loaded)
-    arrays = [voxels.astype(np.float32) for _, voxels in loaded]
+    arrays = [(voxels if len(paths) == 1 else _alone(voxels)).astype(np.float32) for _, voxels in loaded]
     name = paths[0].name
     for path, image, array in zip(paths[1:], others, arrays[1:], strict=True):
         if array.shape != arrays[0].shape or np.abs(image.affine - first.affine).max() > _TOLERANCE:
@@ -163,7 +163,8 @@ def read_volume(paths: Sequence[Path]) -> Volume:
                 found=f"{array.shape}" if array.shape != arrays[0].shape else "another affine",
                 remedy="Register the modalities of a case to one another",
             )
-    voxels = np.moveaxis(arrays[0], 3, 0) if arrays[0].ndim == 4 else np.stack(arrays)  # noqa: PLR2004 - x, y, z, modality
+    alone = len(arrays) == 1 and arrays[0].ndim == 4  # noqa: PLR2004 - x, y, z, modality
+    voxels = np.moveaxis(arrays[0], 3, 0) if alone else np.stack(arrays)
     if voxels.ndim != 4 or len(voxels) > MODALITIES or 0 in voxels.shape:  # noqa: PLR2004 - modality, x, y, z
         raise ImageError(
             name,
@@ -180,6 +181,11 @@ def read_volume(paths: Sequence[Path]) -> Volume:
                 remedy="Export it again",
             )
     return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
+
+
+def _alone(voxels: NDArray[Any]) -> NDArray[Any]:
+    """Without a fourth axis that says nothing."""
+    return voxels[..., 0] if voxels.ndim == 4 and voxels.shape[3] == 1 else voxels  # noqa: PLR2004 - x, y, z, modality
 
 
 def modalities(paths: Sequence[Path]) -> int:
@@ -207,7 +213,7 @@ def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
         ImageError: the file is no NIfTI, does not lie on the volume, or holds something else than ids up to 255.
     """
     image, array = _load(path)
-    array = array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array  # noqa: PLR2004 - a lone fourth axis
+    array = _alone(array)
     if array.shape != volume.voxels.shape[1:] or np.abs(image.affine - volume.affine).max() > _TOLERANCE:
         raise ImageError(
             path.name,
@@ -234,7 +240,9 @@ def write_labels(path: Path, labels: NDArray[np.uint8], like: Path) -> None:
     header = source.header.copy()
     header.set_data_dtype(np.uint8)
     header["scl_slope"], header["scl_inter"], header["cal_min"], header["cal_max"] = 1, 0, 0, 0
-    nibabel.save(type(source)(labels, source.affine, header), path)
+    partial = path.with_name(f".partial-{path.name}")
+    nibabel.save(type(source)(labels, source.affine, header), partial)
+    partial.replace(path)
 
 
 def is_volume(path: Path) -> bool:

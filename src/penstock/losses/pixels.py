@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
+_TINY = 1e-12
+
 
 @dataclass(frozen=True)
 class CrossEntropy:
@@ -99,7 +101,8 @@ class Focal:
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The summed losses, in float32."""
         loss = F.cross_entropy(logits.float(), target.long(), ignore_index=ignore, reduction="none")
-        return ((1 - torch.exp(-loss)) ** self.gamma * loss).sum()
+        wrong = (1 - torch.exp(-loss)).clamp(min=_TINY)  # a root's slope at 0 is infinite
+        return (wrong**self.gamma * loss).sum()
 
 
 def _share(count: torch.Tensor, share: float) -> torch.Tensor:

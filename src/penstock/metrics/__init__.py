@@ -1,6 +1,6 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once."""
 
-from penstock.metrics.boxes import Boxes, DetectionScores, Found
+from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra
 from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import Answers, ClassificationScores
 from penstock.metrics.confusion import Confusion, SegmentationScores
@@ -22,5 +22,6 @@ __all__ = [
     "SegmentationScores",
     "Segments",
     "VolumeScores",
+    "check_extra",
     "dice",
 ]

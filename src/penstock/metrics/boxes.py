@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +32,21 @@ class Found(NamedTuple):
     score: float
 
 
+def check_extra() -> None:
+    """What scores boxes must be there.
+
+    Raises:
+        RecipeError: faster-coco-eval is not installed.
+    """
+    if importlib.util.find_spec("faster_coco_eval") is None:
+        raise RecipeError(
+            "evaluating a detector",
+            expected="faster-coco-eval to be installed",
+            found="that it is not",
+            remedy="Install penstock[detect], or train without evaluation: --set data.validation=''",
+        )
+
+
 @dataclass
 class Boxes:
     """What was found in some pictures, and what should be.
@@ -57,15 +73,9 @@ class Boxes:
         Raises:
             RecipeError: faster-coco-eval is not installed.
         """
-        try:
-            from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise RecipeError(
-                "evaluating a detector",
-                expected="faster-coco-eval to be installed",
-                found="that it is not",
-                remedy="Install penstock[detect], or train without evaluation: --set data.validation=''",
-            ) from None
+        check_extra()
+        from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415 - an extra
+
         numbers = {picture: number for number, picture in enumerate(sorted(self.pictures), 1)}
         counts = [sum(each.label == label and not each.score for each in self.true) for label in range(len(names))]
         truth = COCO(_truth(numbers, sorted(self.true), len(names)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,8 +44,8 @@ class Segments:
             target: class ids of the same shape; where they are ignored, nothing counts.
         """
         predicted = torch.where(target == self.ignore, self.ignore, predicted.to(target.dtype))
-        width = max(1, round(_WIDTH * float(sum(side**2 for side in target.shape[1:])) ** 0.5))
         for found, true in zip(predicted, target, strict=True):
+            width = max(1, round(_WIDTH * _diagonal(true != self.ignore)))
             for label in torch.bincount(torch.cat([found, true]).flatten().long()).nonzero().flatten().tolist():
                 if label != self.ignore:
                     self.counts[label] += _compare(found == label, true == label, width)
@@ -52,6 +53,12 @@ class Segments:
     def scores(self) -> SegmentScores:
         """The scores of what has been counted."""
         return SegmentScores(tuple(tuple(row) for row in self.counts.tolist()))
+
+
+def _diagonal(counts: torch.Tensor) -> float:
+    """Of a picture in the top left corner of its canvas, up to the last pixel that counts: float in pixels."""
+    height, width = (int(counts.any(dim=axis).nonzero().max()) + 1 if counts.any() else 0 for axis in (1, 0))
+    return math.hypot(height, width)
 
 
 def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tensor:

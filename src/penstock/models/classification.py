@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import timm
 from torch import nn
 
+from penstock.errors import RecipeError
 from penstock.models import pretrained
 from penstock.models.cifar import FastNetwork, TutorialNetwork
 from penstock.models.normalization import Normalization, of_backbone
@@ -61,6 +62,10 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
     """
     _check(name)
     if name in CIFAR_NETWORKS:
+        if weights not in {"none", "pretrained"}:
+            raise RecipeError(
+                "model.weights", expected=f"none, as {name} begins at random", found=weights, remedy="Leave it out"
+            )
         return CIFAR_NETWORKS[name](classes)
     network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)
     return network

@@ -148,12 +148,29 @@ def _encoder(name: str, backbone: str, parts: DeepLab, *, encoder_weights: objec
     )  # fmt: skip
 
 
+def _blocks(encoder: Any) -> list[nn.Module]:
+    """The blocks of the last stage.
+
+    Raises:
+        RecipeError: it is no row of blocks.
+    """
+    stage = list(encoder.children())[-1]
+    blocks = list(getattr(stage, "blocks", stage).children())
+    if not blocks or any(isinstance(block, nn.Sequential) for block in blocks):
+        raise RecipeError(
+            "model.deeplab.multi_grid",
+            expected="a backbone whose last stage is a row of blocks, such as resnet50 or convnext_tiny",
+            found=f"{type(stage).__name__} of {len(blocks)}",
+            remedy="Leave it out, or choose another backbone",
+        )
+    return blocks
+
+
 def _multiply(encoder: Any, factors: tuple[int, ...]) -> None:
     """Multi-grid: multiply the dilation of the last stage's blocks, one factor a block, the last one for the rest."""
     if not factors:
         return
-    stage = list(encoder.children())[-1]
-    for number, block in enumerate(stage.children()):
+    for number, block in enumerate(_blocks(encoder)):
         factor = factors[min(number, len(factors) - 1)]
         for layer in block.modules():
             if isinstance(layer, nn.Conv2d) and max(layer.kernel_size) > 1 and max(layer.stride) == 1:

@@ -93,6 +93,8 @@ class Detector(nn.Module):
         super().__init__()
         self.network, self.first = network, first
         network.transform = _AsTheyAre()
+        for head in _heads(network):
+            head.register_forward_hook(lambda _, __, found: _whole_floats(found))
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> Any:
         """From `image`, float (n, 3, h, w) normalised, of which `size`, int64 (n, 2), is not padding.
@@ -112,6 +114,24 @@ class Detector(nn.Module):
             losses = self.network(images, targets)
             return len(images) * torch.stack([losses[name].float() for name in sorted(losses)])
         return [{**found, "labels": found["labels"] - self.first} for found in self.network(images)]
+
+
+def _heads(network: nn.Module) -> list[nn.Module]:
+    """What answers with scores and with offsets of boxes, which torchvision decodes in the type it gets."""
+    if isinstance(network, tv.FasterRCNN):
+        return [network.rpn.head, network.roi_heads.box_predictor]
+    head = network.head
+    assert isinstance(head, nn.Module)  # noqa: S101 - torchvision's
+    return [head]
+
+
+def _whole_floats(found: Any) -> Any:
+    """The same in float32: half of its digits do not tell the pixels of a picture apart."""
+    if isinstance(found, torch.Tensor):
+        return found.float()
+    if isinstance(found, dict):
+        return {name: _whole_floats(each) for name, each in found.items()}
+    return type(found)(map(_whole_floats, found))
 
 
 def parse_detector(name: str) -> tuple[str, str]:

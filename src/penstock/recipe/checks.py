@@ -19,6 +19,9 @@ _FIXED: Final = (
 )  # fmt: skip
 
 
+_ORIGIN: Final = ("init", "model.weights", "data.start", "data.until")  # of what a checkpoint holds by now
+
+
 def check(recipe: Recipe, where: str) -> Recipe:
     """The recipe itself, once its numbers make sense.
 
@@ -35,8 +38,7 @@ def check(recipe: Recipe, where: str) -> Recipe:
         if not 0 < low <= high <= highest:
             expected = f"two numbers above 0 and up to {highest}, the smaller one first"
             raise _refused(f"{where}: {key}", expected, f"{low}, {high}", "Choose such a pair")
-    if not _all_losses(recipe):
-        raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
+    _check_losses(recipe, where)
     milestones = recipe.optimizer.milestones
     if list(milestones) != sorted(set(milestones)) or (recipe.optimizer.schedule == "multistep" and not milestones):
         raise _refused(
@@ -78,13 +80,13 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
         )
 
 
-def check_same(before: Recipe, now: Recipe, where: str) -> None:
+def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) -> None:
     """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start.
 
     Raises:
         RecipeError: that would change.
     """
-    for key in _FIXED:
+    for key in (*_FIXED, *(_ORIGIN if begun else ())):
         was, is_now = (attrgetter(key)(each) for each in (before, now))
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)
@@ -129,9 +131,13 @@ def _positive(recipe: Recipe) -> dict[str, float]:
     }
 
 
-def _all_losses(recipe: Recipe) -> float:
+def _check_losses(recipe: Recipe, where: str) -> None:
     loss = recipe.loss
-    return loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz
+    if not loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz:
+        raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
+    if loss.threshold and loss.hardest < 1:
+        both = f"{loss.threshold} and loss.hardest={loss.hardest}"
+        raise _refused(f"{where}: loss.threshold", "one way to choose pixels", both, "Leave one of the two out")
 
 
 def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
@@ -150,6 +156,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "loss.lovasz": (loss.lovasz, 1000),
         "loss.smoothing": (loss.smoothing, 0.99),
         "loss.hardest": (loss.hardest, 1),
+        "loss.hardest_after": (loss.hardest_after, 1 << 40),
         "loss.threshold": (loss.threshold, 1),
         "loss.gamma": (loss.gamma, 100),
         "loss.false_positive": (loss.false_positive, 100),

@@ -10,6 +10,7 @@ from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE, nearest_size
 from penstock.recipe.tasks import default_recipe
+from penstock.session.optimizer import in_backbone
 from penstock.tasks import Classification, Detection, Segmentation, Volumes
 
 if TYPE_CHECKING:
@@ -40,6 +41,27 @@ def check_augment(recipe: Recipe, task: Task, model: nn.Module) -> None:
         _check_side(recipe)
     elif not isinstance(task, Detection | Volumes):
         _check_stride(recipe, int(getattr(model.encoder, "output_stride", STRIDE)))
+
+
+def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
+    """What is for a backbone, or for all but it, needs one.
+
+    Raises:
+        RecipeError: the model has none.
+    """
+    optimizer = recipe.optimizer
+    if any(in_backbone(name) for name, _ in model.named_parameters()):
+        return
+    reason = f"{recipe.model.name} has no backbone"
+    if optimizer.name == "muon":
+        raise RecipeError(
+            "optimizer.name",
+            expected=f"another, as {reason}, whose filters it is for",
+            found="muon",
+            remedy="Use adamw",
+        )
+    if optimizer.head_rate != 1:
+        raise _without_effect("optimizer.head_rate", "1", f"{optimizer.head_rate:g}", reason)
 
 
 def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:

@@ -70,6 +70,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
         parts, facts = _agreed_data(parts, ranks)
+        check_pieces(recipe, ranks.of)
         plan, model = parts.plan, _initial(parts, ranks)
         title = name or f"{re.sub('[:/]', '-', recipe.model.name)}-{parts.dataset.name}"
         path = str(RunFolder.create(root, title).path) if ranks.writes else ""
@@ -148,7 +149,7 @@ def resume(
     folder = RunFolder.open(path)
     before = toml.load(path / "recipe.toml")
     recipe = _located(toml.apply(before, settings))
-    check_same(before, recipe, str(path))
+    check_same(before, recipe, str(path), begun=_has_checkpoint(folder))
     _check_steps(folder, recipe, checkpoint)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
@@ -271,7 +272,11 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
             follow=_follower(run, console) if recipe.follow.on else None,
             hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
         )
-        session.restore(store.load(checkpoint))
+        begun = store.load(checkpoint)
+        ranks.barrier()  # until all have read it
+        if begun and ranks.writes:
+            store.rewind(begun)
+        session.restore(begun)
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         with _told_of_lone_pictures():
@@ -323,6 +328,7 @@ def _evaluation(
     if not split:
         return None
     task, feed = parts.evaluation(split, ranks.share, pin=pin)
+    task.scorer()  # which may need an extra
     precision = parts.recipe.train.precision
     return lambda model, stop: evaluate(task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop)
 

@@ -90,6 +90,7 @@ class CheckpointStore:
             if not self.names():
                 return None
             path = self.folder / self.names()[-1]
+        path = self.folder / path.resolve().name if path.is_symlink() else path  # which a training may move
         manifest = _read_json(path / "manifest.json")
         if not _is_whole(manifest):
             raise CheckpointError(
@@ -106,6 +107,21 @@ class CheckpointStore:
             if file.endswith(".safetensors")
         }
         return Checkpoint(manifest["step"], tensors, _read_json(path / "state.json"))
+
+    def rewind(self, checkpoint: Checkpoint) -> None:
+        """Make an earlier checkpoint the last one: what the run saved after it goes."""
+        name = f"step-{checkpoint.step:08d}"
+        later = [other for other in self.names() if other > name]
+        if not later and (self.folder / "last").resolve().name == name:
+            return
+        self._point("last", name)
+        best = checkpoint.state.get("best")
+        if best and (self.folder / f"step-{best[0]:08d}").is_dir():
+            self._point("best", f"step-{best[0]:08d}")
+        elif (self.folder / "best").is_symlink():
+            (self.folder / "best").unlink()
+        for other in later:
+            self._discard(self.folder / other)
 
     def names(self) -> list[str]:
         """The checkpoints there are, oldest first."""

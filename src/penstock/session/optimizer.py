@@ -98,13 +98,13 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
 
     Vectors and scalars are biases and normalisation parameters. Each group's `share` multiplies the learning rate.
     """
-    spared: set[str] = getattr(model, "no_weight_decay", set)()
+    spared = _spared(model)
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             decays = (parameter.ndim > 1 or spec.decay_biases) and name not in spared
             decay = spec.weight_decay if decays else 0.0
-            filters = spec.name == "muon" and parameter.ndim > 1 and name.startswith("encoder.")
+            filters = spec.name == "muon" and parameter.ndim > 1 and in_backbone(name)
             groups.setdefault((decay, _share(spec, name), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
         {"params": parameters, "weight_decay": decay, "share": share, **(_of_filters(spec) if filters else {})}
@@ -120,11 +120,25 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
     return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)
 
 
+def in_backbone(name: str) -> bool:
+    """Whether a parameter is the backbone's, by its name: of detectors it lies deeper."""
+    return name.startswith(("encoder.", "network.backbone.encoder."))
+
+
+def _spared(model: nn.Module) -> set[str]:
+    """What a model, or a backbone in it, says must not decay: positions of a transformer, for example."""
+    found: set[str] = set()
+    for place, module in model.named_modules():
+        if names := getattr(module, "no_weight_decay", None):
+            found |= {f"{place}.{name}" if place else name for name in names()}
+    return found
+
+
 def _of_filters(spec: OptimizerSpec) -> dict[str, float | bool]:
     return {"orthogonal": True, "unit": spec.unit_filters, "momentum": spec.momentum}
 
 
 def _share(spec: OptimizerSpec, name: str) -> float:
     """What multiplies the learning rate of a parameter: what is not the encoder is the head."""
-    head = 1.0 if name.startswith("encoder.") else spec.head_rate
+    head = 1.0 if in_backbone(name) else spec.head_rate
     return head * (spec.bias_rate if name.endswith(".bias") else 1.0)

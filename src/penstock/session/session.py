@@ -158,7 +158,7 @@ class Session:
             return self.outcome
 
     def _run(self) -> Outcome:
-        if self._pending_evaluation and not self._evaluate():
+        if self._pending_evaluation and self._evaluated_to_stop():
             return self._ended(stop=True)
         stop = False
         self._begin_training()
@@ -191,8 +191,12 @@ class Session:
             if save or evaluate or stop or self.step % self.options.save_every == 0:
                 self._save(pending_evaluation=evaluate)
             if evaluate and not stop:
-                stop = not self._evaluate()
+                stop = self._evaluated_to_stop()
         return stop
+
+    def _evaluated_to_stop(self) -> bool:
+        """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""
+        return not self._evaluate() or self.ranks.any(bool(self._asked.stop), self.device)
 
     def _at_end(self) -> bool:
         """Whether all of a plan that has an end was trained on."""

@@ -13,7 +13,7 @@ from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import drawing, fetch_image, geometry, probe
 from penstock.images.labels import check_objects
-from penstock.metrics import Boxes, DetectionScores, Found
+from penstock.metrics import Boxes, DetectionScores, Found, check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import STRIDE
 from penstock.records.schema import decode_detection
@@ -93,7 +93,8 @@ class PrepareDetection:
         matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
-        moved, there = geometry.move_boxes(edges, view, info.size, self.kept)
+        least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
+        moved, there = geometry.move_boxes(edges, view, info.size, self.kept, least)
         count = int(there.sum())
         out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
         out["boxes"][:count] = moved[there]
@@ -242,7 +243,12 @@ class Detection(Task):
         return total
 
     def scorer(self) -> DetectionScorer:
-        """Nothing found yet."""
+        """Nothing found yet.
+
+        Raises:
+            RecipeError: what scores boxes is not installed.
+        """
+        check_extra()
         return DetectionScorer(self.classes)
 
     def shown(self, record: Record) -> set[int]:

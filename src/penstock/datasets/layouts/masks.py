@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
+ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
@@ -26,7 +27,7 @@ def is_mask(path: Path, folder: Path) -> bool:
 
 
 def _holds_masks(folder: Path) -> bool:
-    named = folder.name.lower() in {name.lower() for name in (*MASKS, *_DECATHLON_LABELS)}
+    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_DECATHLON_LABELS)}
     return named and listing.subfolder(folder.parent, (*IMAGES, *_DECATHLON_IMAGES)) is not None
 
 

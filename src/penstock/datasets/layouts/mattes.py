@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.items import Labels, Layout
-from penstock.datasets.layouts.masks import IMAGES, outside, paired
+from penstock.datasets.layouts.masks import ALPHAS, IMAGES, outside, paired
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 _CLASSES: Final = ("background", "foreground")
 
 
 def recognise(folder: Path) -> Layout | None:
     """Both folders, with or without splits in them, or in split folders."""
-    images, alphas = listing.subfolder(folder, IMAGES), listing.subfolder(folder, _ALPHAS)
+    images, alphas = listing.subfolder(folder, IMAGES), listing.subfolder(folder, ALPHAS)
     pairs: dict[str, tuple[Path | None, Path | None]]
     if images and alphas:
         inside, beside = listing.splits(images), listing.splits(alphas)
@@ -26,7 +25,7 @@ def recognise(folder: Path) -> Layout | None:
         notes = outside(folder, images, inside) if inside else []
     else:
         splits = listing.splits(folder)
-        pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, _ALPHAS)) for s, p in splits.items()}
+        pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, ALPHAS)) for s, p in splits.items()}
         if not any(image and alpha for image, alpha in pairs.values()):
             return None
         notes = outside(folder, folder, splits)

@@ -142,10 +142,12 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
         kept.setdefault(path.parent, []).append(path)
     grouped: dict[str, list[Path]] = {}
     for parent, paths in kept.items():
-        whole = parent != folder and all(volumes.stem(path).startswith(parent.name) for path in paths)
+        whole = _is_case(parent, paths, alone=parent == folder)
+        parts = _are_modalities(paths, known)
         inside = "" if parent == folder else f"{parent.relative_to(folder).as_posix()}/"
         for path in paths:  # BraTS: a folder per case, whose files begin with its name; elsewhere a file is one
-            name = inside.rstrip("/") if whole else inside + _MODALITY.sub("", volumes.stem(path))
+            stem = volumes.stem(path)
+            name = inside.rstrip("/") or parent.name if whole else inside + (_MODALITY.sub("", stem) if parts else stem)
             grouped.setdefault(name, []).append(path)
     found = []
     for name, paths in sorted(grouped.items()):
@@ -154,6 +156,23 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
         if images:
             found.append(Case(name, images, next(iter(beside), None) or _own(name, known)))
     return found
+
+
+def _is_case(folder: Path, paths: list[Path], *, alone: bool) -> bool:
+    """Whether the files of a folder are one case, as BraTS names them: all begin with its name. Of a folder that was
+    named itself, what follows must be words: `t1`, `flair`.
+    """
+    rests = [volumes.stem(path).removeprefix(folder.name) for path in paths]
+    begin = all(volumes.stem(path).startswith(folder.name) for path in paths)
+    return begin and (not alone or (len(paths) > 1 and all(re.search("[a-z]", rest.lower()) for rest in rests)))
+
+
+def _are_modalities(paths: list[Path], known: dict[str, list[Path]]) -> bool:
+    """Whether four digits at the end of names tell modalities, from 0000 on, and not cases with labels of their own."""
+    stems = [volumes.stem(path) for path in paths]
+    return any(stem.endswith("_0000") for stem in stems) and not any(
+        stem in known for stem in stems if _MODALITY.search(stem)
+    )
 
 
 def _labels(folder: Path) -> dict[str, list[Path]]:

@@ -195,7 +195,9 @@ class KafkaSource:
     def record_bytes(self) -> int:
         """The mean size of a few records at the beginning of the snapshot, in bytes."""
         sizes = []
-        for partition in (self._pinned or self.snapshot()).partitions:
+        if self._pinned is None:
+            self.snapshot()
+        for partition in self._needed:  # of others, retention may have taken the beginning
             stop = min(partition.stop, partition.start + _FEW)
             sizes += [len(m.value) for m in self.log.fetch(_number(partition.name), partition.start, stop) if m.value]
             if sizes:
