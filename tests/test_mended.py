@@ -17,6 +17,7 @@ from test_detect import learning
 from training import Stop, recipe, state
 
 from penstock.cli import predicting
+from penstock.cli.pictures import find
 from penstock.datasets import Dataset, inspect, pack
 from penstock.datasets.packing import refuse_others
 from penstock.errors import DatasetError, RecipeError
@@ -143,6 +144,14 @@ class TestLearning:
         spared = {names[id(p)] for g in optimizer.param_groups if not g["weight_decay"] for p in g["params"]}
 
         assert {"encoder.pos_embed", "encoder.cls_token"} <= spared
+
+    def test_nothing_that_pspnet_does_not_reach_learns(self):
+        model = build_segmenter("pspnet:mobilenetv3_small_050", 2, "none").train()
+        model(torch.zeros(2, 3, 64, 64)).sum().backward()
+        still = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
+
+        assert still
+        assert [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] == []
 
     def test_detectors_have_a_backbone(self):
         model = build_detector("ssd:test_resnet", 2, "none")
@@ -307,6 +316,29 @@ class TestCommands:
             "error: host/c.tar.gz: expected the archive, found no address: begin it with https://, or file:// for a file of "
             "this machine. Run the command again: it goes on where it broke off. Or download c.tar.gz by hand into the folder.",
         )
+
+    def test_a_property_that_kafka_does_not_know_is_named(self, capsys, monkeypatch):
+        pytest.importorskip("confluent_kafka")
+        monkeypatch.setenv("PENSTOCK_KAFKA_KEY_DESERIALIZER", "text")
+        code, _, err = call("verify", "kafka://localhost:1/topic", capsys=capsys)
+
+        assert (code, err.splitlines()[-1]) == (
+            2,
+            "error: the settings of Kafka: expected properties that librdkafka knows, found No such configuration property: "
+            '"key.deserializer". Mend the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable.',
+        )
+
+    @pytest.mark.parametrize(
+        ("masks", "pictures"),
+        [("alphas", "images"), ("gtFine", "leftImg8bit"), ("valannot", "val"), ("SegmentationObject", "JPEGImages")],
+    )
+    def test_masks_of_every_layout_are_no_pictures(self, tmp_path, masks, pictures):
+        for folder in (masks, pictures):
+            miniatures.write(
+                tmp_path / folder / "a.png", cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes()
+            )
+
+        assert [each.place.parent.name for each in find([tmp_path])] == [pictures]
 
     def test_a_size_that_a_network_cannot_take_is_refused(self, tmp_path):
         task = Classification("cifar10-fast", ("a", "b"), default_recipe("classification", "cifar10-fast").augment)

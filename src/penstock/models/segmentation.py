@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import segmentation_models_pytorch as smp
 import timm
+import torch
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
@@ -124,4 +125,17 @@ def build_segmenter(
         smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels
     )
     network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
-    return network
+    return _without_unreached(network, channels) if architecture == "pspnet" else network
+
+
+def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
+    """PSPNet looks at the first stages alone, and some backbones keep the others: several ranks would wait for their
+    gradients for ever.
+    """
+    learning = network.training
+    network.eval()(torch.zeros(1, channels, 2 * STRIDE, 2 * STRIDE)).sum().backward()
+    for parameter in network.parameters():
+        if parameter.grad is None:
+            parameter.requires_grad_(False)  # noqa: FBT003 - PyTorch's own
+        parameter.grad = None
+    return network.train(learning)

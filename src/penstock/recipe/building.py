@@ -237,7 +237,8 @@ def gather(parts: Parts, splits: Sequence[str]) -> Facts:
     if isinstance(dataset, TopicDataset):
         first = described.splits["train"]
         known = Known(About.of(described, first), first.records)
-    bare = replace(described, splits={name: replace(split, shards=()) for name, split in described.splits.items()})
+    known_splits = {**described.splits, **{name: parts.dataset.split(name) for name in splits}}
+    bare = replace(described, splits={name: replace(split, shards=()) for name, split in known_splits.items()})
     return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known, described=bare)
 
 

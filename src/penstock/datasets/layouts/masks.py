@@ -16,6 +16,7 @@ IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
+_VOC: Final = ("SegmentationObject", "SegmentationClassAug")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
 _SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
 
@@ -27,7 +28,11 @@ def is_mask(path: Path, folder: Path) -> bool:
 
 
 def _holds_masks(folder: Path) -> bool:
-    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_DECATHLON_LABELS)}
+    if folder.name.endswith("annot"):  # CamVid's
+        return (folder.parent / folder.name.removesuffix("annot")).is_dir()
+    if folder.name in {"gtFine", "gtCoarse"}:  # of Cityscapes
+        return (folder.parent / "leftImg8bit").is_dir()
+    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_VOC, *_DECATHLON_LABELS)}
     return named and listing.subfolder(folder.parent, (*IMAGES, *_DECATHLON_IMAGES)) is not None
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.sources.kafka import mistakes, settings
-from penstock.sources.kafka.library import librdkafka
+from penstock.sources.kafka.library import librdkafka, opened
 from penstock.sources.kafka.log import Extent, Topic
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _READER_ONLY: Final = frozenset(
 def connect(servers: str) -> Any:
     """An AdminClient."""
     chosen = {key: value for key, value in settings.reading(servers).items() if key not in _READER_ONLY}
-    return librdkafka(_ADMIN).AdminClient(chosen)
+    return opened("AdminClient", chosen, _ADMIN)
 
 
 def describe(address: Address, seconds: float) -> Topic:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import AwayError
 from penstock.sources.kafka import admin, mistakes, settings
-from penstock.sources.kafka.library import librdkafka
+from penstock.sources.kafka.library import librdkafka, opened
 from penstock.sources.kafka.log import Message, Topic
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class KafkaLog:
         """Tell a consumer group's offsets, by partition; the group is not joined."""
         kafka = librdkafka()
         chosen = {**settings.reading(self.address.servers), "group.id": group, "socket.timeout.ms": 5000}
-        consumer = kafka.Consumer(chosen)
+        consumer = opened("Consumer", chosen)
         places = [kafka.TopicPartition(self.name, number, offset) for number, offset in offsets.items()]
         try:
             answers = consumer.commit(offsets=places, asynchronous=False)
@@ -128,7 +128,7 @@ class _Reader:
     def __init__(self, address: Address) -> None:
         self.kafka = librdkafka()
         self.topic = address.topic
-        self.consumer = self.kafka.Consumer(settings.reading(address.servers))
+        self.consumer = opened("Consumer", settings.reading(address.servers))
         self.place: tuple[int, int] | None = None
         self.early: list[Any] = []
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def librdkafka(module: str = "confluent_kafka") -> Any:
@@ -22,4 +25,22 @@ def librdkafka(module: str = "confluent_kafka") -> Any:
             expected="the Kafka client",
             found="that confluent-kafka is not installed",
             remedy="Install it with pip install 'penstock[kafka]'",
+        ) from None
+
+
+def opened(kind: str, settings: Mapping[str, Any], module: str = "confluent_kafka") -> Any:
+    """A client: an AdminClient, a Consumer or a Producer.
+
+    Raises:
+        SourceError: confluent-kafka is not installed, or does not know one of the settings.
+    """
+    make = getattr(librdkafka(module), kind)
+    try:
+        return make(dict(settings))
+    except librdkafka().KafkaException as error:
+        raise SourceError(
+            "the settings of Kafka",
+            expected="properties that librdkafka knows",
+            found=error.args[0].str(),
+            remedy="Mend the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable",
         ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import SourceError
 from penstock.sources.kafka import admin, settings
-from penstock.sources.kafka.library import librdkafka
+from penstock.sources.kafka.library import librdkafka, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ class Writer:
         self._failed: list[str] = []
 
     def __enter__(self) -> Self:
-        self._producer = self._kafka.Producer(settings.writing(self.address.servers))
+        self._producer = opened("Producer", settings.writing(self.address.servers))
         return self
 
     def send(
