@@ -112,7 +112,7 @@ class CheckpointStore:
         """Make an earlier checkpoint the last one: what the run saved after it goes."""
         name = f"step-{checkpoint.step:08d}"
         later = [other for other in self.names() if other > name]
-        if not later and (self.folder / "last").resolve().name == name:
+        if not (self.folder / name).is_dir() or (not later and (self.folder / "last").resolve().name == name):
             return
         self._point("last", name)
         best = checkpoint.state.get("best")
