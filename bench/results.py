@@ -264,7 +264,7 @@ def beside_airbench(found: dict, file: str) -> list[str]:
 
 def seeds(network: dict, name: str) -> str:
     """All trainings of a network."""
-    each = [f"{percent(one['looked'])} ({percent(one['top1'])} at one look)" for one in network["seeds"]]
+    each = [f"{percent(one['looked'])} ({percent(one['top1'])} at one look)" for one in network.get("seeds", [])]
     return f"{name}, seed by seed, looked at six times: {', '.join(each)}."
 
 

@@ -96,7 +96,7 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     generator = torch.Generator().manual_seed(0)
     channels = task.channels if isinstance(task, Segmentation) else 3
     pictures = torch.randint(0, 256, (_LOOKED_AT, *size, channels), dtype=torch.uint8, generator=generator)
-    _try(answering, pictures, size)
+    _try(answering, pictures, size, task.augment.crop)
     with _quiet():
         program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
     middle = replace(task.augment, crop=size).middle_said
@@ -114,7 +114,7 @@ def export(task: Task, model: nn.Module, path: Path, size: Size | None = None) -
     return Exported(path, size, channels, shown, agreement, (probabilities - own).abs().max().item())
 
 
-def _try(answering: nn.Module, pictures: torch.Tensor, size: Size) -> None:
+def _try(answering: nn.Module, pictures: torch.Tensor, size: Size, trained: Size) -> None:
     """Every network has its own way to refuse a size."""
     try:
         with torch.inference_mode():
@@ -126,7 +126,7 @@ def _try(answering: nn.Module, pictures: torch.Tensor, size: Size) -> None:
             "--size",
             expected="a size of pictures that the network takes",
             found=f"{size[0]} x {size[1]} ({reason_of(error)})",
-            remedy="Leave it out: it is that of training then",
+            remedy=f"Choose another; training saw {trained[0]} x {trained[1]}",
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -41,6 +42,7 @@ def demo(
     _run("train", data, *_TRAIN, "--runs", runs, "--name", "demo")
     (run,) = set(runs.glob("0*")) - before
     _run("evaluate", run, "--split", "test")
+    shutil.rmtree(output / "predictions", ignore_errors=True)  # of an older demo
     _run("predict", run, raw / "images" / "test", "-o", output / "predictions")
     _run("replay", run, "--step", 1)
     step = int((run / "checkpoints" / "best").resolve().name.removeprefix("step-"))

@@ -138,7 +138,10 @@ def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
     recipes.check_follow(recipes.apply(replace(Recipe(), data=place), changes))  # before anything is reached for
     task = _task(place)
-    weights = recipes.apply(recipes.default_recipe(task, model), changes).model.weights
+    said = [
+        value.strip(" \"'") for key, _, value in (c.partition("=") for c in changes) if key.strip() == "model.weights"
+    ]
+    weights = said[-1] if said else ""
     return recipes.apply(replace(recipes.default_recipe(task, model, weights), data=place), changes)
 
 

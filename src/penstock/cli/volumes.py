@@ -55,7 +55,8 @@ def predict_volumes(
         raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)
     _refuse_overwriting(found, output)
-    own_folder(output, [output / "dice.csv", *(output / f"{case.name}.nii.gz" for case in found)])
+    table = [output / "dice.csv"] if labels else []
+    own_folder(output, [*table, *(output / f"{case.name}.nii.gz" for case in found)])
     scorer = _Scorer(trained.parts.dataset.description, output)
     skipped: list[str] = []
     wrong: list[str] = []

@@ -290,8 +290,8 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
 
 
 def _payloads(facts: Sequence[Facts], found: Inspection, stop: threading.Event) -> Iterator[bytes]:
-    """The records of a shard. What is made of parts of files is made file by file, and waits for its turn: a shard
-    holds slices of all volumes, each of which would be read anew for every one of them.
+    """The records of a shard. Slices are made volume by volume, and wait for their turn: a shard holds slices of all
+    volumes, each of which would be read anew for every one of them.
     """
 
     def payload(fact: Facts) -> bytes:
@@ -299,11 +299,10 @@ def _payloads(facts: Sequence[Facts], found: Inspection, stop: threading.Event) 
             raise InterruptedError
         return _payload(fact, found)
 
-    sources = [fact.item.image.file if isinstance(fact.item.image, Made) else None for fact in facts]
-    if None in sources:
+    if not all(fact.item.group and isinstance(fact.item.image, Made) for fact in facts):
         yield from map(payload, facts)
         return
-    ready = {number: payload(facts[number]) for number in sorted(range(len(facts)), key=lambda n: str(sources[n]))}
+    ready = {number: payload(facts[number]) for number in sorted(range(len(facts)), key=lambda n: facts[n].item.group)}
     for number in range(len(facts)):
         yield ready.pop(number)
 

@@ -44,6 +44,7 @@ class About:
         slices: the most in a volume; 0 where the records are pictures.
         modalities: of the volumes that the records were made from; 0 where there were none.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
+        mapping: of raw ids, old to new, as they were packed.
     """
 
     task: Literal["segmentation", "matting", "classification", "detection"]
@@ -55,6 +56,7 @@ class About:
     slices: int = 0
     modalities: int = 0
     original: tuple[int, ...] = ()
+    mapping: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -69,11 +71,12 @@ class About:
             split.slices,
             described.modalities,
             described.original,
+            described.mapping,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": ()}
+        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": ()}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 
@@ -143,6 +146,7 @@ class TopicDataset:
             channels=about.channels,
             modalities=about.modalities,
             original=about.original,
+            mapping=about.mapping,
         )
 
     def split(self, name: str) -> Split:

@@ -36,16 +36,18 @@ class Segments:
         self.ignore = ignore
         self.counts = torch.zeros((classes, 8), dtype=torch.int64)
 
-    def update(self, predicted: torch.Tensor, target: torch.Tensor) -> None:
+    def update(self, predicted: torch.Tensor, target: torch.Tensor, sizes: torch.Tensor | None = None) -> None:
         """Count some pictures.
 
         Args:
             predicted: class ids of shape (samples, height, width).
             target: class ids of the same shape; where they are ignored, nothing counts.
+            sizes: int64 (samples, 2): of what (height, width) each picture fills its top left corner; None for all.
         """
         predicted = torch.where(target == self.ignore, self.ignore, predicted.to(target.dtype))
-        for found, true in zip(predicted, target, strict=True):
-            width = max(1, round(_WIDTH * _diagonal(true != self.ignore)))
+        whole = [tuple(target.shape[1:])] * len(target) if sizes is None else sizes.tolist()
+        for found, true, size in zip(predicted, target, whole, strict=True):
+            width = max(1, round(_WIDTH * math.hypot(*size)))
             for label in torch.bincount(torch.cat([found, true]).flatten().long()).nonzero().flatten().tolist():
                 if label != self.ignore:
                     self.counts[label] += _compare(found == label, true == label, width)
@@ -53,12 +55,6 @@ class Segments:
     def scores(self) -> SegmentScores:
         """The scores of what has been counted."""
         return SegmentScores(tuple(tuple(row) for row in self.counts.tolist()))
-
-
-def _diagonal(counts: torch.Tensor) -> float:
-    """Of a picture in the top left corner of its canvas, up to the last pixel that counts: float in pixels."""
-    height, width = (int(counts.any(dim=axis).nonzero().max()) + 1 if counts.any() else 0 for axis in (1, 0))
-    return math.hypot(height, width)
 
 
 def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tensor:

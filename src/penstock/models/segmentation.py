@@ -133,7 +133,10 @@ def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
     gradients for ever.
     """
     learning = network.training
-    network.eval()(torch.zeros(1, channels, 2 * STRIDE, 2 * STRIDE)).sum().backward()
+    try:
+        network.eval()(torch.zeros(1, channels, 2 * STRIDE, 2 * STRIDE)).sum().backward()
+    except Exception:  # noqa: BLE001 - a backbone of another size: every architecture refuses in its own way
+        return network.train(learning)
     for parameter in network.parameters():
         if parameter.grad is None:
             parameter.requires_grad_(False)  # noqa: FBT003 - PyTorch's own

@@ -13,12 +13,12 @@ import torch
 from penstock import seeds
 from penstock.datasets import About, Dataset, TopicDataset
 from penstock.datasets.topics import Known
-from penstock.errors import RecipeError, RunError
+from penstock.errors import RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
 from penstock.recipe.facts import Facts
-from penstock.recipe.fitting import check_augment, check_optimizer
+from penstock.recipe.fitting import check_augment
 from penstock.recipe.tasks import freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import Volumes
@@ -130,7 +130,6 @@ class Parts:
         torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
         model = task.model()
         check_augment(self.recipe, task, model)
-        check_optimizer(self.recipe, model)
         if self.recipe.train.frozen_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:
@@ -174,20 +173,9 @@ def open_dataset(data: Data, known: Known | None = None) -> Dataset | TopicDatas
         SourceError: the topic cannot be reached.
     """
     if not is_topic(data.path):
-        _refuse_range(data)
         return Dataset.open(Path(data.path))
     address = Address.parse(data.path)
     return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until), known)
-
-
-def _refuse_range(data: Data) -> None:
-    if data.start or data.until:
-        raise RecipeError(
-            "--from, --until" if data.start and data.until else "--from" if data.start else "--until",
-            expected="a topic, part of which they name",
-            found=f"shards in {data.path}, which are read whole",
-            remedy="Leave them out",
-        )
 
 
 def chosen_shuffle(recipe: Recipe) -> Recipe:

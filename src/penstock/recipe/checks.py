@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import RecipeError
+from penstock.sources.kafka import is_topic
 
 if TYPE_CHECKING:
     from penstock.recipe.values import Recipe
@@ -54,6 +55,22 @@ def check(recipe: Recipe, where: str) -> Recipe:
     return recipe
 
 
+def check_new(recipe: Recipe) -> None:
+    """What has no effect is refused where a run begins; those that began with it go on.
+
+    Raises:
+        RecipeError: a setting has none.
+    """
+    loss, data = recipe.loss, recipe.data
+    if loss.threshold and loss.hardest < 1:
+        both = f"{loss.threshold} and loss.hardest={loss.hardest}"
+        raise _refused("loss.threshold", "one way to choose pixels", both, "Leave one of the two out")
+    named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]
+    if named and not is_topic(data.path):
+        found = f"shards in {data.path}, which are read whole"
+        raise _refused(", ".join(named), "a topic, part of which they name", found, "Leave them out")
+
+
 def check_pieces(recipe: Recipe, ranks: int) -> None:
     """Norms over all ranks need as many passes on each of them, pictures that are mixed need pairs.
 
@@ -76,7 +93,7 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
             f"a multiple of {pairs}, as pictures are mixed in pairs, on {ranks} rank{'s' * (ranks > 1)} with "
             f"train.accumulate={train.accumulate}",
             str(train.batch),
-            f"Use train.batch={-(-train.batch // pairs) * pairs}",
+            f"Use train.batch={-(-train.batch // pairs) * pairs}, or other numbers of those",
         )
 
 
@@ -135,9 +152,6 @@ def _check_losses(recipe: Recipe, where: str) -> None:
     loss = recipe.loss
     if not loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz:
         raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
-    if loss.threshold and loss.hardest < 1:
-        both = f"{loss.threshold} and loss.hardest={loss.hardest}"
-        raise _refused(f"{where}: loss.threshold", "one way to choose pixels", both, "Leave one of the two out")
 
 
 def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:

@@ -31,9 +31,9 @@ from penstock.hooks import (
 from penstock.models import load_matching, synchronise_norms
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
-from penstock.recipe.checks import check_pieces, check_same
+from penstock.recipe.checks import check_new, check_pieces, check_same
 from penstock.recipe.facts import read_facts, shared
-from penstock.recipe.fitting import try_sizes
+from penstock.recipe.fitting import check_optimizer, try_sizes
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
 from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
@@ -64,6 +64,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
     """
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     check_follow(recipe)
+    check_new(recipe)
     with ranking.joined(device) as ranks:
         recipe = _agreed_recipe(_located(recipe), ranks)
         parts = open_parts(recipe)
@@ -149,7 +150,7 @@ def resume(
     folder = RunFolder.open(path)
     before = toml.load(path / "recipe.toml")
     recipe = _located(toml.apply(before, settings))
-    check_same(before, recipe, str(path), begun=_has_checkpoint(folder))
+    check_same(_located(before), recipe, str(path), begun=_has_checkpoint(folder))
     _check_steps(folder, recipe, checkpoint)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
@@ -192,7 +193,9 @@ def _check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
 def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:
     events = folder.lines("events.jsonl")
     last = events[-1] if events else {}
-    return last.get("event") == "finished" and last.get("step") == recipe.train.steps
+    newest = CheckpointStore(folder.checkpoints).names()[-1:]
+    ended = last.get("event") == "finished" and last.get("step") == recipe.train.steps
+    return ended and newest == [f"step-{recipe.train.steps:08d}"]
 
 
 def _nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> Outcome:
@@ -223,6 +226,7 @@ def _has_checkpoint(folder: RunFolder) -> bool:
 
 def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
     model = parts.model(blank=bool(parts.recipe.init))
+    check_optimizer(parts.recipe, model)
     try_sizes(parts.recipe, parts.task, model)
     if not parts.recipe.init:
         return model
@@ -273,9 +277,8 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
             hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
         )
         begun = store.load(checkpoint)
-        ranks.barrier()  # until all have read it
-        if begun and ranks.writes:
-            store.rewind(begun)
+        if begun and ranks.writes and (later := store.after(begun.step)):
+            print(f"note: {', '.join(later)} will go: the run goes on from step {begun.step:,}", flush=True)  # noqa: T201
         session.restore(begun)
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())

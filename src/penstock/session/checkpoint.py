@@ -110,8 +110,7 @@ class CheckpointStore:
 
     def rewind(self, checkpoint: Checkpoint) -> None:
         """Make an earlier checkpoint the last one: what the run saved after it goes."""
-        name = f"step-{checkpoint.step:08d}"
-        later = [other for other in self.names() if other > name]
+        name, later = f"step-{checkpoint.step:08d}", self.after(checkpoint.step)
         if not (self.folder / name).is_dir() or (not later and (self.folder / "last").resolve().name == name):
             return
         self._point("last", name)
@@ -122,6 +121,10 @@ class CheckpointStore:
             (self.folder / "best").unlink()
         for other in later:
             self._discard(self.folder / other)
+
+    def after(self, step: int) -> list[str]:
+        """The checkpoints of later steps."""
+        return [name for name in self.names() if name > f"step-{step:08d}"]
 
     def names(self) -> list[str]:
         """The checkpoints there are, oldest first."""

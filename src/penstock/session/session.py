@@ -134,9 +134,19 @@ class Session:
                 self.follow.load_state_dict(saved["follow"])
                 self.feed = self.follow.feed(self.cursor.position)
             self.feed.plan.start(self.cursor)
+            self._rewind(checkpoint)
         for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
             if not checkpoint or key in saved["hooks"]:  # a hook that is new to the run starts as it is
                 hook.load_state_dict(saved.get("hooks", {}).get(key, {}))
+
+    def _rewind(self, checkpoint: Checkpoint) -> None:
+        """Before logs are cut back, so that the last checkpoint never lies behind their end."""
+        self.ranks.barrier()  # until all have read it
+        if self.ranks.writes:
+            self.store.rewind(checkpoint)
+        self.ranks.barrier()
+        if not (self.store.folder / "best").exists():
+            self.best = None
 
     def train(self) -> Outcome:
         """Train until the last step, a request to stop, or a signal.
@@ -158,7 +168,7 @@ class Session:
             return self.outcome
 
     def _run(self) -> Outcome:
-        if self._pending_evaluation and self._evaluated_to_stop():
+        if self._pending_evaluation and not self._evaluate():
             return self._ended(stop=True)
         stop = False
         self._begin_training()
@@ -196,7 +206,8 @@ class Session:
 
     def _evaluated_to_stop(self) -> bool:
         """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""
-        return not self._evaluate() or self.ranks.any(bool(self._asked.stop), self.device)
+        whole = self._evaluate()
+        return not whole or (self.step < self.options.steps and self.ranks.any(bool(self._asked.stop), self.device))
 
     def _at_end(self) -> bool:
         """Whether all of a plan that has an end was trained on."""

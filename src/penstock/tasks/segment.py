@@ -64,8 +64,9 @@ class PrepareSegmentation:
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The tensors of a sample."""
-        return {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "uint8")}
+        """The tensors of a sample; in evaluation also what (height, width) the picture fills of them."""
+        pixels = {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "uint8")}
+        return pixels if self.augment else {**pixels, "size": Field((2,), "int64")}
 
     def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
         """Decode, crop, scale and flip image and mask by one affine map.
@@ -79,6 +80,8 @@ class PrepareSegmentation:
         matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         self._mask(fields, info, view.affine, record.origin, out["mask"])
+        if "size" in out:
+            out["size"][...] = info.size
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
         if self.augment and generator:
@@ -122,7 +125,7 @@ class SegmentationScorer:
         answers = outputs.argmax(dim=1)
         self.confusion.update(answers, tensors["mask"], origins)
         if self.segments:
-            self.segments.update(answers, tensors["mask"])
+            self.segments.update(answers, tensors["mask"], tensors["size"])
 
     def scores(self) -> SegmentationScores:
         """Intersection over union and accuracy."""
@@ -262,5 +265,5 @@ def without_padding(
     if record is None:
         return arrays, outputs
     height, width = probe(decode_segmentation(record).image, record.origin).size
-    arrays = {name: array[:height, :width] for name, array in arrays.items()}
+    arrays = {name: array[:height, :width] for name, array in arrays.items() if name != "size"}
     return arrays, None if outputs is None else outputs[:, :height, :width]

@@ -28,7 +28,7 @@ def is_mask(path: Path, folder: Path) -> bool:
 
 
 def _holds_masks(folder: Path) -> bool:
-    if folder.name.endswith("annot"):  # CamVid's
+    if folder.name.endswith("annot") and folder.name != "annot":  # CamVid's
         return (folder.parent / folder.name.removesuffix("annot")).is_dir()
     if folder.name in {"gtFine", "gtCoarse"}:  # of Cityscapes
         return (folder.parent / "leftImg8bit").is_dir()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _IMAGES: Final = ("images", "imagesTr")
 _LABELS: Final = ("labels", "labelsTr")
+_OF_CASE: Final = re.compile(r"[_-](t1\w*|t2\w*|flair|pd|dwi|adc|seg\w*)", re.IGNORECASE)
 _MODALITY: Final = re.compile(r"_(\d{4})$")
 _SEGMENTATION: Final = re.compile(r"[_-]seg$", re.IGNORECASE)
 
@@ -160,11 +161,13 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
 
 def _is_case(folder: Path, paths: list[Path], *, alone: bool) -> bool:
     """Whether the files of a folder are one case, as BraTS names them: all begin with its name. Of a folder that was
-    named itself, what follows must be words: `t1`, `flair`.
+    named itself, a modality must follow.
     """
-    rests = [volumes.stem(path).removeprefix(folder.name) for path in paths]
-    begin = all(volumes.stem(path).startswith(folder.name) for path in paths)
-    return begin and (not alone or (len(paths) > 1 and all(re.search("[a-z]", rest.lower()) for rest in rests)))
+    stems = [volumes.stem(path) for path in paths]
+    if not alone:
+        return all(stem.startswith(folder.name) for stem in stems)
+    follow = [_OF_CASE.fullmatch(stem.removeprefix(folder.name)) for stem in stems if stem.startswith(folder.name)]
+    return len(stems) > 1 and len(follow) == len(stems) and all(follow)
 
 
 def _are_modalities(paths: list[Path], known: dict[str, list[Path]]) -> bool:
