@@ -32,6 +32,7 @@ from penstock.recipe.checks import check_new
 from penstock.recipe.fitting import check_optimizer
 from penstock.session import CheckpointStore, Hook, OptimizerSpec
 from penstock.session.optimizer import make_optimizer
+from penstock.sources.kafka import Address, admin
 from penstock.tasks import Classification, Detection
 
 
@@ -354,6 +355,24 @@ class TestCommands:
         refuse_others(packed.folder)
         with pytest.raises(DatasetError, match="expected an empty folder"):
             refuse_others(packed.folder, begun=False)
+
+
+@pytest.mark.parametrize("name", ["FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE"])
+def test_a_topic_is_asked_again_while_its_leaders_move(monkeypatch, name):
+    """Not all brokers hear of an election at once: a resume just after a kill met this."""
+    kafka = pytest.importorskip("confluent_kafka")
+    answers = [kafka.KafkaException(kafka.KafkaError(getattr(kafka.KafkaError, name))), "the topic"]
+
+    def described(*_):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(admin, "_describe", described)
+
+    assert admin.describe(Address("localhost:1", "t"), 5.0) == "the topic"
+    assert answers == []
 
 
 class TestVolumes:

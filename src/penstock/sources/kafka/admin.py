@@ -46,10 +46,18 @@ def describe(address: Address, seconds: float) -> Topic:
 
 
 def _passing(codes: Any) -> set[int]:
-    """Errors of a moment: a partition's leader is being elected, or has just moved."""
+    """Errors of a moment: a partition's leader is being elected, or has just moved, and not all have heard of it."""
     return {
         codes.NOT_LEADER_FOR_PARTITION,
         codes.LEADER_NOT_AVAILABLE,
+        codes.FENCED_LEADER_EPOCH,
+        codes.UNKNOWN_LEADER_EPOCH,
+        codes.OFFSET_NOT_AVAILABLE,
+        codes.REPLICA_NOT_AVAILABLE,
+        codes.BROKER_NOT_AVAILABLE,
+        codes.KAFKA_STORAGE_ERROR,
+        codes.REQUEST_TIMED_OUT,
+        codes.NETWORK_EXCEPTION,
         codes.NOT_CONTROLLER,
         codes.COORDINATOR_NOT_AVAILABLE,
     }
