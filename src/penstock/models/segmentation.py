@@ -129,8 +129,8 @@ def build_segmenter(
 
 
 def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
-    """PSPNet looks at the first stages alone, and some backbones keep the others: several ranks would wait for their
-    gradients for ever.
+    """PSPNet looks at the first stages alone, and some backbones keep the others, whose gradients several ranks would
+    wait for in vain.
     """
     learning = network.training
     try:
