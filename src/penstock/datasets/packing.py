@@ -299,7 +299,7 @@ def _payloads(facts: Sequence[Facts], found: Inspection, stop: threading.Event) 
             raise InterruptedError
         return _payload(fact, found)
 
-    if not all(fact.item.group and isinstance(fact.item.image, Made) for fact in facts):
+    if not all(fact.item.group and isinstance(fact.item.image, Made) and not fact.item.slices for fact in facts):
         yield from map(payload, facts)
         return
     ready = {number: payload(facts[number]) for number in sorted(range(len(facts)), key=lambda n: facts[n].item.group)}

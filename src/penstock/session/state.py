@@ -64,7 +64,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: 
     if isinstance(optimizer, torch.optim.RMSprop):  # which wants a buffer where there was no momentum before
         for group in optimizer.param_groups:
             for parameter in group["params"] if group["momentum"] else ():
-                optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
+                if begun := optimizer.state.get(parameter):
+                    begun.setdefault("momentum_buffer", torch.zeros_like(parameter))
 
 
 def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str) -> None:
