@@ -223,14 +223,18 @@ def cifar_jpeg(found: dict) -> list[str]:
 
 
 def accuracies(heading: str, what: str, found: dict) -> list[str]:
-    parts = [heading, f"{what} {about(found)} {found.get('note', '')}".rstrip()]
+    disturbed = found.get("disturbed", [])  # by hand: what other work ran beside
+    left_out = [f"Other work ran beside {name}: its seconds are left out." for name in disturbed]
+    parts = [heading, " ".join(filter(None, (what, about(found), found.get("note"), *left_out)))]
     for name, network in found["networks"].items():
         curve = network["curve"]
-        rows = [[f"{p['step']:,}", f"{p['seconds']:,}", percent(p["top1"])] for p in curve]
+        rows = [[f"{p['step']:,}", f"{p['seconds']:,}" * (name not in disturbed), percent(p["top1"])] for p in curve]
         rows.append(["the last, looked at six times: moved by a pixel, and mirrored", "", percent(network["looked"])])
         first = next((p for p in curve if p["top1"] >= found["aim"]), None)
         reached = f"after {first['seconds']:,} s" if first else "not reached in this training"
         parts += [f"### {name}: {percent(found['aim'])} {reached}", table(["step", "seconds", "accuracy"], rows)]
+    if "cifar10-tutorial" in disturbed:
+        return [*parts, "\n".join(["```", *found["commands"], "```"])]
     steps, last = found["published_steps"], found["networks"]["cifar10-tutorial"]["curve"][-1]
     few, many = (number * last["seconds"] / last["step"] / 3600 for number in steps)
     parts.append(
