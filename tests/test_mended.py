@@ -17,6 +17,7 @@ from test_detect import learning
 from training import Stop, recipe, state
 
 from penstock.cli import predicting
+from penstock.cli.answers import write_table
 from penstock.cli.pictures import find
 from penstock.datasets import Dataset, inspect, pack
 from penstock.datasets.packing import refuse_others
@@ -308,7 +309,7 @@ class TestCommands:
         assert len((tmp_path / "out/predictions.csv").read_text().splitlines()) == 3
 
     def test_names_that_are_no_utf_8_keep_their_bytes(self, tmp_path):
-        predicting._write_table(tmp_path, [["file"], ["caf\udce9.jpg"]])
+        write_table(tmp_path / "predictions.csv", [["file"], ["caf\udce9.jpg"]])
 
         assert (tmp_path / "predictions.csv").read_bytes() == b"file\r\ncaf\xe9.jpg\r\n"
 

@@ -1,8 +1,12 @@
-"""Where predictions go: never over what something else has written."""
+"""Where predictions go, never over what something else has written, and how their tables and ids are written."""
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from penstock import files
 from penstock.errors import DatasetError
@@ -10,6 +14,10 @@ from penstock.errors import DatasetError
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.datasets.description import Description
 
 _LIST: Final = ".penstock-predictions"
 
@@ -32,3 +40,18 @@ def own_folder(output: Path, answers: Iterable[Path]) -> None:
         )
     text = "\n".join(sorted(names | wanted)) + "\n"
     files.replace_whole(noted, text.encode(errors="surrogateescape"))
+
+
+def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
+    """Write CSV; names that are no UTF-8 keep their bytes."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    files.replace_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+def written_ids(described: Description, *, original: bool) -> NDArray[np.uint8]:
+    """What is written for every id, uint8 (256,): itself, or the one that its class had in the raw masks."""
+    ids = np.arange(256, dtype=np.uint8)
+    if original:
+        ids[: len(described.original)] = described.original
+    return ids

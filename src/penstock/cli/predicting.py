@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import numpy as np
 from cyclopts import Parameter, validators
 
 from penstock import files
-from penstock.cli.answers import own_folder
+from penstock.cli.answers import own_folder, write_table, written_ids
 from penstock.cli.pictures import find
 from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales, Shift
 from penstock.cli.volumes import predict_volumes
@@ -33,6 +30,7 @@ from penstock.tasks.detect import SHOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.cli.pictures import Picture
@@ -145,10 +143,7 @@ class _Masks:
     def __init__(self, trained: Trained, task: Segmentation, output: Path, look: _Look) -> None:
         self.trained, self.task, self.output, self.look = trained, task, output, look
         self.colors = drawing.palette_of(look.palette, task.ignore)
-        self.ids = np.arange(256, dtype=np.uint8)
-        if look.original:
-            original = trained.parts.dataset.description.original
-            self.ids[: len(original)] = original
+        self.ids = written_ids(trained.parts.dataset.description, original=look.original)
 
     def add(self, picture: Picture, pixels: NDArray[np.uint8]) -> None:
         ids = predict_mask(
@@ -209,7 +204,7 @@ class _Classes:
     def close(self) -> None:
         ranks = range(1, min(_NAMED, len(self.task.classes)) + 1)
         header = ["file", *(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))]
-        _write_table(self.output, [header, *self.rows])
+        write_table(self.output / _TABLE, [header, *self.rows])
 
     def said(self) -> str:
         return f"{self.output / _TABLE} holds the most likely classes of every picture, the likeliest first"
@@ -243,7 +238,7 @@ class _Boxes:
         files.replace_whole(path, encode(drawn))
 
     def close(self) -> None:
-        _write_table(self.output, [["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
+        write_table(self.output / _TABLE, [["file", "class", "score", "xmin", "ymin", "xmax", "ymax"], *self.rows])
 
     def said(self) -> str:
         return (
@@ -265,38 +260,31 @@ def _answers(
         )
     if isinstance(task, Detection):
         _refuse_looks(replace(look, score=SHOWN), _NO_MASKS)
-        _refuse_collisions(pictures, output, ("-boxes",), table=True)
+        _claim(pictures, output, ("-boxes",), table=True)
         return _Boxes(trained, task, output, look.score)
     if look.score != SHOWN:
         raise RecipeError("--score", expected="a run that finds boxes", found="another", remedy="Leave it out")
     if isinstance(task, Matting):
         _refuse_looks(replace(look, window=None), "the run learnt shares, which have no ids or colours")
-        _refuse_collisions(pictures, output, ("", "-overlay"))
+        _claim(pictures, output, ("", "-overlay"))
         return _Mattes(trained, task, output, look)
     if isinstance(task, Segmentation):
-        _refuse_collisions(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
+        _claim(pictures, output, ("", "-overlay", "-color")[: 3 if look.color else 2])
         return _Masks(trained, task, output, look)
     _refuse_looks(look, _NO_MASKS)
     if isinstance(task, Classification):
-        _refuse_collisions(pictures, output, (), table=True)
+        _claim(pictures, output, (), table=True)
         return _Classes(trained, task, output)
     raise RecipeError(
         "penstock predict", expected="NIfTI volumes, as the run learnt them", found="pictures", remedy="Name volumes"
     )
 
 
-def _write_table(output: Path, rows: list[list[str]]) -> None:
-    """Of what there is, if a person or an error ends it; names that are no UTF-8 keep their bytes."""
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    files.replace_whole(output / _TABLE, text.getvalue().encode("utf-8", "surrogateescape"))
-
-
 def _outputs(output: Path, name: str) -> tuple[Path, Path, Path]:
     return output / f"{name}.png", output / f"{name}-overlay.png", output / f"{name}-color.png"
 
 
-def _refuse_collisions(pictures: list[Picture], output: Path, ends: tuple[str, ...], *, table: bool = False) -> None:
+def _claim(pictures: list[Picture], output: Path, ends: tuple[str, ...], *, table: bool = False) -> None:
     """No answer may take the place of another one, of a picture, or of anything else."""
     taken = {picture.place.resolve(): picture for picture in pictures}
     for picture in pictures:

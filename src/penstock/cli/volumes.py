@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from penstock import files
-from penstock.cli.answers import own_folder
+from penstock.cli.answers import own_folder, write_table, written_ids
 from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture
@@ -108,8 +105,7 @@ def _predict(
         task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
     )
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
-    raw = trained.parts.dataset.description.original if original else ()
-    ids = np.array([*raw, *range(len(raw), 256)], np.uint8)
+    ids = written_ids(trained.parts.dataset.description, original=original)
     volumes.write_labels(output / f"{case.name}.nii.gz", ids[answer], case.images[0])
     return volume, answer
 
@@ -155,11 +151,9 @@ class _Scorer:
 
     def __exit__(self, *_: object) -> None:
         if self.rows:
-            text = io.StringIO()
             cells = [["" if value is None else f"{value:.6f}" for value in values] for _, values in self.rows]
             named = [[name, *each] for (name, _), each in zip(self.rows, cells, strict=True)]
-            csv.writer(text).writerows([["case", *self.described.classes[1:]], *named])
-            files.replace_whole(self.path, text.getvalue().encode("utf-8", "surrogateescape"))
+            write_table(self.path, [["case", *self.described.classes[1:]], *named])
 
     def add(self, case: Case, volume: volumes.Volume, answer: NDArray[np.uint8]) -> None:
         """Compare an answer with the labels of its case, if it has some; what is ignored counts for neither.
