@@ -386,6 +386,9 @@ class TestCifar:
         assert (chosen.train.batch, chosen.train.average, chosen.optimizer.momentum) == (128, 0.9999, 0.0)
         assert [chosen.optimizer.rate(step, 10**6) for step in (0, 136_717)] == [0.1, 0.1]
         assert chosen.optimizer.rate(136_718, 10**6) == pytest.approx(0.01)
+        augment, tones = chosen.augment, chosen.regularize
+        assert (augment.crop, augment.method, augment.margin, augment.flip) == ((24, 24), "pad-crop", 0, 0.5)
+        assert (tones.brightness, tones.contrast) == (63, (0.2, 1.8))
 
     def test_pictures_are_standardised_one_by_one(self):
         """tf.image.per_image_standardization: (x - mean) / max(stddev, 1 / sqrt(number of values))."""

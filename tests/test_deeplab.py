@@ -83,11 +83,10 @@ def test_separable_convolutions_are_depth_then_point():
 def test_pooling_is_the_mean_over_the_picture():
     aspp = network(rates=(1,)).aspp.eval()
     features = torch.randn(2, 512, 4, 4)
-    moved = features.flip(2, 3)
+    pooled = aspp.pooling(features.mean(dim=(2, 3), keepdim=True)).expand(-1, -1, 4, 4)
+    branches = torch.cat([aspp.point(features), *(branch(features) for branch in aspp.atrous), pooled], dim=1)
 
-    assert torch.allclose(aspp(features).flip(2, 3), aspp(features).flip(2, 3))
-    pooled = aspp.pooling(features.mean(dim=(2, 3), keepdim=True))
-    assert torch.allclose(pooled, aspp.pooling(moved.mean(dim=(2, 3), keepdim=True)), atol=1e-5)
+    assert torch.allclose(aspp(features), aspp.project(branches), atol=1e-5)
     assert network(pooling=False).aspp.pooling is None
     assert network(pooling=False).aspp.project[0][0].in_channels == network().aspp.project[0][0].in_channels - 32
 
@@ -184,6 +183,81 @@ def test_a_decoder_may_add():
     assert torch.allclose(decoder(coarse, fine), decoder.refine(wide + decoder.skip(fine)))
     assert network().decoder.skip[0].out_channels == 48
     assert network(decoder=False).decoder is None
+
+
+def test_a_decoder_may_have_several_stages():
+    """From coarse to fine, each with features of its own stride."""
+    model = network(decoder_strides=(8, 4)).eval()
+    features = model.encoder(images())
+    found = model.aspp(features[-1])
+    for stage, fine in ((model.coarser[0], features[1]), (model.decoder, features[0])):
+        found = stage(found, fine)
+    (second,) = model.coarser
+
+    assert [each.shape[2] for each in features] == [16, 8, 4, 4]
+    assert (second.skip[0].in_channels, model.decoder.skip[0].in_channels) == (128, 64)
+    whole = nn.functional.interpolate(model.logits(found), size=(64, 64), mode="bilinear", align_corners=False)
+    assert torch.allclose(model(images()), whole, atol=1e-5)
+    assert len(network().coarser) == 0
+    assert DeepLab(decoder_strides=(16, 8), output_stride=32).stride == 8
+
+
+def test_a_decoders_output_may_be_the_logits():
+    model = network(decoder_logits=True).eval()
+    answer = model(images())
+
+    assert isinstance(model.logits, nn.Identity)
+    assert [type(layer) for layer in model.decoder.refine] == [nn.Conv2d]
+    assert (answer.shape, bool(answer.min() < 0)) == ((2, 5, 64, 64), True)
+
+
+def test_logits_may_come_from_a_larger_kernel():
+    model = network(logits_kernel=3)
+
+    assert (model.logits.kernel_size, model.logits.padding) == ((3, 3), (1, 1))
+    assert network().logits.kernel_size == (1, 1)
+
+
+def test_the_pyramid_may_go_on_without_a_projection():
+    model = network(projection=False).eval()
+    features = torch.randn(2, 512, 4, 4)
+    pooled = model.aspp.pooling(features.mean(dim=(2, 3), keepdim=True)).expand(-1, -1, 4, 4)
+    branches = [model.aspp.point(features), *(branch(features) for branch in model.aspp.atrous), pooled]
+
+    assert torch.allclose(model.aspp(features), torch.cat(branches, dim=1), atol=1e-5)
+    assert model.decoder.refine[0][0].in_channels == 5 * 32 + 48
+    assert model(images()).shape == (2, 5, 64, 64)
+    assert network(projection=False, decoder=False).logits.in_channels == 5 * 32
+
+
+def test_means_may_be_taken_over_windows():
+    aspp = network(pooling_size=(32, 48), pooling_stride=(2, 1)).aspp.eval()
+    features = torch.randn(1, 512, 6, 8)
+    means = nn.functional.avg_pool2d(features, (2, 3), (2, 1))  # at an output stride of 16
+    pooled = nn.functional.interpolate(aspp.pooling(means), (6, 8), mode="bilinear", align_corners=False)
+    branches = [aspp.point(features), *(branch(features) for branch in aspp.atrous), pooled]
+
+    assert torch.allclose(aspp(features), aspp.project(torch.cat(branches, dim=1)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"decoder_strides": (4, 8)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 4, 8. Write it so."),
+        ({"decoder_strides": (16,)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 16. Write it so."),
+        ({"decoder_strides": ()}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found none. Write it so."),
+        ({"decoder": False, "decoder_logits": True}, "decoder: expected true, as there are settings of it, found false. Change one of the two."),
+        ({"decoder_logits": True, "logits_kernel": 3}, "logits_kernel: expected 1, as the decoder gives the logits, found 3. Change one of the two."),
+        ({"logits_kernel": 2}, "logits_kernel: expected an odd number, found 2. Write it so."),
+        ({"pooling_size": (32,)}, "pooling_size: expected a height and a width, and steps of at least 1, found 32, 1, 1. Write it so."),
+        ({"pooling_size": (32, 32), "squeeze": True}, "pooling_size: expected none, as no branch takes means, found 32, 32. Change one of the two."),
+        ({"squeeze": True, "projection": False}, "projection: expected true, as its channels are weighed, found false. Change one of the two."),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_go_together_are_refused(parts, message):
+    with pytest.raises(RecipeError) as caught:
+        network(**parts)
+    assert str(caught.value) == f"model.deeplab.{message}"
 
 
 @pytest.mark.parametrize("merge", ["max", "average"])

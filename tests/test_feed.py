@@ -15,7 +15,7 @@ from penstock.errors import CorruptRecord, PlanError
 from penstock.feed import Feed, Field
 from penstock.images.color import Jitter
 from penstock.order import Plan, Shuffle
-from penstock.sources import Fault, MemorySource
+from penstock.sources import Fault, MemorySource, waiting
 from penstock.tasks import Augment, PrepareSegmentation
 from penstock.values import Cursor, Share
 
@@ -212,6 +212,36 @@ class TestEnds:
         next(iterator)
         iterator.close()
         assert not feed_threads()
+
+    @pytest.mark.parametrize("walks", [False, True])
+    def test_given_up_or_closed_while_nothing_comes(self, walks):
+        away = threading.Event()
+
+        class Away(MemorySource):
+            def read(self, *place):
+                while away.is_set():
+                    waiting.check()
+                    time.sleep(0.01)
+                return super().read(*place)
+
+        source = Away({"a": [b"%d" % i for i in range(40)]})
+        slow = Feed(Plan(source.snapshot()), source, Text(), batch=4, threads=3, ahead=2)
+        asked = []
+        give_up = lambda: bool(asked.append(1)) or len(asked) == 3  # noqa: E731
+        iterator = slow.walk(give_up) if walks else slow.batches(give_up=give_up)
+        next(iterator)
+        away.set()
+        with pytest.raises(InterruptedError):
+            list(iterator)
+        assert (len(asked), feed_threads()) == (3, [])
+
+        away.clear()
+        iterator = slow.batches()
+        next(iterator)
+        away.set()
+        iterator.close()
+        assert not feed_threads()
+        waiting.check()  # this thread was never told to give up
 
     def test_closed_twice_and_asked_again(self):
         iterator = feed().batches()

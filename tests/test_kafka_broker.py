@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -12,10 +13,15 @@ import time
 import broker as brokers
 import pytest
 from proxy import Proxy
+from training import Stop, recipe, state
 from worlds import RealWorld
 
+from penstock.datasets.publishing import publish
 from penstock.errors import SourceError
+from penstock.recipe import resume, train
+from penstock.session import Hook
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+from penstock.sources.kafka.producer import Creation
 
 pytestmark = pytest.mark.slow
 
@@ -159,6 +165,49 @@ def test_closing_returns_at_once_with_threads_ended(cluster, filled):
     assert threading.active_count() == before
     assert len(log.fetch(0, 0, 4)) == 4
     log.close()
+
+
+class Pause(Hook):
+    """Stops the broker at one point of a training, and presses Ctrl-C where nothing can come any more."""
+
+    def __init__(self, node, point):
+        self.node, self.point = node, point
+
+    def on_start(self, session):
+        if self.point == "training":
+            self.pause()
+
+    def after_step(self, session):
+        if self.point == "evaluation" and session.step == session.options.evaluate_every:
+            self.pause()
+
+    def pause(self):
+        self.node.signal(signal.SIGSTOP)
+        threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.parametrize(("point", "step"), [("training", 2), ("evaluation", 4)])
+def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, packed, point, step):
+    """Nothing is lost by it: the run goes on to the same bytes."""
+    need_broker()
+    with brokers.Cluster(tmp_path / "one", nodes=1) as cluster:
+        address = Address(cluster.servers, "away")
+        for split in ("train", "val"):
+            publish(packed, address, split, Creation(2))
+        chosen = recipe(address)
+        chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, block=1, window=1))
+        whole, _ = train(chosen, tmp_path, "whole")
+        cut, _ = train(chosen, tmp_path, "cut", hooks=[Stop(2)])
+        began = time.monotonic()
+        _, outcome = resume(cut.path, hooks=[Pause(cluster.nodes[0], point)])
+        took = time.monotonic() - began
+        cluster.nodes[0].signal(signal.SIGCONT)
+
+        assert (outcome.status, outcome.step) == ("interrupted", step)
+        assert took < 60
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-feed")]
+        resume(cut.path)
+    assert state(cut.path) == state(whole.path)
 
 
 def need_broker():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import ExpiredError, SourceError
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
+from penstock.sources import waiting
 from penstock.sources.kafka import Address, FakeLog, KafkaLog, KafkaSource, Range, is_topic, mistakes, settings
 from penstock.values import Cursor, Partition, Share, Snapshot
 
@@ -276,6 +277,39 @@ class TestBlocks:
         list(source.read("t/0", 0, 1000))
 
         assert source.blocks.held == 140 * (5 + 700)
+
+    def test_what_one_feed_gives_up_another_fetches(self):
+        log, given_up, fetching = filled(1, 16), threading.Event(), threading.Event()
+        fetch = log.fetch
+
+        def held(*range_):
+            if not fetching.is_set():
+                fetching.set()
+                given_up.wait(10)
+                waiting.check()
+            return fetch(*range_)
+
+        source = KafkaSource(log, block=16)
+        source.snapshot()
+        log.fetch = held
+        found = []
+
+        def unwanted():
+            waiting.bind(given_up.is_set)
+            with pytest.raises(InterruptedError):
+                list(source.read("t/0", 5, 9))
+
+        first = threading.Thread(target=unwanted)
+        second = threading.Thread(target=lambda: found.extend(source.read("t/0", 5, 9)))
+        first.start()
+        fetching.wait(10)
+        second.start()
+        time.sleep(0.1)
+        given_up.set()
+        first.join()
+        second.join()
+
+        assert len(found) == 4
 
     def test_an_error_is_everyones_and_is_not_kept(self):
         log = filled(1, 10)

@@ -19,6 +19,7 @@ from penstock.errors import RecipeError
 from penstock.models import synchronise_norms
 from penstock.recipe import apply, dump, train
 from penstock.recipe.checks import check, check_pieces
+from penstock.tasks import Objective
 
 TESTS = Path(__file__).parent
 
@@ -69,6 +70,30 @@ def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path)
     one, two, without = (losses(each)[:3] for each in (folder.path, other, third))
     assert two == pytest.approx(one, rel=1e-4)
     assert without != pytest.approx(one, rel=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Objective(class_weights="median", hardest=0.3, hardest_after=3),
+        Objective(cross_entropy=0.5, dice=0.5, lovasz=0.5, threshold=0.7),
+        Objective(cross_entropy=0.0, focal=1.0, jaccard=0.5, tversky=0.5, smoothing=0.1),
+    ],
+)
+def test_every_loss_is_that_of_one_process_on_two_ranks(packed, tmp_path, objective):
+    """The rates are so small that weights stay what they are: every step's loss is of the same network."""
+    chosen = recipe(packed.folder, sync_norms=True, average=0.0, steps=4, evaluate_every=9)
+    chosen = dataclasses.replace(
+        chosen, loss=objective, optimizer=dataclasses.replace(chosen.optimizer, learning_rate=1e-12)
+    )
+    folder, _ = train(chosen, tmp_path / "one")
+    (tmp_path / "recipe.toml").write_text(dump(chosen))
+    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    (other,) = (tmp_path / "two").iterdir()
+
+    assert len(losses(other)) == 4
+    assert losses(other) == pytest.approx(losses(folder.path), rel=1e-4)
 
 
 def losses(folder):

@@ -14,8 +14,8 @@ from test_cli import call
 from torch.nn import functional
 from training import recipe
 
-from penstock.models import Averaged, Views
-from penstock.predict import Window, _bell, predict_mask
+from penstock.models import Averaged, Views, Window
+from penstock.predict import predict_mask
 from penstock.recipe import train
 from penstock.tasks import Segmentation
 
@@ -98,14 +98,6 @@ def test_names():
     assert Views((0.75, 1.0, 1.25), flip=True).name == "x0.75,1,1.25-flip"
     assert Views(flip=True, shift=1).name == "x1-flip-shift1"
     assert Views((2.0,)).name == "x2"
-
-
-def test_windows_are_blended_by_a_gaussian(model):
-    bell = _bell(8, 12)
-    assert np.unravel_index(bell.argmax(), bell.shape) in {(3, 5), (3, 6), (4, 5), (4, 6)}
-    assert bell.min() > 0
-    np.testing.assert_allclose(bell, bell[::-1, ::-1])
-    assert bell[4, 8] / bell[4, 5] == pytest.approx(np.exp(-(2.5**2 - 0.5**2) / 2 / (12 / 8) ** 2))  # of 12 pixels
 
 
 def test_a_window_that_holds_the_picture_changes_nothing(model):

@@ -95,6 +95,10 @@ class AwayError(SourceError):
     """Nothing answers at a place that should hold records; it may come back."""
 
 
+class UnknownSourceError(SourceError):
+    """There is nothing of a name where records should be."""
+
+
 class EmptySourceError(SourceError):
     """A place that should hold records holds none yet."""
 

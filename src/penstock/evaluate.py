@@ -41,7 +41,8 @@ def evaluate(
         device: where the model is.
         ranks: whose counts are added up.
         precision: as in training.
-        stop: asked after every batch; all ranks must give the same answer.
+        stop: asked after every batch, and by a single process while it waits for one; all ranks must give the same
+            answer.
         progress: called after every batch with the records done and the records in all.
 
     Returns:
@@ -53,13 +54,16 @@ def evaluate(
     scorer, total = task.scorer(), torch.zeros((), dtype=torch.float64)
     model.eval()
     records = len(feed.plan)
-    with contextlib.closing(feed.walk()) as batches:  # type: ignore[type-var]
-        for batch in batches:
-            total = total + _score(task, model, batch, scorer, device, precision)
-            if progress:
-                progress(min(batch.cursor.position, records), records)
-            if stop():
-                return None
+    try:
+        with contextlib.closing(feed.walk(stop if ranks.of == 1 else lambda: False)) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                total = total + _score(task, model, batch, scorer, device, precision)
+                if progress:
+                    progress(min(batch.cursor.position, records), records)
+                if stop():
+                    return None
+    except InterruptedError:
+        return None
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
     scorer.gather(_Everybody(ranks, device))
     if not task.evaluates_loss:

@@ -26,7 +26,7 @@ def sync_folder(folder: Path) -> None:
 
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file and wait until the disk has it; it may be seen half written."""
-    with path.open("wb") as handle:
+    with named(path), path.open("wb") as handle:
         handle.write(data)
         handle.flush()
         os.fsync(handle.fileno())
@@ -35,7 +35,7 @@ def write_synced(path: Path, data: bytes) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: readers see the old or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _named(path):
+    with named(path):
         write_synced(temporary, data)
         temporary.replace(path)
         sync_folder(path.parent)
@@ -44,15 +44,15 @@ def write_atomically(path: Path, data: bytes) -> None:
 def replace_whole(path: Path, data: bytes) -> None:
     """As `write_atomically`, but without waiting for the disk: for what can be made again. Makes its folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _named(path):
+    with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(data)
         temporary.replace(path)
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Let an error name the file that was asked for, not the temporary one."""
+def named(path: Path) -> Iterator[None]:
+    """Let an error name the file that was asked for: not the temporary one, and not none, as on a full disk."""
     try:
         yield
     except OSError as error:
@@ -61,7 +61,8 @@ def _named(path: Path) -> Iterator[None]:
 
 def to_json(value: Any) -> bytes:
     """Readable JSON, the same bytes for the same value; floats that are not finite become null."""
-    return (json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace")  # names of files may hold bytes that are no text
 
 
 def to_line(value: Any) -> str:

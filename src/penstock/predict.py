@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -15,6 +12,7 @@ from penstock import devices
 from penstock.errors import ImageError
 from penstock.images import codecs, geometry, probe
 from penstock.images.warp import warp_image
+from penstock.models import Window, Windowed
 from penstock.models.segmentation import STRIDE
 from penstock.tasks import Volumes
 
@@ -26,21 +24,6 @@ if TYPE_CHECKING:
     from penstock.tasks import Classification, Detection, Matting, Segmentation
 
     Pixels = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Window:
-    """A sliding window: its side in pixels, and the share of it by which neighbours overlap."""
-
-    side: int = 512
-    overlap: float = 0.25
-
-    def starts(self, length: int) -> list[int]:
-        """Where the windows begin along an axis of `length` pixels; the last one ends at its end."""
-        if length <= self.side:
-            return [0]
-        stride = max(1, int(self.side * (1 - self.overlap)))
-        return [*range(0, length - self.side, stride), length - self.side]
 
 
 def read_upright(data: bytes, where: str) -> Pixels:
@@ -76,11 +59,9 @@ def predict_mask(
         pixels: uint8 RGB (height, width, 3), upright.
         device: where the model is.
         precision: as in training.
-        window: None shows the model the whole picture; a window is slid over it, and where windows overlap,
-            probabilities are averaged, weighted by a Gaussian around each window's middle (as nnU-Net does), so that
-            no seams show, and the network's memory does not grow with the picture.
+        window: None shows the model the whole picture; a window slides over it (`models.Windowed`).
     """
-    return _ids(_summed(task, model, pixels, device, precision, window))
+    return _ids(_probabilities(task, model, pixels, device, precision, window))
 
 
 @torch.inference_mode()
@@ -94,29 +75,9 @@ def predict_matte(
     window: Window | None = None,
 ) -> Pixels:
     """The foreground's share of every pixel in 255ths: uint8 (height, width). Arguments as for `predict_mask`."""
-    background, foreground = _summed(task, model, pixels, device, precision, window)
-    found: Pixels = (255 * foreground / (background + foreground)).round().astype(np.uint8)
+    _, foreground = _probabilities(task, model, pixels, device, precision, window)
+    found: Pixels = (255 * foreground).round().astype(np.uint8)
     return found
-
-
-def _summed(
-    task: Segmentation,
-    model: nn.Module,
-    pixels: Pixels,
-    device: torch.device,
-    precision: str,
-    window: Window | None,
-) -> NDArray[np.float32]:
-    """Probabilities, float32 (classes, height, width); of windows added up, classes weighted alike."""
-    height, width = pixels.shape[:2]
-    if window is None:
-        return _probabilities(task, model, pixels, device, precision)
-    total = np.zeros((len(task.classes), height, width), np.float32)
-    for y, x in product(window.starts(height), window.starts(width)):
-        tile = pixels[y : y + window.side, x : x + window.side]
-        here = total[:, y : y + tile.shape[0], x : x + tile.shape[1]]
-        here += _bell(tile.shape[0], tile.shape[1]) * _probabilities(task, model, tile, device, precision)
-    return total
 
 
 @torch.inference_mode()
@@ -198,23 +159,25 @@ def find_boxes(
     return {**found, "boxes": found["boxes"].astype(np.float32) * scale}
 
 
-@lru_cache(maxsize=8)
-def _bell(height: int, width: int) -> NDArray[np.float32]:
-    """A Gaussian of both axes, whose deviation is an eighth of the side; nowhere too small to count."""
-    sides = [np.exp(-32 * ((np.arange(n) + 0.5) / n - 0.5) ** 2) for n in (height, width)]
-    return np.maximum(np.outer(*sides), 1e-4).astype(np.float32)
-
-
 def _probabilities(
-    task: Segmentation, model: nn.Module, pixels: Pixels, device: torch.device, precision: str
+    task: Segmentation,
+    model: nn.Module,
+    pixels: Pixels,
+    device: torch.device,
+    precision: str,
+    window: Window | None,
 ) -> NDArray[np.float32]:
+    """Float32 (classes, height, width)."""
     height, width = pixels.shape[:2]
-    bottom, right = -height % STRIDE, -width % STRIDE
-    fill = [float(value) for value in task.normalization.fill]
-    padded = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=fill)
-    image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device).unsqueeze(0)
+    if window:  # which is moved to the device, not the whole picture
+        image, model = torch.from_numpy(pixels), Windowed(model, window, device)
+    else:
+        fill = [float(value) for value in task.normalization.fill]
+        bottom, right = -height % STRIDE, -width % STRIDE
+        padded = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=fill)
+        image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device)
     with devices.autocast(device, precision):
-        logits = model(task.inputs({"image": image}))
+        logits = model(task.inputs({"image": image.unsqueeze(0)}))
     found: NDArray[np.float32] = logits.float().softmax(dim=1)[0, :, :height, :width].cpu().numpy()
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -32,7 +33,8 @@ class Progress:
             from rich.progress import Progress as Bars
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Bars(*columns, console=Console(stderr=True), transient=True)
+            terminal = sys.stdout.isatty()  # what is printed elsewhere is to stay there
+            self._bar = Bars(*columns, console=Console(stderr=True), transient=True, redirect_stdout=terminal)
             self._bar.start()
             self._task = self._bar.add_task(self.what, total=None)
         return self
@@ -58,6 +60,11 @@ class Progress:
         done, total = self._last
         seconds = self._printed - self._began
         print(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def drop_output() -> None:
+    """Let what is printed from now on go nowhere: whoever read it has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def counted(number: int, what: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
 from typing import Final, NoReturn
 
@@ -12,6 +11,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
+from penstock.progress import drop_output
 
 INTERRUPTED: Final = 130
 FAILED: Final = 2
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
     except PenstockError as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         sys.exit(0)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -91,7 +91,7 @@ def _refuse_place(error: OSError) -> None:
     """End with a sentence where an error is about a path, or about the room on a disk."""
     if error.errno in _PLACES and (error.filename is not None or error.errno == errno.ENOSPC):
         _fail(
-            f"{error.filename or 'standard output'}: expected a path that can be read and written, found "
+            f"{error.filename or 'a file, or standard output'}: expected a path that can be read and written, found "
             f"{(error.strerror or '').lower()}. Check the path, its permissions and the room on the disk."
         )
 

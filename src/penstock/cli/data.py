@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
@@ -24,6 +24,7 @@ from penstock.sources.kafka import Address, is_topic
 if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
 
+_IGNORED: Final = 255
 _SMALLEST = 16  # a shape needs some pixels
 _SHOWN = 8  # classes in a line
 _NAMED = 200  # files of a kind of problem, in what inspect prints
@@ -37,7 +38,10 @@ Ignore = Annotated[
 ]
 Some = validators.Number(gte=1)
 Any = validators.Number(gte=0)
-Map = Annotated[list[str], Parameter(name="--map", help="Change an id before anything else: OLD=NEW. May be repeated.")]
+Map = Annotated[
+    list[str],
+    Parameter(name="--map", help="Change an id of raw masks before anything else, OLD=NEW. May be repeated."),
+]
 Masks = Annotated[
     Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
 ]
@@ -48,14 +52,19 @@ Task = Annotated[
     Literal["segmentation", "matting", "classification", "detection"],
     Parameter(help="What for, where a folder has more."),
 ]
+Boxes = Annotated[
+    Literal["xyxy", "xywh"],
+    Parameter(help="Four numbers of a CSV or COCO: corners, or a corner and a size; told and said by default."),
+]
 Pattern = Annotated[str, Parameter(help="Classes are in the names of files: '(?P<label>[a-z]+)_'.")]
 Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once.")]
 
 
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw pictures, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
-    classes: Classes = "", ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", threads: Threads = 4,
+    classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
+    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", boxes: Boxes | None = None,
+    threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Say what lies in a folder of raw pictures, and what is wrong with it.
 
@@ -64,17 +73,22 @@ def inspect(
     if is_topic(folder):
         from penstock.cli.topics import describe
 
+        _refuse_for_topic(
+            {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
+             "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes}
+        )  # fmt: skip
         print(describe(folder))
         return 0
-    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), How(layout, task, pattern), threads)
+    how = How(layout, task, pattern, boxes or "")
+    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), how, threads)
     print(_describe(found))
     return 1 if found.fatal else 0
 
 
 def pack(
     folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
-    ignore: Ignore = 255, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "",
+    ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
+    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", boxes: Boxes | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Share of train to set aside as val.")
     ] = 0.0,
@@ -86,7 +100,8 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks), How(layout, task, pattern), threads)
+    how = How(layout, task, pattern, boxes or "")
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)
     if validation:
@@ -200,6 +215,17 @@ def scenes_command(
 def _inspect(folder: Path, labels: Labels, how: How, threads: int) -> Inspection:
     with Progress("inspect", "pictures") as progress:
         return inspect_folder(folder, labels, how=how, threads=threads, progress=progress)
+
+
+def _refuse_for_topic(given: dict[str, object]) -> None:
+    """A topic says by itself what lies in it."""
+    if named := [option for option, value in given.items() if value]:
+        raise DatasetError(
+            ", ".join(named),
+            expected="none, as a topic says what lies in it",
+            found="it" if len(named) == 1 else "them",
+            remedy="Leave out what is for folders",
+        )
 
 
 def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.recipe import Data, Follow, apply, default_recipe, load, notes, open_dataset, open_parts
+from penstock.recipe import Data, Follow, apply, chosen_shuffle, default_recipe, load, notes, open_dataset, open_parts
 from penstock.report.sheets import encode, samples_sheet
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Pat
     begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.learnt)
     chosen = apply(begin, settings)
     data = replace(chosen.data, path=dataset, train=split)
-    parts = open_parts(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))
+    chosen = chosen_shuffle(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))
+    parts = open_parts(chosen)
     print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))
     pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))
     return encode(pixels)

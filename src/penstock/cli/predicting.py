@@ -13,14 +13,15 @@ from cyclopts import Parameter, validators
 from penstock import files
 from penstock.cli.answers import own_folder, write_table, written_ids
 from penstock.cli.pictures import find
-from penstock.cli.runs import Checkpoint, Count, Device, Flip, Run, Scales, Shift
+from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, chosen_window
 from penstock.cli.volumes import predict_volumes
 from penstock.datasets.listing import files as list_files
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import codecs, drawing
 from penstock.images.volumes import is_volume
-from penstock.models import Views
-from penstock.predict import Window, classify, find_boxes, predict_mask, predict_matte
+from penstock.models import Views, Window
+from penstock.models.windows import OVERLAP
+from penstock.predict import classify, find_boxes, predict_mask, predict_matte
 from penstock.progress import Progress, counted
 from penstock.recipe import load_model
 from penstock.report.sheets import encode
@@ -36,17 +37,12 @@ if TYPE_CHECKING:
     from penstock.cli.pictures import Picture
     from penstock.recipe import Trained
 
-_OVERLAP: Final = 0.25
 Paths = Annotated[
     list[Path],
     Parameter(
         help="Pictures, folders and lists (.txt) of them, films, - for one from standard input; folders of masks "
         "beside folders of images are left out.",
     ),
-]
-Overlap = Annotated[
-    float,
-    Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
 ]
 Score = Annotated[
     float,
@@ -62,8 +58,7 @@ _NAMED: Final = 5  # classes of each picture in it
 def predict(
     run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
-    window: Annotated[int, Parameter(validator=Count, help="Slide a window of this side; 0: whole pictures.")] = 0,
-    overlap: Overlap = _OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
+    window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     labels: Annotated[Path | None, Parameter(help="Of NIfTI volumes: where true labels are, to score against.")] = None,
     ids: Annotated[Literal["classes", "original"], Parameter(help="original: those of the raw masks.")] = "classes",
     palette: Annotated[Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Of colours.")] = "distinct",
@@ -76,12 +71,13 @@ def predict(
     and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Names pictures that cannot be read, and exits with
     1 then.
     """
-    if overlap != _OVERLAP and not window:
-        raise RecipeError("--overlap", expected="--window, whose it is", found="none", remedy="Name the window's side")
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
-    look = _Look(Window(window, overlap) if window else None, ids == "original", palette, color, score)
+    look = _Look(chosen_window(trained, window, overlap), ids == "original", palette, color, score)
     if any(is_volume(path) for path in _files(paths)):
-        _refuse_looks(replace(look, original=False), "NIfTI volumes are segmented slice by slice")
+        _refuse_looks(
+            replace(look, original=False, window=look.window if window else None),
+            "NIfTI volumes are segmented slice by slice",
+        )
         return predict_volumes(trained, paths, output, labels, original=look.original)
     if labels:
         raise RecipeError(

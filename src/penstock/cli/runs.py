@@ -10,8 +10,9 @@ import torch
 from cyclopts import Parameter, validators
 
 from penstock import devices, files
-from penstock.errors import RunError
-from penstock.models import Views, cost_of
+from penstock.errors import RecipeError, RunError
+from penstock.models import Views, Window, cost_of
+from penstock.models.windows import OVERLAP
 from penstock.progress import Progress
 from penstock.recipe import answers_name, evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
@@ -50,6 +51,16 @@ Shift = Annotated[
         help="Of classifiers: look at each picture moved by so many pixels too, up and left, and down and right.",
     ),
 ]
+Side = Annotated[
+    int | None,
+    Parameter(
+        validator=Count, help="Slide a window of this side over pictures; 0: whole ones. By default as in training."
+    ),
+]
+Overlap = Annotated[
+    float,
+    Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
+]
 Where = Annotated[str, Parameter(name="--data", help="Where the run's dataset is now, if it was moved.")]
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
 
@@ -58,12 +69,13 @@ def evaluate(
     run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
     checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
     pictures: Annotated[int, Parameter(validator=Count, help="Answers to draw into the run's figures.")] = 6,
-    scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
+    window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class."""
     devices.keep_freed_memory()
     trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
+    trained = trained.through(chosen_window(trained, window, overlap))
     with Progress("evaluate", "pictures") as progress:
         found = evaluate_run(run, trained, split, progress, segments=segments)
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
@@ -73,6 +85,18 @@ def evaluate(
     if pictures:
         print(f"drawn {_draw_answers(run, trained, found.split, pictures)}")
     print(f"report {write_report(RunFolder(run))}")
+
+
+def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window | None:
+    """The window that is asked for, or that of the training.
+
+    Raises:
+        RecipeError: an overlap is asked for where there is no window.
+    """
+    side = trained.parts.recipe.train.window if side is None else side
+    if overlap != OVERLAP and not side:
+        raise RecipeError("--overlap", expected="--window, whose it is", found="none", remedy="Name the window's side")
+    return Window(side, overlap) if side else None
 
 
 def _cost(trained: Trained, split: str) -> str:

@@ -11,7 +11,7 @@ from penstock.datasets import Dataset, TopicDataset
 from penstock.datasets import publish as publish_split
 from penstock.datasets import pull as pull_splits
 from penstock.datasets.topics import topic_of
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, EmptySourceError, UnknownSourceError
 from penstock.progress import Progress, counted
 from penstock.sources.kafka import Address, KafkaLog, parse_range
 from penstock.sources.kafka.producer import Creation
@@ -28,20 +28,28 @@ def publish(
     create: Annotated[bool, Parameter(help="Make the topics if they are not there.", negative="")] = False,
     partitions: Annotated[int | None, Parameter(validator=Some, help="Of a new topic; by default one a shard.")] = None,
     replicas: Annotated[int | None, Parameter(validator=Some, help="Of a partition; by default the cluster's.")] = None,
-    retention: Annotated[float, Parameter(help="Hours that records are kept; 0 is for ever.")] = 0.0,
-    max_size: Annotated[int, Parameter(validator=Some, help="MiB of the largest record that a topic takes.")] = 16,
+    retention: Annotated[float | None, Parameter(help="Hours that records are kept; 0, the default: for ever.")] = None,
+    max_size: Annotated[int | None, Parameter(validator=Some, help="MiB of its largest record; by default 16.")] = None,
 ) -> None:  # fmt: skip
     """Send a packed dataset to Kafka topics, and read it back to compare.
 
     A publishing that was killed goes on where it stopped; no record is sent twice.
     """
+    said = {"--partitions": partitions, "--replicas": replicas, "--retention": retention, "--max-size": max_size}
+    if not create and (named := [option for option, value in said.items() if value is not None]):
+        raise DatasetError(
+            ", ".join(named),
+            expected="--create, as they are about a new topic",
+            found="none",
+            remedy="Add it, or change the topic with Kafka's own tools",
+        )
     opened = Dataset.open(dataset)
     address = Address.parse(topic)
     for name in split or opened.description.splits:
         shards = len(opened.split(name).shards)
-        creation = Creation(partitions or shards, replicas, retention or None, max_size << 20) if create else None
+        new = Creation(partitions or shards, replicas, retention or None, (max_size or 16) << 20)
         with Progress(f"publish {name}", "records") as progress:
-            found = publish_split(opened, address, name, creation, progress=progress)
+            found = publish_split(opened, address, name, new if create else None, progress=progress)
         print(
             f"{name}: {counted(found.records, 'record')} in topic {found.topic}, {found.sent:,} sent now, all read back"
         )
@@ -64,10 +72,18 @@ def pull(
     shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
 ) -> None:  # fmt: skip
     """Write a snapshot of Kafka topics to TFRecord shards, to train from local disk."""
+    splits = split or ["train"]
+    if (start or until) and splits != ["train"]:
+        raise DatasetError(
+            "--from, --until",
+            expected="the split train alone, whose topic they are about",
+            found=", ".join(splits),
+            remedy="Pull the other splits by themselves, whole",
+        )
     address = Address.parse(topic)
     dataset = TopicDataset(address, parse_range(KafkaLog(address), start, until))
     with Progress("pull", "offsets") as progress:
-        pulled = pull_splits(dataset, output, split or ["train"], shard_bytes=shard_size << 20, progress=progress)
+        pulled = pull_splits(dataset, output, splits, shard_bytes=shard_size << 20, progress=progress)
     for name, found in pulled.description.splits.items():
         print(f"{name}: {counted(found.records, 'record')} in {counted(len(found.shards), 'shard')}")
     print(f"dataset {output}")
@@ -78,6 +94,7 @@ def open_topic(url: str, split: str = "") -> tuple[TopicDataset, list[str]]:
 
     Raises:
         SourceError: the topic is not there.
+        DatasetError: a split's cannot be read.
     """
     dataset = TopicDataset(Address.parse(url))
     if split:
@@ -86,7 +103,9 @@ def open_topic(url: str, split: str = "") -> tuple[TopicDataset, list[str]]:
     for name in ("val", "test"):
         try:
             dataset.split(name)
-        except DatasetError:
+        except DatasetError as error:
+            if not isinstance(error.__cause__, UnknownSourceError | EmptySourceError):
+                raise
             continue
         splits.append(name)
     return dataset, splits

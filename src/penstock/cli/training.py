@@ -11,13 +11,13 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from penstock import devices
+from penstock import devices, ranks
 from penstock import recipe as recipes
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.recipe import Recipe
 from penstock.report import write_report
 from penstock.runs import RunFolder
-from penstock.session.options import ENDLESS
+from penstock.session.options import ENDLESS, Outcome
 from penstock.sources.kafka import is_topic
 
 _ADAMW: Final = {
@@ -45,6 +45,7 @@ def train(
     model: Annotated[str, Parameter(help="deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50.")] = "",
     weights: Annotated[str, Parameter(help="Of the backbone: pretrained, none, or a file.")] = "",
     init: Annotated[Path | None, Parameter(help="A run to take weights from, perhaps with other classes.")] = None,
+    partial: Annotated[bool, Parameter(negative=(), help="With --init: take what fits, begin all else anew.")] = False,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
     batch: Annotated[int | None, Parameter(help="Pictures in a global batch.")] = None,
     crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width that the network sees.")] = None,
@@ -57,7 +58,7 @@ def train(
     follow: Annotated[bool, Parameter(negative=(), help="Of a topic: go on with what comes, until stopped.")] = False,
     older: Annotated[float | None, Parameter(help="With --follow: share of a batch drawn from older records.")] = None,
     settings: Set = None,
-    runs: Annotated[Path, Parameter(help="Where run folders are kept.")] = Path("runs"),
+    runs: Annotated[Path | None, Parameter(help="Where run folders are kept; by default runs.")] = None,
     name: Annotated[str, Parameter(help="Of the run folder, after its number.")] = "",
     checkpoint: Annotated[str, Parameter(help="To resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Go on with this run instead.")] = None,
@@ -69,10 +70,10 @@ def train(
     devices.keep_freed_memory()
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
-    _refuse_checkpoint(checkpoint, resume)
+    _refuse_beside(resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, data: bool(data)})
     named = {
         "follow.on": follow or None, "follow.older": older,
-        "model.name": model, "model.weights": weights, "init": str(init or ""),
+        "model.name": model, "model.weights": weights, "init": str(init or ""), "init_partial": partial or None,
         "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
         **(_ADAMW if optimizer == "adamw" and resume is None else {}),
         **(_FOLLOWING if follow and resume is None and not _is_recipe(data) else {}),
@@ -84,24 +85,30 @@ def train(
     changes = [f"{key}={_toml(value)}" for key, value in named.items() if value not in (None, "")]
     changes += settings or []
     if resume is not None:
-        if data:
-            raise RecipeError(
-                f"--resume {resume}",
-                expected="no dataset beside it: a run knows its own",
-                found=data,
-                remedy="Leave out one of the two",
-            )
         folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
     else:
-        folder, outcome = recipes.train(_recipe(data, model, changes), runs, name)
-    if outcome.status in ("interrupted", "stopped"):
-        print(f"saved; go on with: penstock train --resume {folder.path}")
-    if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
-        print(f"report {write_report(folder)}")
+        folder, outcome = recipes.train(_recipe(data, model, changes), runs or Path("runs"), name)
+    if ranks.from_environment().writes:
+        _conclude(folder, outcome)
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def _refuse_checkpoint(checkpoint: str, resume: Path | None) -> None:
+def _conclude(folder: RunFolder, outcome: Outcome) -> None:
+    if outcome.status in ("interrupted", "stopped"):
+        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {folder.path}")
+    if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
+        print(f"report {write_report(folder)}")
+
+
+def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool]) -> None:
+    """What says nothing to a run that is resumed, or to a new one."""
+    if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
+        raise RecipeError(
+            f"--resume {resume}",
+            expected="no dataset, name or place beside it: a run knows its own",
+            found=", ".join(given),
+            remedy="Leave out one of the two",
+        )
     if checkpoint != "last" and resume is None:
         raise RecipeError(
             "--checkpoint",
@@ -113,7 +120,7 @@ def _refuse_checkpoint(checkpoint: str, resume: Path | None) -> None:
 
 def recipe(
     file: Path | None = None, /, *,
-    task: Annotated[Tasks, Parameter(help="Whose defaults, without a file.")] = "segmentation",
+    task: Annotated[Tasks | None, Parameter(help="Whose defaults, without a file; by default segmentation's.")] = None,
     model: Annotated[str, Parameter(help="A model; cifar10-tutorial and cifar10-fast bring all their settings.")] = "",
     settings: Set = None,
 ) -> None:  # fmt: skip
@@ -121,7 +128,14 @@ def recipe(
 
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """
-    begin = recipes.load(file) if file else recipes.default_recipe(task, model)
+    if file and (task or model):
+        raise RecipeError(
+            "--task, --model",
+            expected="no recipe beside them: they choose among the defaults",
+            found=str(file),
+            remedy="Change the recipe with --set, for example --set model.name=unet:resnet50",
+        )
+    begin = recipes.load(file) if file else recipes.default_recipe(task or "segmentation", model)
     print(recipes.explained(recipes.apply(begin, settings or [])), end="")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
@@ -56,6 +57,18 @@ class Split:
     per_class: tuple[int, ...]
     objects: int = 0
     slices: int = 0
+
+    def joined(self, other: Split) -> Split:
+        """This one and another behind it."""
+        return Split(
+            self.records + other.records,
+            (*self.shards, *other.shards),
+            max(self.height, other.height),
+            max(self.width, other.width),
+            tuple(map(sum, zip(self.per_class, other.per_class, strict=True))),
+            max(self.objects, other.objects),
+            max(self.slices, other.slices),
+        )
 
 
 @dataclass(frozen=True)
@@ -155,12 +168,13 @@ class Dataset:
         files.write_atomically(self.folder / PACKED, files.to_json(asdict(self.description)))
 
     def split(self, name: str) -> Split:
-        """One split's description.
+        """One split's description, or that of several together: "train+val".
 
         Raises:
             DatasetError: there is no such split.
         """
-        if name not in self.description.splits:
+        parts = name.split("+")
+        if not set(parts) <= set(self.description.splits) or len(set(parts)) < len(parts):
             remedy = "Name one of those; for training with --set data.train=NAME and --set data.validation=NAME, "
             if name == "val" and [*self.description.splits] == ["train"]:
                 remedy = "Pack again with --validation 0.1, which sets a tenth of train aside; or train with --set "
@@ -171,7 +185,7 @@ class Dataset:
                 found=", ".join(self.description.splits),
                 remedy=f"{remedy}where '' evaluates nothing",
             )
-        return self.description.splits[name]
+        return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
 
     def source(self, split: str) -> FilesSource:
         """The records of one split."""

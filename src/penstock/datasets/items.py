@@ -141,7 +141,7 @@ class Labels:
         return Labels(
             self.classes or stated.classes,
             stated.ignore if self.ignore == _HIGHEST else self.ignore,
-            self.mapping or stated.mapping,
+            {**stated.mapping, **{old: stated.mapping.get(new, new) for old, new in self.mapping.items()}},
             palette=self.palette or stated.palette,
             shares=self.shares or stated.shares,
         )
@@ -161,6 +161,7 @@ class Layout:
         ignored: files that are no pictures and were left out.
         channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
         modalities: of volumes; 0 where the pictures are none.
+        boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
     """
 
     task: Task
@@ -172,3 +173,4 @@ class Layout:
     ignored: tuple[str, ...] = ()
     channels: int = 3
     modalities: int = 0
+    boxes: Literal["", "xyxy", "xywh"] = ""

@@ -118,14 +118,24 @@ def _pack_into(
     options: PackOptions,
     progress: Callable[[int, int], None],
 ) -> Dataset:
-    (output / JOURNAL).mkdir(exist_ok=True)
-    for leftover in output.glob(".*.partial"):  # of a pack that was killed
-        leftover.unlink()
+    _begin_journal(output, {job.name for job in jobs})
     _write_all(jobs, found, output, options, progress)
     done = Dataset(output, _digested(dataset))
     done.save()
     shutil.rmtree(output / JOURNAL)
     return done
+
+
+def _begin_journal(output: Path, names: set[str]) -> None:
+    """Remove what a pack that was killed has left: temporary files, and shards that are not among the names."""
+    (output / JOURNAL).mkdir(exist_ok=True)
+    leftovers = [*output.glob(".*.partial")]
+    for note in (output / JOURNAL).iterdir():
+        if note.name not in names:
+            shard = output / note.name
+            leftovers += [each for each in (shard, indexing.path_of(shard), note) if each.exists()]
+    for leftover in leftovers:
+        leftover.unlink()
 
 
 def refuse_others(output: Path, *, begun: bool = True) -> None:

@@ -58,6 +58,7 @@ def publish(
         DatasetError: the topic holds other records, or a record is too large for it.
         SourceError: the cluster cannot be reached, or refused a record.
     """
+    dataset.snapshot(split, dataset.source(split))  # the shards that were packed, and no others
     address = replace(address, topic=topic_of(address.topic, split))
     if creation:
         create(address, creation)

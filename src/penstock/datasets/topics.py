@@ -45,6 +45,7 @@ class About:
         modalities: of the volumes that the records were made from; 0 where there were none.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
+        objects: the most boxes of a picture; 0 where nobody counted.
     """
 
     task: Literal["segmentation", "matting", "classification", "detection"]
@@ -57,6 +58,7 @@ class About:
     modalities: int = 0
     original: tuple[int, ...] = ()
     mapping: tuple[tuple[int, int], ...] = ()
+    objects: int = 0
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -72,11 +74,12 @@ class About:
             described.modalities,
             described.original,
             described.mapping,
+            split.objects,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": ()}
+        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 
@@ -235,4 +238,4 @@ def _parsed(value: bytes, topic: str) -> About:
 
 
 def _split(about: About, records: int, classes: int) -> Split:
-    return Split(records, (), about.height, about.width, (0,) * classes, slices=about.slices)
+    return Split(records, (), about.height, about.width, (0,) * classes, objects=about.objects, slices=about.slices)

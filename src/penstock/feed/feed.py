@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, pairwise
@@ -18,11 +19,11 @@ from penstock import seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.ring import Slot, make_slot
-from penstock.sources import Prefetching
+from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.feed.prepare import Prepare
     from penstock.order import Chain, Plan
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
+_ASK = 0.2  # seconds between two questions whether a batch is still wanted
 
 
 @dataclass
@@ -84,12 +86,21 @@ class Feed:
                 remedy="Make the batch larger or use fewer ranks",
             )
 
-    def batches(self, start: Cursor = Cursor()) -> Iterator[Batch]:  # noqa: B008 - Cursor is frozen
+    def batches(
+        self,
+        start: Cursor = Cursor(),  # noqa: B008 - Cursor is frozen
+        give_up: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Batch]:
         """Training batches from a cursor on, to the plan's end if it has one; nothing is padded or dropped.
 
-        Closing the iterator (or dropping it) ends its threads.
+        Closing the iterator (or dropping it) ends its threads, whatever they wait for.
+
+        Args:
+            start: where to begin.
+            give_up: whether to end while a batch is waited for; asked a few times a second.
 
         Raises:
+            InterruptedError: `give_up` said so.
             PlanError: the cursor belongs to another plan, or does not lie between two batches.
             Exception: what reading or preparing a sample raised, when its batch is asked for; one that is no
                 PenstockError carries a note with the record's origin.
@@ -104,14 +115,17 @@ class Feed:
             )
         first = position // self.batch
         numbers = count(first) if self.plan.end is None else range(first, self.plan.end // self.batch)
-        return self._run(iter(numbers), limit=None)
+        return self._run(iter(numbers), give_up, limit=None)
 
-    def walk(self) -> Iterator[Batch]:
+    def walk(self, give_up: Callable[[], bool] = lambda: False) -> Iterator[Batch]:
         """One pass over the snapshot in the plan's order; the last batch is padded with samples of weight 0.
 
         Every rank gets the same number of batches, and every record comes exactly once over all ranks.
+
+        Raises:
+            InterruptedError: `give_up` said so while a batch was waited for.
         """
-        return self._run(iter(range(-(-len(self.plan) // self.batch))), limit=len(self.plan))
+        return self._run(iter(range(-(-len(self.plan) // self.batch))), give_up, limit=len(self.plan))
 
     def __getitem__(self, position: int) -> Sample:
         """The sample at any position, without threads: byte for byte the one in the batch."""
@@ -119,14 +133,15 @@ class Feed:
         origin = self._prepare(position, slot, 0)
         return Sample({name: array[0] for name, array in slot.arrays.items()}, origin, position)
 
-    def _run(self, numbers: Iterator[int], limit: int | None) -> Iterator[Batch]:
+    def _run(self, numbers: Iterator[int], give_up: Callable[[], bool], limit: int | None) -> Iterator[Batch]:
         indices = self.share.slice(self.batch)
         threads = self.threads or available_cores()
         chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
         ahead = self.ahead or max(2, -(-2 * threads * chunk // len(indices)))
         free = deque(make_slot(self.prepare.fields, len(indices), pin=self.pin) for _ in range(ahead + 1))
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-feed")
+        unwanted = threading.Event()
+        pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))
         reached = None
         try:
             while True:
@@ -136,9 +151,10 @@ class Feed:
                 if not pending:
                     return
                 number, slot, futures = pending.popleft()
-                yield self._batch(number, slot, self._wait(futures))
+                yield self._batch(number, slot, self._wait(futures, give_up))
                 free.append(slot)
         finally:
+            unwanted.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _reach(self, pool: ThreadPoolExecutor, number: int, reached: int | None, limit: int | None) -> int:
@@ -197,17 +213,24 @@ class Feed:
         first = seeds.below(2, seeds.key(self.plan.seed, "turn", address.partition, address.offset))
         return int(self.plan.epoch(position)) + first
 
-    def _wait(self, futures: Sequence[Future[list[str]]]) -> tuple[str, ...]:
+    def _wait(self, futures: Sequence[Future[list[str]]], give_up: Callable[[], bool]) -> tuple[str, ...]:
         self.meter.batches += 1
         self.meter.ready += all(future.done() for future in futures)
         began = time.perf_counter()
-        origins = tuple(origin for future in futures for origin in future.result())
+        origins = tuple(origin for future in futures for origin in _result(future, give_up))
         self.meter.waited += time.perf_counter() - began
         return origins
 
     def _batch(self, number: int, slot: Slot, origins: tuple[str, ...]) -> Batch:
         cursor = Cursor((number + 1) * self.batch, self.plan.digest)
         return Batch(slot.tensors, torch.from_numpy(slot.weight), cursor, origins)
+
+
+def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]:
+    while wait((future,), _ASK).not_done:
+        if give_up():
+            raise InterruptedError
+    return future.result()
 
 
 def available_cores() -> int:

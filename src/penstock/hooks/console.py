@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock import devices
-from penstock.progress import Progress
+from penstock.progress import Progress, drop_output
 from penstock.session import Hook
 from penstock.session.options import ENDLESS
 
@@ -85,10 +85,13 @@ class Console(Hook):
             self.say(f"{session.outcome.status} at step {session.outcome.step:,}: {session.outcome.reason}")
 
     def say(self, line: str) -> None:
-        """Print a line, and keep it in log.txt."""
-        print(line, flush=True)  # noqa: T201 - this is what the hook is for
+        """Keep a line in log.txt, and print it to whoever reads."""
         with self.log.open("a") as handle:
             handle.write(line + "\n")
+        try:
+            print(line, flush=True)  # noqa: T201 - this is what the hook is for
+        except BrokenPipeError:  # Ctrl-C ends a tee too; the training is to be saved
+            drop_output()
 
 
 def _duration(seconds: float) -> str:

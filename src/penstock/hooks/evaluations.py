@@ -20,6 +20,12 @@ class EvaluationFiles(Hook):
         self.folder = folder
         self.split = split
 
+    def on_start(self, session: Session) -> None:
+        """Remove what was found after steps that are undone."""
+        for path in (self.folder.path / "evaluations").glob("step-*.json"):
+            if path.name > f"step-{session.step:08d}.json":
+                path.unlink()
+
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the file."""
         content = {"step": session.step, "split": self.split, **with_loss(loss, scores.as_json())}

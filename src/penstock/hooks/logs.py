@@ -39,8 +39,9 @@ class _Log(Hook):
     def state_dict(self) -> dict[str, Any]:
         """Make the file durable, and tell how long it is."""
         handle = self._open()
-        handle.flush()
-        os.fsync(handle.fileno())
+        with files.named(self.path):
+            handle.flush()
+            os.fsync(handle.fileno())
         return {"bytes": handle.tell()}
 
     def on_end(self, session: Session) -> None:
@@ -51,7 +52,8 @@ class _Log(Hook):
 
     def write(self, line: dict[str, Any]) -> None:
         """Append a line."""
-        self._open().write(files.to_line(line))
+        with files.named(self.path):
+            self._open().write(files.to_line(line))
 
     def _open(self) -> TextIO:
         if self._file is None:

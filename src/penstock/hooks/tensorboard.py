@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class TensorBoard(Hook):
-    """Writes loss, learning rate and scores to a log folder; steps that a resume repeats replace the old ones."""
+    """Writes loss, learning rate and scores to a log folder, and at every evaluation a histogram of each parameter;
+    steps that a resume repeats replace the old ones.
+    """
 
     def __init__(self, folder: Path, interval: int) -> None:
         self.folder = folder
@@ -40,9 +42,11 @@ class TensorBoard(Hook):
         self._writer.add_scalar("train/rate", session.rate, session.step)
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
-        """Write the scores."""
+        """Write the scores, and what the weights are like."""
         for name, value in with_loss(loss, scores.summary()).items():
             self._writer.add_scalar(f"evaluation/{name}", value, session.step)
+        for name, parameter in session.model.named_parameters():
+            self._writer.add_histogram(name, parameter.detach().float().cpu(), session.step)
 
     def on_end(self, session: Session) -> None:
         """Close the log."""

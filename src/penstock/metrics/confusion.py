@@ -65,7 +65,8 @@ class Confusion:
 
 @dataclass(frozen=True)
 class SegmentationScores:
-    """Intersection over union, per class and on the mean, and pixel accuracy; all in [0, 1].
+    """Intersection over union, recall, precision and F-score per class, the mean of the first, and pixel accuracy; all
+    in [0, 1].
 
     A class that occurs neither in the labels nor in the predictions has no score: it is None, named in `absent`, and
     left out of the mean. A class that is predicted but never true scores 0, in its row and in the mean alike.
@@ -86,16 +87,30 @@ class SegmentationScores:
         return [sum(row) for row in self.matrix]
 
     @property
+    def predicted(self) -> list[int]:
+        """Pixels of every class in the answers."""
+        return [sum(column) for column in zip(*self.matrix, strict=True)]
+
+    @property
     def iou(self) -> list[float | None]:
         """Intersection over union of every class."""
-        predicted = [sum(column) for column in zip(*self.matrix, strict=True)]
-        unions = [t + p - self.matrix[c][c] for c, (t, p) in enumerate(zip(self.true, predicted, strict=True))]
+        unions = [t + p - self.matrix[c][c] for c, (t, p) in enumerate(zip(self.true, self.predicted, strict=True))]
         return [self.matrix[c][c] / union if union else None for c, union in enumerate(unions)]
 
     @property
     def recall(self) -> list[float | None]:
         """The share of every class's pixels that were found."""
         return [self.matrix[c][c] / true if true else None for c, true in enumerate(self.true)]
+
+    @property
+    def precision(self) -> list[float | None]:
+        """The share of what was taken for a class that is it."""
+        return [self.matrix[c][c] / found if found else None for c, found in enumerate(self.predicted)]
+
+    @property
+    def f_score(self) -> list[float | None]:
+        """The harmonic mean of recall and precision of every class, which is Dice's coefficient of all its pixels."""
+        return [None if iou is None else 2 * iou / (1 + iou) for iou in self.iou]
 
     @property
     def mean_iou(self) -> float:
@@ -119,11 +134,12 @@ class SegmentationScores:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
-        rows = zip(self.names, self.iou, self.recall, self.true, strict=True)
+        columns = self.names, self.iou, self.recall, self.precision, self.f_score, self.true
+        keys = "name", "iou", "recall", "precision", "f_score", "pixels"
         return {
             **self.summary(),
             "absent": self.absent,
-            "classes": [{"name": n, "iou": i, "recall": r, "pixels": t} for n, i, r, t in rows],
+            "classes": [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)],
             "confusion": [list(row) for row in self.matrix],
             **(self.segments.as_json(self.names) if self.segments else {}),
         }

@@ -14,6 +14,7 @@ together.py       batch normalisation over all ranks
 views.py          one answer from several looks at a picture
 volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
+windows.py        a window that slides over large pictures
 """
 
 from penstock.models.atrous import DeepLab
@@ -27,6 +28,7 @@ from penstock.models.together import synchronise_norms
 from penstock.models.views import Averaged, Views
 from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
+from penstock.models.windows import Window, Windowed
 
 __all__ = [
     "ARCHITECTURES",
@@ -39,6 +41,8 @@ __all__ = [
     "Normalization",
     "Views",
     "VolumeNetwork",
+    "Window",
+    "Windowed",
     "as_floats",
     "build_classifier",
     "build_detector",

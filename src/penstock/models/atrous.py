@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _CELL_STRIDE: Final = 16  # that rates of cells are published for
 _RATES: Final = {32: (3, 6, 9), 16: (6, 12, 18), 8: (12, 24, 36)}
-FINE: Final = 4
-"""Stride of the decoder's features."""
-
 DROPOUT: Final = 0.1
 """Share of features that the last layers leave out in training."""
 
@@ -49,14 +46,21 @@ class DeepLab:
         rates: of the atrous convolutions; none takes DeepLab's for the stride (6, 12, 18 at 16).
         multi_grid: factors of the dilation of the last stage's blocks, such as 1, 2, 4; none leaves them.
         pooling: whether the mean over the picture is a branch too.
+        pooling_size: height and width in pixels of windows whose means are taken instead, resized; none takes the whole
+            picture.
+        pooling_stride: steps between such windows, in features.
         squeeze: whether the mean over the picture weighs channels instead (squeeze and excitation, as MobileNetV3's
             segmentation head has it).
         norms: whether the convolutions of the pyramid have batch normalisation, or biases.
         separable: whether atrous and decoder convolutions are separable.
         channels: of every branch and of the decoder.
+        projection: whether the branches are brought to so many channels together, or go on side by side.
         cell: a dense prediction cell in place of the pyramid; the published one is DPC.
-        decoder: whether features of stride 4 refine the answer.
+        decoder: whether finer features refine the answer.
+        decoder_strides: theirs, one stage each, from coarse to fine.
         decoder_sum: whether they are added instead of put beside.
+        decoder_logits: whether the last stage gives the logits, by a single convolution.
+        logits_kernel: side of the convolution that gives them otherwise.
         pyramid: sizes at which the picture is looked at with the same weights; one of 1 is the picture alone.
         merge: how their logits become one.
         auxiliary: weight of the loss of a head on the features before the last stage; 0 has none.
@@ -67,13 +71,19 @@ class DeepLab:
     rates: tuple[int, ...] = ()
     multi_grid: tuple[int, ...] = ()
     pooling: bool = True
+    pooling_size: tuple[int, ...] = ()
+    pooling_stride: tuple[int, int] = (1, 1)
     squeeze: bool = False
     norms: bool = True
     separable: bool = True
     channels: int = 256
+    projection: bool = True
     cell: tuple[Branch, ...] = ()
     decoder: bool = True
+    decoder_strides: tuple[int, ...] = (4,)
     decoder_sum: bool = False
+    decoder_logits: bool = False
+    logits_kernel: int = 1
     pyramid: tuple[float, ...] = (1.0,)
     merge: Literal["max", "average"] = "max"
     auxiliary: float = 0.0
@@ -82,7 +92,7 @@ class DeepLab:
     @property
     def stride(self) -> int:
         """How much smaller logits are than the picture, before they are brought to its size."""
-        return FINE if self.decoder else self.output_stride
+        return self.decoder_strides[-1] if self.decoder else self.output_stride
 
 
 DPC: Final = (
@@ -133,16 +143,28 @@ class AtrousPyramid(nn.Module):
         self.pooling = convolution(inside, width, norms=norms) if beside else None
         self.squeeze = nn.Sequential(nn.Conv2d(inside, width, 1), nn.Sigmoid()) if parts.squeeze else None
         branches = 1 + len(rates) + int(beside)
-        self.project = nn.Sequential(convolution(branches * width, width, norms=norms), nn.Dropout(DROPOUT))
+        self.outside = width if parts.projection else branches * width
+        together = [convolution(branches * width, width, norms=norms)] if parts.projection else []
+        self.project = nn.Sequential(*together, nn.Dropout(DROPOUT))
+        self.parts = parts
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Features of the same size, with `channels` channels."""
         found = [self.point(features), *(branch(features) for branch in self.atrous)]
         mean = features.mean(dim=(2, 3), keepdim=True)
         if self.pooling is not None:
-            found.append(self.pooling(mean).expand_as(found[0]))
+            found.append(self._pooled(features) if self.parts.pooling_size else self.pooling(mean).expand_as(found[0]))
         projected: torch.Tensor = self.project(torch.cat(found, dim=1))
         return projected if self.squeeze is None else projected * self.squeeze(mean)
+
+    def _pooled(self, features: torch.Tensor) -> torch.Tensor:
+        """The branch of means over windows of a size in pixels of the picture, as far as there are so many."""
+        assert self.pooling is not None  # noqa: S101 - asked before
+        size = features.shape[2:]
+        pixels = zip(self.parts.pooling_size, size, strict=True)
+        window = [min(side, max(1, length // self.parts.output_stride)) for length, side in pixels]
+        means = self.pooling(F.avg_pool2d(features, window, self.parts.pooling_stride))
+        return F.interpolate(means, size, mode="bilinear", align_corners=False)
 
 
 class PredictionCell(nn.Module):
@@ -151,6 +173,7 @@ class PredictionCell(nn.Module):
     def __init__(self, inside: int, parts: DeepLab) -> None:
         super().__init__()
         self.cell, width = parts.cell, parts.channels
+        self.outside = width
         self.branches = nn.ModuleList(
             _operation(branch, inside if branch.of < 0 else width, parts) for branch in parts.cell
         )
@@ -180,7 +203,7 @@ def _operation(branch: Branch, inside: int, parts: DeepLab) -> nn.Sequential:
     return convolution(inside, parts.channels, 3, (height, width), separable=True, norms=parts.norms)
 
 
-def context(inside: int, parts: DeepLab) -> nn.Module:
+def context(inside: int, parts: DeepLab) -> AtrousPyramid | PredictionCell:
     """The pyramid, or the cell where there is one.
 
     Raises:
@@ -190,7 +213,7 @@ def context(inside: int, parts: DeepLab) -> nn.Module:
         return AtrousPyramid(inside, parts)
     _check_branches(parts.cell)
     plain = DeepLab()
-    names = ("rates", "pooling", "squeeze", "separable")
+    names = ("rates", "pooling", "pooling_size", "squeeze", "separable", "projection")
     if changed := [name for name in names if getattr(parts, name) != getattr(plain, name)]:
         raise RecipeError(
             "model.deeplab.cell",

@@ -16,7 +16,7 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
-from penstock.models.atrous import DROPOUT, FINE, DeepLab, context, convolution
+from penstock.models.atrous import DROPOUT, DeepLab, context, convolution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,18 +25,21 @@ _SKIP: Final = 48  # channels that the decoder's features are brought to
 
 
 class Decoder(nn.Module):
-    """Features of stride 4 put beside those of the pyramid, or added to them."""
+    """Finer features put beside coarser ones, or added to them."""
 
-    def __init__(self, inside: int, parts: DeepLab) -> None:
+    def __init__(self, inside: int, coarse: int, parts: DeepLab, classes: int = 0) -> None:
         super().__init__()
         self.adds = parts.decoder_sum
         width = parts.channels
-        self.skip = convolution(inside, width if self.adds else _SKIP)
-        first = width if self.adds else width + _SKIP
-        self.refine = nn.Sequential(
-            convolution(first, width, 3, separable=parts.separable),
-            convolution(width, width, 3, separable=parts.separable),
-        )
+        self.skip = convolution(inside, coarse if self.adds else _SKIP)
+        first = coarse if self.adds else coarse + _SKIP
+        if classes:  # they are the answer, without a norm or a cut at 0
+            self.refine = nn.Sequential(nn.Conv2d(first, classes, 3, padding=1))
+        else:
+            self.refine = nn.Sequential(
+                convolution(first, width, 3, separable=parts.separable),
+                convolution(width, width, 3, separable=parts.separable),
+            )
 
     def forward(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
         """Features of the size of `fine`."""
@@ -55,12 +58,21 @@ class DeepLabNetwork(nn.Module):
 
     def __init__(self, encoder: Any, classes: int, parts: DeepLab) -> None:
         super().__init__()
-        channels = encoder.feature_info.channels()
+        channels, strides = encoder.feature_info.channels(), encoder.feature_info.reduction()
         self.parts = parts
         self.encoder = encoder
         self.aspp = context(channels[-1], parts)
-        self.decoder = Decoder(channels[0], parts) if parts.decoder else None
-        self.logits = nn.Conv2d(parts.channels, classes, 1)
+        self.taken = [strides.index(stride) for stride in parts.decoder_strides] if parts.decoder else []
+        widths = [self.aspp.outside, *[parts.channels] * (len(self.taken) - 1)]
+        stages = [
+            Decoder(channels[index], width, parts, classes if parts.decoder_logits and index == self.taken[-1] else 0)
+            for index, width in zip(self.taken, widths, strict=False)
+        ]
+        self.coarser = nn.ModuleList(stages[:-1])
+        self.decoder = stages[-1] if stages else None
+        width = parts.channels if stages else self.aspp.outside
+        kernel = parts.logits_kernel
+        self.logits = nn.Identity() if parts.decoder_logits else nn.Conv2d(width, classes, kernel, padding=kernel // 2)
         self.auxiliary = _head(channels[-2], classes, parts.channels) if parts.auxiliary else None
 
     def forward(self, images: torch.Tensor) -> Any:
@@ -79,11 +91,13 @@ class DeepLabNetwork(nn.Module):
 
     def _look(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Logits of one size, and in training those of the auxiliary head."""
-        fine, middle, coarse = self.encoder(images)
-        found = self.aspp(coarse)
+        features = self.encoder(images)
+        found = self.aspp(features[-1])
         if self.decoder is not None:
-            found = self.decoder(found, fine)
-        return self.logits(found), self.auxiliary(middle) if self.training and self.auxiliary is not None else None
+            for index, stage in zip(self.taken, [*self.coarser, self.decoder], strict=True):
+                found = stage(found, features[index])
+        extra = self.auxiliary(features[-2]) if self.training and self.auxiliary is not None else None
+        return self.logits(found), extra
 
 
 def _head(inside: int, classes: int, width: int) -> nn.Sequential:
@@ -123,22 +137,58 @@ def build_deeplab(
         RecipeError: the backbone cannot be dilated.
         WeightsError: the weights cannot be had, or do not fit.
     """
+    _check_parts(parts)
     build = functools.partial(_encoder, name, backbone, parts, in_chans=channels)
     encoder = pretrained.weighted(build, backbone, weights)
     _multiply(encoder, parts.multi_grid)
     return DeepLabNetwork(encoder, classes, parts)
 
 
+def _check_parts(parts: DeepLab) -> None:
+    """What their types cannot say.
+
+    Raises:
+        RecipeError: strides of the decoder that do not become finer, or parts that have no effect.
+    """
+    strides = parts.decoder_strides
+    finer = list(strides) == sorted(set(strides), reverse=True) and set(strides) <= {4, 8, 16}
+    if not strides or not finer or max(strides) >= parts.output_stride:
+        raise _refused(
+            "decoder_strides", f"some of 16, 8, 4, below the output stride of {parts.output_stride}", strides
+        )
+    if not parts.decoder and (parts.decoder_logits or parts.decoder_sum or strides != (4,)):
+        raise _refused("decoder", "true, as there are settings of it", parts.decoder)
+    if parts.decoder_logits and parts.logits_kernel != 1:
+        raise _refused("logits_kernel", "1, as the decoder gives the logits", parts.logits_kernel)
+    if parts.logits_kernel % 2 != 1:
+        raise _refused("logits_kernel", "an odd number", parts.logits_kernel)
+    sides = (*parts.pooling_size, *parts.pooling_stride)
+    if len(parts.pooling_size) not in (0, 2) or min(sides) < 1:
+        raise _refused("pooling_size", "a height and a width, and steps of at least 1", sides)
+    if parts.pooling_size and (parts.squeeze or not parts.pooling):
+        raise _refused("pooling_size", "none, as no branch takes means", parts.pooling_size)
+    if parts.squeeze and not parts.projection:
+        raise _refused("projection", "true, as its channels are weighed", parts.projection)
+
+
+def _refused(part: str, expected: str, found: object) -> RecipeError:
+    shown = ", ".join(map(str, found)) if isinstance(found, tuple) else str(found).lower()
+    remedy = "Change one of the two" if ", as " in expected else "Write it so"
+    return RecipeError(f"model.deeplab.{part}", expected=expected, found=shown or "none", remedy=remedy)
+
+
 def _encoder(name: str, backbone: str, parts: DeepLab, *, encoder_weights: object, **options: Any) -> Any:
-    """Features of stride 4, of the stage before the last, and of the last, dilated as the output stride wants."""
+    """Features for the decoder, of the stage before the last, and of the last, dilated as the output stride wants."""
+    wanted = sorted(parts.decoder_strides) if parts.decoder else []
     try:
         every: Any = timm.create_model(backbone, features_only=True, output_stride=parts.output_stride)
         strides = every.feature_info.reduction()
-        chosen = [strides.index(FINE), len(strides) - 2, len(strides) - 1]
+        chosen = sorted({*map(strides.index, wanted), len(strides) - 2, len(strides) - 1})
     except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError):
+        having = f"with features of stride {', '.join(map(str, wanted))}, " if wanted else ""
         raise RecipeError(
             f"model.name = {name!r}",
-            expected=f"a backbone with features of stride 4, which can be dilated to stride {parts.output_stride}",
+            expected=f"a backbone {having}which can be dilated to stride {parts.output_stride}",
             found=backbone,
             remedy="Choose a convolutional one, such as resnet50, xception65 or convnext_tiny",
         ) from None

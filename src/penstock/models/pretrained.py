@@ -14,6 +14,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 
 from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
 from penstock.files import sha256
+from penstock.models.weights import Loaded
 
 if TYPE_CHECKING:
     import functools
@@ -150,7 +151,7 @@ def from_file(build: functools.partial[Any], backbone: str, path: Path, *, nativ
             found="a Mix Transformer of segmentation_models.pytorch",
             remedy="Use --weights pretrained or --weights none with it",
         )
-    _check_fit(backbone, path)
+    account_of(backbone, path)
     try:
         overlay = {"file": str(path), "hf_hub_id": None, "url": ""}
         return build(encoder_weights=True, pretrained_cfg_overlay=overlay)
@@ -159,8 +160,9 @@ def from_file(build: functools.partial[Any], backbone: str, path: Path, *, nativ
         raise _no_fit(path, str(error).strip().splitlines()[0][:200]) from error
 
 
-def _check_fit(backbone: str, path: Path) -> None:
-    """Every tensor of the backbone must be in the file: timm would leave the others random, without a word.
+def account_of(backbone: str, path: Path) -> Loaded:
+    """What becomes of the tensors of a file. All of the backbone must be in it: timm would leave the others random,
+    without a word.
 
     Raises:
         WeightsError: the file is no weights, or of another backbone.
@@ -176,6 +178,7 @@ def _check_fit(backbone: str, path: Path) -> None:
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")  # noqa: PLR2004 - a line
         raise _no_fit(path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {shown}")
+    return Loaded(tuple(expected), unused=tuple(name for name in found if name not in expected))
 
 
 def _no_fit(path: Path, found: str) -> WeightsError:

@@ -30,6 +30,7 @@ ARCHITECTURES: Final = {
     "upernet": "UPerNet (Xiao et al. 2018)",
     "pspnet": "PSPNet (Zhao et al. 2017)",
     "linknet": "LinkNet (Chaurasia and Culurciello 2017)",
+    "manet": "multi-scale attention network (Fan et al. 2020)",
     "pan": "pyramid attention network (Li et al. 2018)",
 }
 STRIDE: Final = 32

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from penstock.errors import WeightsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import torch
     from torch import nn
@@ -26,27 +28,51 @@ class Loaded:
     """
 
     loaded: tuple[str, ...]
-    reshaped: tuple[str, ...]
-    missing: tuple[str, ...]
-    unused: tuple[str, ...]
+    reshaped: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """The account as people read it."""
-        total = len(self.loaded) + len(self.reshaped) + len(self.missing)
+    def lines(self, where: str = "run") -> list[str]:
+        """The account as people read it, of a run or a file; modules whose tensors all share a fate stand for them."""
+        model = (*self.loaded, *self.reshaped, *self.missing)
         rows = [
-            ("another shape, left as initialised", self.reshaped),
-            ("not in the run, left as initialised", self.missing),
+            ("loaded", self.loaded, model),
+            ("another shape, left as initialised", self.reshaped, model),
+            (f"not in the {where}, left as initialised", self.missing, model),
+            (f"in the {where} only, not used", self.unused, (*model, *self.unused)),
         ]
-        rows.append(("in the run only, not used", self.unused))
-        tail = [f"  {what}: {', '.join(names)}" for what, names in rows if names]
-        return [f"loaded {len(self.loaded)} of {total} tensors", *tail]
+        tail = [f"  {what}: {', '.join(_together(names, among))}" for what, names, among in rows if names]
+        return [f"loaded {len(self.loaded)} of {len(model)} tensors", *tail]
 
 
-def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str) -> Loaded:
+def _together(names: Collection[str], among: Collection[str]) -> list[str]:
+    """The names, but `module.* (n)` for the largest modules all of whose tensors are among them."""
+    whole, here = Counter(_modules(among)), Counter(_modules(names))
+    found: dict[str, None] = {}
+    for name in names:
+        module = next((each for each in _modules([name]) if 1 < here[each] == whole[each]), "")
+        found[f"{module}* ({here[module]})" if module else name] = None
+    return list(found)
+
+
+def _modules(names: Collection[str]) -> list[str]:
+    """The modules that each tensor lies in, the largest first: `a.`, `a.b.` for `a.b.weight`."""
+    return [module for name in names for module in accumulate(f"{part}." for part in name.split(".")[:-1])]
+
+
+def load_matching(
+    model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str, *, partial: bool = False
+) -> Loaded:
     """Copy the tensors that a model has under the same name and shape.
 
+    Args:
+        model: whose weights are replaced.
+        tensors: by name.
+        where: they are from.
+        partial: whether more may be left as initialised than a last layer, which is another one for other classes.
+
     Raises:
-        WeightsError: less than half of the model's tensors fit: it is another model.
+        WeightsError: more is left, though that was not asked for; or nothing fits.
     """
     own = model.state_dict()
     fits = {name: tensors[name] for name, mine in own.items() if name in tensors and tensors[name].shape == mine.shape}
@@ -56,12 +82,23 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
         missing=tuple(name for name in own if name not in tensors),
         unused=tuple(name for name in tensors if name not in own),
     )
-    if 2 * len(fits) < len(own):
+    lacking = [*account.missing, *(name for name in account.reshaped if not _other_classes(own[name], tensors[name]))]
+    if not fits or (lacking and not partial):
         raise WeightsError(
             where,
             expected="weights of the same model, but perhaps other classes",
-            found=f"{len(fits)} of {len(own)} tensors that fit",
-            remedy="Train the model that the other run trained, with --model",
+            found=f"{len(fits)} of {len(own)} tensors that fit; not {_shown(_together(lacking, own))}",
+            remedy="Train the model that the other run trained, with --model"
+            + (", or take what fits with --partial" if fits else ""),
         )
     model.load_state_dict(fits, strict=False)
     return account
+
+
+def _other_classes(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether two tensors differ in the number of outputs only, as last layers do."""
+    return 0 < mine.ndim == theirs.ndim and mine.shape[1:] == theirs.shape[1:]
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")  # noqa: PLR2004 - a line

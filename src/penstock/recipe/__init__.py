@@ -7,6 +7,7 @@ tasks.py      what is learnt, and the recipe to begin with
 fitting.py    whether a network takes pictures of the recipe's size
 building.py   a recipe to a task, feeds, a model
 facts.py      data.json: what a run's data was, exactly
+exactness.py  what weights depend on besides, and whether they come out the same again
 following.py  the next snapshot of a topic that grows
 running.py    start and resume: a recipe to a run folder
 answering.py  what a run can be asked: its parts, its model, its scores
@@ -21,7 +22,7 @@ from penstock.recipe.answering import (
     load_model,
     open_run,
 )
-from penstock.recipe.building import Parts, notes, open_dataset, open_parts
+from penstock.recipe.building import Parts, chosen_shuffle, notes, open_dataset, open_parts
 from penstock.recipe.explaining import explained
 from penstock.recipe.running import check_follow, resume, train
 from penstock.recipe.tasks import default_recipe
@@ -40,6 +41,7 @@ __all__ = [
     "answers_name",
     "apply",
     "check_follow",
+    "chosen_shuffle",
     "default_recipe",
     "dump",
     "evaluate_run",

@@ -11,7 +11,7 @@ from penstock import ranks as ranking
 from penstock.datasets import Dataset
 from penstock.errors import DatasetError, RecipeError, RunError
 from penstock.evaluate import evaluate, with_loss
-from penstock.models import Averaged, Views
+from penstock.models import Averaged, Views, Window, Windowed
 from penstock.recipe import toml
 from penstock.recipe.building import Parts, check_data, open_parts, without_weights
 from penstock.recipe.facts import read_facts
@@ -41,6 +41,7 @@ class Trained:
         device: where it is.
         step: after which its checkpoint was saved.
         views: how it looks at a picture.
+        window: what slides over it; None where it is seen whole.
     """
 
     parts: Parts
@@ -48,6 +49,7 @@ class Trained:
     device: torch.device
     step: int
     views: Views = Views()  # noqa: RUF009 - frozen
+    window: Window | None = None
 
     def looking(self, views: Views) -> Trained:
         """The same, but averaging several looks at each picture.
@@ -59,6 +61,20 @@ class Trained:
         """
         _check_views(views, self.parts.task, self.parts.recipe.augment.crop)
         return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
+
+    def through(self, window: Window | None) -> Trained:
+        """The same, but seeing each picture through a window that slides over it.
+
+        Raises:
+            RecipeError: the model did not learn to make masks.
+        """
+        if window is None:
+            return self
+        if not isinstance(self.parts.task, Segmentation):
+            raise RecipeError(
+                "--window", expected="a run that learnt to make masks", found="one that did not", remedy="Leave it out"
+            )
+        return replace(self, model=Windowed(self.model, window, self.device).eval(), window=window)
 
 
 def _check_views(views: Views, task: Task, crop: tuple[int, int]) -> None:
@@ -192,7 +208,8 @@ def _of_segments(task: Task) -> Segmentation:
 
 def answers_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
-    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name)))
+    window = trained.window.name if trained.window else ""
+    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name, window)))
 
 
 def evaluate_run(
@@ -241,6 +258,7 @@ def evaluate_run(
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
     views = {} if trained.views.single else {"views": asdict(trained.views)}
-    content = {"step": trained.step, "split": split, **views, **with_loss(loss, scores.as_json())}
+    window = {"window": asdict(trained.window)} if trained.window else {}
+    content = {"step": trained.step, "split": split, **views, **window, **with_loss(loss, scores.as_json())}
     RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

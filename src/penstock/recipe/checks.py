@@ -20,7 +20,13 @@ _FIXED: Final = (
 )  # fmt: skip
 
 
-_ORIGIN: Final = ("init", "model.weights", "data.start", "data.until")  # of what a checkpoint holds by now
+_ORIGIN: Final = (
+    "init",
+    "init_partial",
+    "model.weights",
+    "data.start",
+    "data.until",
+)  # of what a checkpoint holds by now
 
 
 def check(recipe: Recipe, where: str) -> Recipe:
@@ -65,6 +71,10 @@ def check_new(recipe: Recipe) -> None:
     if loss.threshold and loss.hardest < 1:
         both = f"{loss.threshold} and loss.hardest={loss.hardest}"
         raise _refused("loss.threshold", "one way to choose pixels", both, "Leave one of the two out")
+    if recipe.init_partial and not recipe.init:
+        raise _refused("--partial", "--init RUN, whose weights they are", "none", "Leave it out")
+    if recipe.init and recipe.model.weights not in ("pretrained", "none"):
+        raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Leave one of them out")
     named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]
     if named and not is_topic(data.path):
         found = f"shards in {data.path}, which are read whole"
@@ -109,6 +119,10 @@ def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) 
             setting, first, second = _narrowed(key, was, is_now)
             remedy = "Leave it, or start a new run from these weights with --init"
             raise _refused(f"{where}: {setting}", f"{first}, as the run was started with", str(second), remedy)
+    first, second = before.data.validation, now.data.validation
+    if begun and first != second and first and second:  # scores of two splits have no best one
+        remedy = "Leave it; penstock evaluate RUN --split scores any split"
+        raise _refused(f"{where}: data.validation", f"{first}, as the run was started with", second, remedy)
 
 
 def _narrowed(key: str, was: Any, now: Any) -> tuple[str, Any, Any]:
@@ -183,6 +197,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "augment.jitter.saturation": (augment.jitter.saturation, 1),
         "augment.jitter.hue": (augment.jitter.hue, 0.5),
         "augment.shown": (augment.shown, 1),
+        "augment.kept": (augment.kept, 1),
         "augment.margin": (augment.margin, 10_000),
         "regularize.mixup": (recipe.regularize.mixup, 100),
         "regularize.cutmix": (recipe.regularize.cutmix, 100),
@@ -201,6 +216,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "optimizer.bias_rate": (optimizer.bias_rate, 10_000),
         "optimizer.head_rate": (optimizer.head_rate, 10_000),
         "train.average": (train.average, 0.999999),
+        "train.window": (train.window, 1 << 20),
         "train.save_minutes": (train.save_minutes, 1_000_000),
         "train.feed_threads": (train.feed_threads, 1024),
         "train.profile_every": (train.profile_every, 1 << 30),

@@ -10,7 +10,7 @@ from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.classification import CIFAR_NETWORKS
 from penstock.models.segmentation import STRIDE, nearest_size
 from penstock.recipe.tasks import default_recipe
-from penstock.session.optimizer import in_backbone
+from penstock.session.optimizer import gives_logits, in_backbone
 from penstock.tasks import Classification, Detection, Segmentation, Volumes
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def check_augment(recipe: Recipe, task: Task, model: nn.Module) -> None:
         raise _without_effect(
             "augment.flip_by_turns", "false", "true", "volumes are mirrored along each axis by chance"
         )
+    if recipe.train.window and not isinstance(task, Segmentation):
+        raise _without_effect("train.window", "0", str(recipe.train.window), "no masks are learnt")
     if isinstance(task, Classification):
         _check_side(recipe)
     elif not isinstance(task, Detection | Volumes):
@@ -44,12 +46,14 @@ def check_augment(recipe: Recipe, task: Task, model: nn.Module) -> None:
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
-    """What is for a backbone, or for all but it, needs one.
+    """What is for a backbone, for all but it, or for the last layer needs one.
 
     Raises:
         RecipeError: the model has none.
     """
     optimizer = recipe.optimizer
+    if optimizer.head == "logits" and not any(gives_logits(name) for name, _ in model.named_parameters()):
+        raise _without_effect("optimizer.head", "all", "logits", f"{recipe.model.name} has no layer of that name")
     if any(in_backbone(name) for name, _ in model.named_parameters()):
         return
     reason = f"{recipe.model.name} has no backbone"
@@ -110,9 +114,15 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
     try:
         _try(recipe, task, model, (height, width))
         if isinstance(task, Segmentation) and recipe.data.validation:
-            _try(recipe, task, model, (height + STRIDE, width + STRIDE))
+            side = recipe.train.window
+            _try(recipe, task, model, (_filled(side),) * 2 if side else (height + STRIDE, width + STRIDE))
     finally:
         model.train(learning)
+
+
+def _filled(side: int) -> int:
+    """What a window is filled up to."""
+    return -(-side // STRIDE) * STRIDE
 
 
 def _try(recipe: Recipe, task: Classification | Segmentation, model: nn.Module, size: Size) -> None:
@@ -133,4 +143,8 @@ def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:
         expected, remedy = f"a size of pictures that {name} takes", "Choose another --crop or another --model"
         return RecipeError("augment.crop", expected=expected, found=found, remedy=remedy)
     expected, found = "a network of any size, as whole pictures are evaluated", f"{name} at {found}"
-    return RecipeError("model.name", expected=expected, found=found, remedy="Choose another --model")
+    if recipe.train.window:
+        expected = "a network that takes the window, train.window"
+    window = f"--set train.window={min(recipe.augment.crop)}"
+    remedy = f"Choose another --model, or evaluate through a window of the crop: {window}"
+    return RecipeError("model.name", expected=expected, found=found, remedy=remedy)

@@ -9,7 +9,7 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -28,10 +28,13 @@ from penstock.hooks import (
     TensorBoard,
     TimingsLog,
 )
-from penstock.models import load_matching, synchronise_norms
+from penstock.models import Window, Windowed, load_matching, synchronise_norms
+from penstock.models.pretrained import account_of
+from penstock.models.tv import PREFIX
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
 from penstock.recipe.checks import check_new, check_pieces, check_same
+from penstock.recipe.exactness import note_changes, promise
 from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.fitting import check_optimizer, try_sizes
 from penstock.recipe.following import Follower, await_first
@@ -78,7 +81,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-            folder.write_json("environment.json", {**environment(), **_promise(recipe, device, ranks)})
+            folder.write_json("environment.json", {**environment(), **promise(recipe, device, ranks)})
             facts.write(folder, plan.digest)
             print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
         return folder, _go(_Run(parts, folder, ranks, device), model, hooks)
@@ -159,7 +162,7 @@ def resume(
         check_data(parts, facts, str(path))
         parts = replace(parts, stages=())  # the checkpoint knows which were begun
         if ranks.writes:
-            _compare(folder, _promise(recipe, device, ranks))
+            note_changes(folder, promise(recipe, device, ranks))
             _tell(folder, before, recipe)
         if checkpoint == "last" and _is_finished(folder, recipe):
             return folder, _nothing_to_do(folder, recipe, ranks)
@@ -169,12 +172,19 @@ def resume(
 
 
 def _located(recipe: Recipe) -> Recipe:
-    """The recipe with its paths made absolute, so that it can be read from any folder."""
+    """The recipe with its paths made absolute, so that it can be read from any folder.
+
+    Raises:
+        RecipeError: one of them is no text, which a recipe cannot hold.
+    """
     init = str(Path(recipe.init).resolve()) if recipe.init else ""
     file = Path(recipe.model.weights)
     weights = str(file.resolve()) if file.is_file() else recipe.model.weights
     path = recipe.data.path
     data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
+    for name, each in (("data.path", data.path), ("init", init), ("model.weights", weights)):
+        if not each.isprintable() and each != (shown := each.encode(errors="backslashreplace").decode()):
+            raise RecipeError(name, expected="a path in UTF-8", found=shown, remedy="Rename the file or its folder")
     return replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
 
 
@@ -229,14 +239,23 @@ def _initial(parts: Parts, ranks: Ranks) -> nn.Module:
     check_optimizer(parts.recipe, model)
     try_sizes(parts.recipe, parts.task, model)
     if not parts.recipe.init:
+        _tell_of_file(parts.recipe, ranks)
         return model
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = answering.load_checkpoint(other)
     named = f"{other.path} ({toml.load(other.path / 'recipe.toml').model.name})"
-    account = load_matching(model, answering.weights(checkpoint), named)
+    account = load_matching(model, answering.weights(checkpoint), named, partial=parts.recipe.init_partial)
     if ranks.writes:
         print(f"init from {other.path}, step {checkpoint.step:,}:", *account.lines(), sep="\n  ", flush=True)  # noqa: T201 - an account
     return model
+
+
+def _tell_of_file(recipe: Recipe, ranks: Ranks) -> None:
+    """Account for the tensors of a file that the backbone was given."""
+    file, backbone = Path(recipe.model.weights), recipe.model.name.rpartition(":")[2]
+    if ranks.writes and file.is_file() and not backbone.startswith(PREFIX):  # torchvision's fit whole or not at all
+        account = account_of(backbone, file)
+        print(f"backbone from {file}:", *account.lines("file"), sep="\n  ", flush=True)  # noqa: T201 - an account
 
 
 @dataclass(frozen=True)
@@ -332,8 +351,13 @@ def _evaluation(
         return None
     task, feed = parts.evaluation(split, ranks.share, pin=pin)
     task.scorer()  # which may need an extra
-    precision = parts.recipe.train.precision
-    return lambda model, stop: evaluate(task, model, feed, device=device, ranks=ranks, precision=precision, stop=stop)
+    train = parts.recipe.train
+
+    def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
+        seeing = Windowed(model, Window(train.window), device) if train.window else model
+        return evaluate(task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop)
+
+    return run
 
 
 def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
@@ -355,29 +379,3 @@ def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) ->
         *origins,
         console,
     ]
-
-
-def _promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any]:
-    """What weights depend on beside the recipe, and whether they will come out the same again."""
-    exact = device.type == "cpu" or recipe.train.deterministic
-    return {
-        "device": devices.describe(device),
-        "threads": torch.get_num_threads(),
-        "ranks": ranks.of,
-        "exact": "weights, byte for byte" if exact else "records, order and pixels; weights up to rounding",
-    }
-
-
-def _compare(folder: RunFolder, now: dict[str, Any]) -> None:
-    """Say what is not as it was, where weights may come out otherwise for it."""
-    before = folder.read_json("environment.json")
-    changed = [
-        f"{key} was {before.get(key)}, is {now[key]}"
-        for key in ("device", "threads", "ranks")
-        if before.get(key) != now[key]
-    ]
-    if changed:
-        print(  # noqa: T201 - people must know
-            f"note: {'; '.join(changed)}: same records, same order; weights may differ in rounding",
-            flush=True,
-        )

@@ -59,6 +59,8 @@ class Train:
         keep: checkpoints to keep, besides the best.
         precision: "bfloat16" computes in half the memory, by autocast.
         average: decay of the moving average of the weights; 0 keeps none. Where there is one, it is evaluated.
+        window: side of a window that slides over the pictures that are evaluated, for those too large to be seen whole;
+            0 shows them whole.
         compile: whether the model goes through torch.compile.
         frozen_norms: whether batch normalisation keeps the statistics it has: for small batches, on weights that were
             trained before.
@@ -81,6 +83,7 @@ class Train:
     keep: int = 2
     precision: Literal["float32", "bfloat16"] = "float32"
     average: float = 0.0
+    window: int = 0
     compile: bool = False
     frozen_norms: bool = False
     frozen_backbone: bool = False
@@ -125,10 +128,12 @@ class Recipe:
     Attributes:
         seed: of order, augmentation, initial weights and randomness inside the model.
         init: a run to take weights from, perhaps with other classes; "" for none.
+        init_partial: whether the run may lack weights of the model, or have others, beside those of the last layer.
     """
 
     seed: int = 0
     init: str = ""
+    init_partial: bool = False
     data: Data = field(default_factory=Data)
     follow: Follow = field(default_factory=Follow)
     model: Model = field(default_factory=Model)

@@ -6,6 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Self
 
+from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
 from penstock.records.framing import FOOTER
@@ -37,7 +38,8 @@ class ShardWriter:
     def write(self, payload: bytes) -> int:
         """Append one record and return its number."""
         framed = framing.frame(payload)
-        self._handle.write(framed)
+        with files.named(self.path):
+            self._handle.write(framed)
         self.index.offsets.append(self._position)
         self.index.lengths.append(len(payload))
         self.index.checksums.append(FOOTER.unpack_from(framed, len(framed) - FOOTER.size)[0])
@@ -47,13 +49,20 @@ class ShardWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._handle:
-            if kind is None:
-                self._handle.flush()
-                os.fsync(self._handle.fileno())
+        try:
+            with files.named(self.path), self._handle:
+                if kind is None:
+                    self._handle.flush()
+                    os.fsync(self._handle.fileno())
+        except OSError:
+            self._discard()
+            raise
         if kind is not None:
-            with contextlib.suppress(FileNotFoundError):
-                self._temporary.unlink()
+            self._discard()
             return
         self._temporary.replace(self.path)
         indexing.save(self.index, self.path)
+
+    def _discard(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._temporary.unlink()

@@ -32,6 +32,7 @@ dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-w
 """
 
 
+_ROUNDED: Final = "records, order and pixels; weights up to rounding, as it was resumed otherwise"
 _SCORES: Final = {
     "closeness": "closeness",
     "mean_dice": "mean Dice",
@@ -58,7 +59,9 @@ def _facts(folder: RunFolder) -> str:
     for name, best in _best(scores).items():
         facts[f"best {_SCORES[name]}"] = f"{best['evaluation'][name]:.2%} at step {best['step']:,}"
     environment = folder.read_json("environment.json", "device", "exact")
-    facts["device"], facts["exactness"] = environment["device"], environment["exact"]
+    later = [each for each in environment.get("then") or [] if {"device", "exact"} <= set(each)]
+    facts["device"] = ", then ".join(each["device"] for each in (environment, *later))
+    facts["exactness"] = _ROUNDED if later else environment["exact"]
     if events:
         facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
     return "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items())

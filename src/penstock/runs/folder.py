@@ -105,7 +105,8 @@ class RunFolder:
     def event(self, kind: str, **facts: Any) -> None:
         """Append to events.jsonl: what happened to the run, and when."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        with (self.path / "events.jsonl").open("a") as handle:
+        path = self.path / "events.jsonl"
+        with files.named(path), path.open("a") as handle:
             handle.write(files.to_line({"time": now, "event": kind, **facts}))
 
     def lines(self, name: str) -> list[dict[str, Any]]:

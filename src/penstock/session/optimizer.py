@@ -43,7 +43,8 @@ class OptimizerSpec:
             slow start).
         clip: the norm that the gradient of a step is cut to; 0 leaves it.
         bias_rate: what multiplies the learning rate of biases (DeepLab: 2).
-        head_rate: what multiplies the learning rate of all that is not the backbone (DeepLab: 10 for new classes).
+        head_rate: what multiplies the learning rate of the head (DeepLab: 10 for new classes).
+        head: what that is: "all" that is not the backbone, or the "logits" of masks alone.
     """
 
     name: Literal["sgd", "adamw", "rmsprop", "muon"] = "sgd"
@@ -64,6 +65,7 @@ class OptimizerSpec:
     clip: float = 0.0
     bias_rate: float = 1.0
     head_rate: float = 1.0
+    head: Literal["all", "logits"] = "all"
 
     @property
     def stretches(self) -> bool:
@@ -138,7 +140,13 @@ def _of_filters(spec: OptimizerSpec) -> dict[str, float | bool]:
     return {"orthogonal": True, "unit": spec.unit_filters, "momentum": spec.momentum}
 
 
+def gives_logits(name: str) -> bool:
+    """Whether a parameter is of the layer that gives the logits of masks, by its name."""
+    return name.startswith(("logits.", "segmentation_head."))
+
+
 def _share(spec: OptimizerSpec, name: str) -> float:
-    """What multiplies the learning rate of a parameter: what is not the encoder is the head."""
-    head = 1.0 if in_backbone(name) else spec.head_rate
+    """What multiplies the learning rate of a parameter."""
+    in_head = gives_logits(name) if spec.head == "logits" else not in_backbone(name)
+    head = spec.head_rate if in_head else 1.0
     return head * (spec.bias_rate if name.endswith(".bias") else 1.0)

@@ -23,6 +23,7 @@ from penstock.session.average import Average
 from penstock.session.checkpoint import Checkpoint
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
 from penstock.session.options import Options, Outcome
+from penstock.sources import waiting
 from penstock.values import Cursor
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Session:
         self._evaluate_with, self.follow = evaluate, follow
         self._asked = _Asked()
         self._pending_evaluation = False
+        self._saved = 0
         self._flag = signals.Flag()
 
     def request_stop(self, reason: str) -> None:
@@ -128,6 +130,7 @@ class Session:
             if self.average:
                 state.load_model(self.average.model, checkpoint.tensors["ema"], where)
             self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
+            self._saved = self.step
             self.best = tuple(saved["best"]) if saved["best"] else None
             self._pending_evaluation = saved["pending_evaluation"]
             if self.follow:
@@ -155,7 +158,7 @@ class Session:
             NonFiniteError: the loss or a gradient is not finite; the step is not saved.
             Exception: what the feed or a hook raised.
         """
-        with signals.caught() as self._flag:
+        with signals.caught() as self._flag, waiting.bound(self._gives_up):
             try:
                 self._call("on_start")
                 self.outcome = self._run()
@@ -168,7 +171,7 @@ class Session:
             return self.outcome
 
     def _run(self) -> Outcome:
-        if self._pending_evaluation and not self._evaluate():
+        if self._pending_evaluation and self._evaluated_to_stop():
             return self._ended(stop=True)
         stop = False
         self._begin_training()
@@ -176,9 +179,13 @@ class Session:
             if self._at_end():
                 stop = not self._go_on()
                 continue
-            with contextlib.closing(self.feed.batches(self.cursor)) as batches:  # type: ignore[type-var]
+            with contextlib.closing(self.feed.batches(self.cursor, self._gives_up)) as batches:  # type: ignore[type-var]
                 stop = self._through(batches)
         return self._ended(stop=stop)
+
+    def _gives_up(self) -> bool:
+        """Whether to wait no longer for data that does not come. Several ranks cannot: the others may have theirs."""
+        return bool(self._flag) and self.ranks.of == 1
 
     def _begin_training(self) -> None:
         """Put the model into training mode, but for what is to stay as it is."""
@@ -194,7 +201,10 @@ class Session:
         """Steps until training or the feed's plan ends; whether to stop."""
         stop = False
         while self.step < self.options.steps and not self._at_end() and not stop:
-            self._step(batches)
+            if not self._step(batches):
+                if self._saved < self.step:
+                    self._save(pending_evaluation=False)
+                return True
             stop, save, evaluate = self._agree()
             last = self.step == self.options.steps or self._at_end()
             evaluate = evaluate or last or self.step % self.options.evaluate_every == 0
@@ -215,7 +225,9 @@ class Session:
 
     def _go_on(self) -> bool:
         """Take up what has come since; False if nothing more comes, or a signal ended the wait."""
-        feed = self.follow.next(lambda: self.ranks.any(bool(self._flag), self.device)) if self.follow else None
+        feed = None
+        with contextlib.suppress(InterruptedError):
+            feed = self.follow.next(lambda: self.ranks.any(bool(self._flag), self.device)) if self.follow else None
         if feed is None:
             self._asked.stop = self._asked.stop or (self.follow.reason if self.follow else "the plan has ended")
             return False
@@ -229,9 +241,13 @@ class Session:
             return Outcome("stopped", self._asked.stop or "another rank was stopped", self.step)
         return Outcome("finished", f"step {self.step} reached", self.step)
 
-    def _step(self, batches: Iterator[Batch]) -> None:
+    def _step(self, batches: Iterator[Batch]) -> bool:
+        """One step; False if a signal ended the wait for its batch."""
         began = time.perf_counter()
-        self.batch = next(batches)
+        try:
+            self.batch = next(batches)
+        except InterruptedError:
+            return False
         waited = time.perf_counter() - began
         self._call("before_step", due=self.step + 1)
         self._learn(self.batch)
@@ -239,6 +255,7 @@ class Session:
         self.cursor = self.batch.cursor
         self.timing = {"step": time.perf_counter() - began, "wait": waited}
         self._call("after_step", due=self.step)
+        return True
 
     def _learn(self, batch: Batch) -> None:
         """Forward, backward and update: all that changes weights."""
@@ -323,6 +340,7 @@ class Session:
             }
             self.store.save(Checkpoint(self.step, tensors, own))
         self.ranks.barrier()
+        self._saved = self.step
 
     def _evaluate(self) -> bool:
         """Evaluate what was just saved; False if a signal cut it short (it is then done after a resume)."""

@@ -36,6 +36,8 @@ class Augment:
             (Jordan 2024, arXiv:2404.00498): any two epochs in a row show both. For pictures alone, not volumes.
         rotate: largest angle in degrees, either way.
         jitter: how far colours may move.
+        kept: boxes stay where at least this share of their area is inside the crop, and both sides are at least a pixel
+            of it; what is left of them is learnt, all others are dropped.
         slices: of a patch of volumes.
     """
 
@@ -53,6 +55,7 @@ class Augment:
     flip_by_turns: bool = False
     rotate: float = 0.0
     jitter: Jitter = field(default_factory=Jitter)
+    kept: float = 0.25
     slices: int = 32
 
     def view(self, source: Size, generator: Generator) -> View:

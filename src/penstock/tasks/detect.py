@@ -48,7 +48,6 @@ class PrepareDetection:
     Attributes:
         classes: the number of classes.
         most: boxes that a picture may have.
-        kept: a box stays where this share of its area is inside the crop.
         fill: the pixel that lies outside the picture, RGB.
         augment: training's random view, and to what range of sizes pictures are brought.
         canvas: the size of an evaluation sample; None trains.
@@ -56,7 +55,6 @@ class PrepareDetection:
 
     classes: int
     most: int
-    kept: float
     fill: tuple[int, ...]
     augment: Augment
     canvas: Size | None = None
@@ -85,16 +83,16 @@ class PrepareDetection:
         if len(fields.objects) > self.most:
             raise LabelError(
                 record.origin,
-                expected=f"at most {self.most} boxes, as dataset.json says",
+                expected=f"at most {self.most} boxes, as the dataset's description says",
                 found=str(len(fields.objects)),
-                remedy="Pack the data again",
+                remedy="Pack or publish the data again; who sends records says how many with About(objects=...)",
             )
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
         least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
-        moved, there = geometry.move_boxes(edges, view, info.size, self.kept, least)
+        moved, there = geometry.move_boxes(edges, view, info.size, self.augment.kept, least)
         count = int(there.sum())
         out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
         out["boxes"][:count] = moved[there]
@@ -169,7 +167,6 @@ class Detection(Task):
         classes: the classes' names; their index is their id.
         most: boxes that a picture may have.
         augment: what training does to a picture.
-        kept: a box stays where this share of its area is inside the crop.
         canvas: the size of the largest picture to evaluate, (height, width).
         weights: the backbone's: "pretrained", "none" or a file.
     """
@@ -178,7 +175,6 @@ class Detection(Task):
     classes: tuple[str, ...]
     most: int
     augment: Augment = field(default_factory=Augment)
-    kept: float = 0.25
     canvas: Size = (512, 512)
     weights: str = "none"
 
@@ -194,7 +190,7 @@ class Detection(Task):
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole picture for evaluation."""
         canvas = None if train else self.canvas
-        return PrepareDetection(len(self.classes), self.most, self.kept, self.normalization.fill, self.augment, canvas)
+        return PrepareDetection(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
 
     def for_pictures(self, height: int, width: int) -> Detection:
         """The task with a canvas that pictures of up to a size fit."""

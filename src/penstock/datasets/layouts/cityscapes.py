@@ -18,28 +18,40 @@ LABEL_IDS: Final = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
 """The label id of every train id."""
 
 _IDS: Final = 34
-_PICTURE, _MASK = "_leftImg8bit.png", "_gtFine_labelIds.png"
+_PICTURE = "_leftImg8bit.png"
+_FINE, _COARSE, _EXTRA = "gtFine", "gtCoarse", "train_extra"
+
+
+_ARCHIVES = {_FINE: "gtFine_trainvaltest.zip", _COARSE: "gtCoarse.zip"}
 
 
 def recognise(folder: Path) -> Layout | None:
-    """`leftImg8bit/` and `gtFine/`, each divided into splits and cities."""
-    images, fine = folder / "leftImg8bit", folder / "gtFine"
-    if not images.is_dir() or not fine.is_dir():
+    """`leftImg8bit/` and `gtFine/`, each divided into splits and cities. Of `gtCoarse/` the 19,998 pictures of
+    `train_extra` are a split by themselves; where it is there alone, all masks are its coarse ones.
+    """
+    images, fine = folder / "leftImg8bit", folder / _FINE
+    if not images.is_dir() or not (fine.is_dir() or (folder / _COARSE).is_dir()):
         return None
     items: list[Item] = []
     problems: list[Problem] = []
-    for split, root in listing.splits(images).items():
+    extra = {_EXTRA: images / _EXTRA} if (images / _EXTRA).is_dir() and (folder / _COARSE / _EXTRA).is_dir() else {}
+    for split, root in {**listing.splits(images), **extra}.items():
         if split == "test":  # its masks are kept by the benchmark
             continue
+        kind = _COARSE if split == _EXTRA or not fine.is_dir() else _FINE
         for path in listing.files(root):
             if not path.name.endswith(_PICTURE):
                 continue
             stem = path.relative_to(images).as_posix().removesuffix(_PICTURE)
-            mask = fine / f"{stem}{_MASK}"
+            mask = folder / kind / f"{stem}_{kind}_labelIds.png"
             items.append(Item(split, stem.partition("/")[2], path, mask=mask if mask.is_file() else None))
             if not mask.is_file():
                 problems.append(_no_mask(path.relative_to(folder).as_posix(), mask.relative_to(folder).as_posix()))
-    reasons = ("leftImg8bit/ and gtFine/", "34 label ids become 19 train ids; the test split has no labels")
+    kinds = [kind for kind in (_FINE, _COARSE) if (folder / kind).is_dir()]
+    reasons = (
+        f"leftImg8bit/ and {'/, '.join(kinds)}/",
+        "34 label ids become 19 train ids; the test split has no labels",
+    )
     return Layout(
         "segmentation", "Cityscapes", reasons, tuple(items), Labels(CLASSES, 255, to_train_ids()), tuple(problems)
     )
@@ -52,5 +64,7 @@ def to_train_ids() -> dict[int, int]:
 
 
 def _no_mask(name: str, mask: str) -> Problem:
-    message = f"{name}: expected a mask {mask}, found none. Extract gtFine_trainvaltest.zip beside leftImg8bit."
+    message = (
+        f"{name}: expected a mask {mask}, found none. Extract {_ARCHIVES[mask.partition('/')[0]]} beside leftImg8bit."
+    )
     return Problem("mask missing", name, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -87,7 +88,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
             size = (each.image.height, each.image.width)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
-    return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems))
+    return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems), boxes="xywh")
 
 
 def recognise_masks(folder: Path) -> Layout | None:
@@ -143,8 +144,10 @@ def _is_panoptic(tree: dict[str, Any]) -> bool:
 
 def _split(folder: Path, path: Path) -> str:
     """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
-    above = (listing.split_of(path.parent.name) if path.parent != folder else "") or "train"
-    return next((split for split in listing.SPLITS if split in path.stem.lower()), above)
+    words = re.split(r"[^a-z]+", path.stem.lower())
+    above = listing.split_of(path.parent.name) if path.parent != folder else ""
+    own = "train" if "trainval" in words else next(filter(None, map(listing.split_of, words)), "")
+    return own or above or "train"
 
 
 def _order(tree: _Tree) -> dict[int, int]:

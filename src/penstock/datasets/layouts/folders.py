@@ -32,8 +32,11 @@ def recognise(folder: Path) -> Layout | None:
     for split, root in splits.items():
         for path in listing.files(root):
             inside = path.relative_to(root)
-            if not listing.is_picture(path) or len(inside.parts) == 1:
+            if not listing.is_picture(path):
                 ignored.append(str(path.relative_to(folder)))
+                continue
+            if len(inside.parts) == 1:
+                problems.append(_classless(named(path, folder)))
                 continue
             label = classes.index(inside.parts[0])
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
@@ -49,6 +52,11 @@ def recognise(folder: Path) -> Layout | None:
         tuple(problems),
         tuple(ignored),
     )
+
+
+def _classless(name: str) -> Problem:
+    message = f"{name}: expected a picture in the folder of a class, found it beside them: it is left out."
+    return Problem("picture in no class", name, message, fatal=False)
 
 
 def _classes(root: Path) -> list[str]:

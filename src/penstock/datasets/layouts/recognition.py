@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import (
@@ -29,7 +29,7 @@ from penstock.datasets.layouts.patterns import by_pattern
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
-    from penstock.datasets.items import Layout, Task
+    from penstock.datasets.items import Box, Layout, Task
 
 
 class Recognise(Protocol):
@@ -72,11 +72,14 @@ class How:
         layout: one of `LAYOUTS`, or a file FILE.py with a function `recognise(folder)`; "" tells it from the folder.
         task: what it is to be packed for, where a folder can be more than one thing.
         pattern: a regular expression that finds `label`, and perhaps `split`, in the names of pictures.
+        boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
+            size; "" tells it from the file.
     """
 
     layout: str = ""
     task: Task | None = None
     pattern: str = ""
+    boxes: Literal["", "xyxy", "xywh"] = ""
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -112,7 +115,41 @@ def recognise(folder: Path, how: How) -> Layout:
         raise nameless or _unknown(folder, how)
     if not found.items:
         raise _empty(folder, found)
-    return found
+    return _reread(found, how.boxes) if how.boxes else found
+
+
+def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
+    """The layout with its boxes as people say they are meant.
+
+    Raises:
+        DatasetError: they are no four numbers that could be either.
+    """
+    if not found.boxes:
+        raise DatasetError(
+            "--boxes",
+            expected="boxes of four numbers that may be either: a CSV or COCO's JSON",
+            found=found.name,
+            remedy="Leave it out",
+        )
+    meant = (
+        "corners (left, top, right, bottom)" if boxes == "xyxy" else "a corner and a size (left, top, width, height)"
+    )
+    items = found.items
+    if boxes != found.boxes:
+        sign = 1 if boxes == "xywh" else -1
+        items = tuple(replace(item, boxes=tuple(_resized(box, sign) for box in item.boxes or ())) for item in items)
+    return replace(
+        found,
+        items=items,
+        reasons=(found.reasons[0], f"boxes are read as {meant}: --boxes says so"),
+        problems=tuple(problem for problem in found.problems if problem.kind != table.MIXED),
+        boxes=boxes,
+    )
+
+
+def _resized(box: Box, sign: int) -> Box:
+    """With its corner added to the opposite one, or taken from it."""
+    return replace(box, right=box.right + sign * box.left, bottom=box.bottom + sign * box.top)
 
 
 def _empty(folder: Path, found: Layout) -> DatasetError:

@@ -3,7 +3,7 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`. Edges of which none is beyond 1 are shares of the picture's size. A row of a file without a label and a box
+`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the picture's size. A row of a file without a label and a box
 is a picture without objects. Columns may be parted by commas, semicolons or tabs.
 """
 
@@ -14,7 +14,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.items import Box, Item, Labels, Layout, Problem, named
@@ -33,6 +33,7 @@ _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
+MIXED: Final = "boxes of either kind"
 _BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 5  # numbers of lines in a sentence
@@ -41,12 +42,13 @@ _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, 
 
 
 class _Edges(NamedTuple):
-    """The boxes of a table by line, how they were read, whether they are shares, and how many of them make it uncertain
-    how they are meant.
+    """The boxes of a table by line, how they were read, in words and by a name, whether they are shares, and how many
+    of them make it uncertain how they are meant.
     """
 
     edges: Mapping[int, tuple[float, float, float, float]]
     how: str
+    read: Literal["xyxy", "xywh"]
     shares: bool
     mixed: int = 0
 
@@ -145,7 +147,7 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
     problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
     task: Task = "detection" if read else "classification"
-    return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems))
+    return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
 
 
 def _first(names: tuple[str, ...], columns: list[str]) -> str:
@@ -177,10 +179,10 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
         never = "the third or fourth number is never below the first or second"
         told = "their columns say so" if stated else rarely if below else never
         how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
-        return _Edges(found, how, shares, 0 if stated else below)
+        return _Edges(found, how, "xyxy", shares, 0 if stated else below)
     told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
     how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
-    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, shares)
+    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "xywh", shares)
 
 
 def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:
@@ -259,9 +261,9 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
     message = (
         f"{name}: expected corners or sizes in column {column}, found {read.mixed:,} of {len(read.edges):,} "
         "boxes whose third or fourth number is below the first or second: too many for corners, too few for sizes. "
-        "Name the column bbox_xyxy or bbox_xywh."
+        "Say which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
     )
-    return [Problem("boxes of either kind", name, message, whole=True)]
+    return [Problem(MIXED, name, message, whole=True)]
 
 
 def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:

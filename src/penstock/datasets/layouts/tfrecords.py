@@ -174,7 +174,8 @@ def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple
     else:
         left, top, right, bottom = (fields.floats(f"{kind.boxes}/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax"))
     crowds = fields.ints("objects/is_crowd") or fields.ints("image/object/is_crowd") or [0] * len(labels)
-    lengths = [len(each) for each in (left, top, right, bottom, crowds)]
+    hard = fields.ints("objects/is_difficult") or fields.ints("image/object/difficult") or [0] * len(labels)
+    lengths = [len(each) for each in (left, top, right, bottom, crowds, hard)]
     if set(lengths) != {len(labels)}:
         place = f"{entry.path.relative_to(folder).as_posix()}#{entry.number}"
         message = (
@@ -182,8 +183,8 @@ def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple
             f"{', '.join(map(str, lengths[:4]))}. Write the record again, or leave it out."
         )
         raise _UnfitError(Problem("boxes without labels", place, message))
-    rows = zip(labels, left, top, right, bottom, crowds, strict=True)
-    return tuple(Box(label, x1, y1, x2, y2, bool(many)) for label, x1, y1, x2, y2, many in rows)
+    rows = zip(labels, left, top, right, bottom, map(bool, crowds), map(bool, hard), strict=True)
+    return tuple(Box(*row) for row in rows)
 
 
 def _known(folder: Path, entry: _Entry, number: int, ids: dict[int, int]) -> int:

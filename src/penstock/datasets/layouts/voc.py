@@ -19,6 +19,7 @@ CLASSES: Final = (
 )  # fmt: skip
 _SPLITS: Final = ("train", "val", "test")
 _AUGMENTED: Final = ("train_aug.txt", "trainaug.txt")
+_AUGMENTED_COUNT: Final = 10_582
 
 
 def recognise_masks(folder: Path) -> Layout | None:
@@ -35,13 +36,14 @@ def recognise_masks(folder: Path) -> Layout | None:
     more_masks = folder / "SegmentationClassAug"
     folders = dict.fromkeys(lists, masks)
     reasons = ["JPEGImages/ and palette masks in SegmentationClass/"]
+    problems: list[Problem] = []
     if more and more_masks.is_dir():
         names, seen = _names(more), set(lists.get("val", ()))
         lists["train"], folders["train"] = [name for name in names if name not in seen], more_masks
         left = len(names) - len(lists["train"])
         reasons.append(f"train is {more.name}: {len(lists['train']):,} pictures, {left:,} of val left out")
+        problems += _unlike_published(more.relative_to(folder).as_posix(), len(lists["train"]), val="val" in lists)
     items: list[Item] = []
-    problems: list[Problem] = []
     for split, names in lists.items():
         for name in names:
             mask = folders[split] / f"{name}.png"
@@ -92,6 +94,16 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 items.append(Item(split, name, picture, boxes=boxes, size=_size(tree)))
     reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
+
+
+def _unlike_published(name: str, count: int, *, val: bool) -> Iterator[Problem]:
+    """Notes of a list that is not the one that results are published with."""
+    if not val:
+        message = f"{name}: expected val.txt beside it, whose pictures are left out of it, found none."
+        yield Problem("pictures of val in train", name, message, fatal=False, whole=True)
+    elif count != _AUGMENTED_COUNT:
+        message = f"{name}: expected the {_AUGMENTED_COUNT:,} pictures of the published list, found {count:,}."
+        yield Problem("another train_aug", name, message, fatal=False, whole=True)
 
 
 def _lists(folder: Path, kind: str) -> dict[str, list[str]]:

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.sources import waiting
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -51,6 +53,7 @@ class Blocks:
 
         Raises:
             Exception: what fetching raised, in every thread that waited for it.
+            InterruptedError: nobody wants it any more.
         """
         with self._lock:
             future = self._runs.get(run)
@@ -60,7 +63,7 @@ class Blocks:
                 mine = self._runs[run] = Future()
                 self._where.update(((run.partition, offset), run) for offset in range(run.start, run.stop))
         if future is not None:
-            return future.result()
+            return self._awaited(run, future)
         try:
             block = self._fetch(run)
         except BaseException as error:
@@ -71,6 +74,14 @@ class Blocks:
         mine.set_result(block)
         self._keep(block)
         return block
+
+    def _awaited(self, run: Run, future: Future[Block]) -> Block:
+        """What another thread is fetching; where that one gave up, it is fetched for this one."""
+        try:
+            return future.result()
+        except InterruptedError:
+            waiting.check()
+            return self.get(run)
 
     def _forget(self, run: Run) -> Future[Block]:
         for offset in range(run.start, run.stop):

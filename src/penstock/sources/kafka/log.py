@@ -90,6 +90,7 @@ class Log(Protocol):
 
         Raises:
             SourceError: the broker was away for too long, or the offsets are gone.
+            InterruptedError: nobody waits for them any more (`sources.waiting`).
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import AwayError, EmptySourceError, ExpiredError, SourceError
+from penstock.errors import AwayError, EmptySourceError, ExpiredError, SourceError, UnknownSourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,9 +114,9 @@ def unreachable(servers: str, reason: str) -> AwayError:
     )
 
 
-def unknown(topic: str, servers: str) -> SourceError:
+def unknown(topic: str, servers: str) -> UnknownSourceError:
     """No such topic."""
-    return SourceError(
+    return UnknownSourceError(
         f"kafka://{servers}/{topic}",
         expected="a topic of that name",
         found="none",

@@ -46,7 +46,8 @@ def _offsets(log: Log, option: str, words: str) -> dict[int, int] | None:
         return None
     try:
         if all(part.replace(":", "", 1).isdecimal() and ":" in part for part in words.split(",")):
-            return {int(number): int(offset) for number, offset in (part.split(":") for part in words.split(","))}
+            pairs = [(int(number), int(offset)) for number, offset in (part.split(":") for part in words.split(","))]
+            return _known(log, option, words, pairs)
         moment = dt.datetime.fromisoformat(words)
     except ValueError:
         raise SourceError(
@@ -55,5 +56,23 @@ def _offsets(log: Log, option: str, words: str) -> dict[int, int] | None:
             found="something else",
             remedy="Write it so",
         ) from None
+    return log.offsets_at(_milliseconds(moment))
+
+
+def _known(log: Log, option: str, words: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """The offsets by partition, once it is known that the topic has those."""
+    there = {extent.partition for extent in log.topic().extents}
+    if len(dict(pairs)) < len(pairs) or not set(dict(pairs)) <= there:
+        raise SourceError(
+            f"{option} {words}",
+            expected=f"each partition of {log.name} once at most: {', '.join(map(str, sorted(there)))}",
+            found=", ".join(str(number) for number, _ in pairs),
+            remedy="Name those",
+        )
+    return dict(pairs)
+
+
+def _milliseconds(moment: dt.datetime) -> int:
+    """Since 1970; in UTC unless it says otherwise."""
     moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return log.offsets_at(int(moment.timestamp() * 1000))
+    return int(moment.timestamp() * 1000)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import AwayError, ExpiredError, SourceError
+from penstock.sources import waiting
 from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.blocks import Blocks, Run
 from penstock.sources.kafka.ranges import Range
@@ -137,6 +138,7 @@ class KafkaSource:
 
         Raises:
             SourceError: another cluster or topic is behind the name, or records are gone.
+            InterruptedError: nobody waits for the broker any more.
         """
         topic = self._awaited(patience)
         _compare((needed or snapshot).partitions, topic)
@@ -151,6 +153,7 @@ class KafkaSource:
             except AwayError as error:
                 if time.monotonic() > end:
                     raise
+                waiting.check()
                 _LOGGER.warning("%s: waiting for the broker (%s)", self.log.name, error.found)
                 time.sleep(_AGAIN)
 

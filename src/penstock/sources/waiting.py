@@ -1,0 +1,43 @@
+"""Whether anybody still wants what a thread reads: sources that wait for what may never come ask now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_THREAD: Final = threading.local()
+
+
+def bind(given_up: Callable[[], bool]) -> None:
+    """From now on, what this thread waits for is wanted until a question is answered with True."""
+    _THREAD.given_up = given_up
+
+
+@contextlib.contextmanager
+def bound(given_up: Callable[[], bool]) -> Iterator[None]:
+    """As `bind`, for the length of a block."""
+    before = getattr(_THREAD, "given_up", _never)
+    bind(given_up)
+    try:
+        yield
+    finally:
+        bind(before)
+
+
+def check() -> None:
+    """Come back if what this thread reads is still wanted.
+
+    Raises:
+        InterruptedError: whoever asked for it has given up.
+    """
+    given_up: Callable[[], bool] = getattr(_THREAD, "given_up", _never)
+    if given_up():
+        raise InterruptedError
+
+
+def _never() -> bool:
+    return False
