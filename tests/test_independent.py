@@ -68,9 +68,9 @@ def test_panoptic_quality_is_that_of_torchmetrics(seed):
 def test_the_focal_loss_is_that_of_monai_and_of_torchvision(gamma):
     logits = torch.randn(2, CLASSES, 9, 7)
     target = torch.randint(0, CLASSES, (2, 9, 7))
-    monai = FocalLoss(gamma=gamma, use_softmax=True, to_onehot_y=True, reduction="sum")
+    monai = FocalLoss(gamma=gamma, use_softmax=True, to_onehot_y=True, reduction="none")
     assert Focal(gamma).sum(logits, target, IGNORE).item() == pytest.approx(
-        monai(logits, target[:, None]).item(), rel=1e-4
+        monai(logits, target[:, None]).sum().item(), rel=1e-4
     )
 
     one, two = torch.randn(50), torch.randint(0, 2, (50,))

@@ -8,6 +8,7 @@ import sys
 import hub
 import pytest
 import safetensors.torch
+import segmentation_models_pytorch as smp
 import timm
 import torch
 from torch import nn
@@ -16,8 +17,29 @@ from penstock.errors import RecipeError, WeightsError
 from penstock.models import build_segmenter, cost_of, load_matching, normalization, parse_name, pretrained
 from penstock.models.segmentation import ARCHITECTURES
 
+BASE = smp.base.SegmentationModel
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+
+def test_architectures_are_those_of_segmentation_models_pytorch():
+    """All of them, and DeepLab with every part a setting."""
+    theirs = {cls.__name__.lower() for cls in vars(smp).values() if isinstance(cls, type) and issubclass(cls, BASE)}
+
+    assert len(theirs) == 12
+    assert set(ARCHITECTURES) - {"deeplab"} == theirs
+
+
+def test_vision_transformers_see_pictures_of_any_size(tmp_path):
+    torch.save(timm.create_model("test_vit").state_dict(), tmp_path / "w.pth")
+    model = build_segmenter("dpt:test_vit", 5, str(tmp_path / "w.pth")).eval()
+
+    assert model(torch.zeros(2, 3, 64, 96)).shape == (2, 5, 64, 96)
+    with pytest.raises(
+        RecipeError, match=r"model.name: expected a backbone that the architecture takes, found resnet18 \("
+    ):
+        build_segmenter("dpt:resnet18", 5, "none")
+
+
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "dpt"])
 @pytest.mark.parametrize("backbone", ["test_resnet", "mobilenetv3_small_050"])
 def test_every_architecture_takes_any_timm_backbone(architecture, backbone):
     model = build_segmenter(f"{architecture}:{backbone}", 5, "none").eval()

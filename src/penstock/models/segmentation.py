@@ -31,6 +31,7 @@ ARCHITECTURES: Final = {
     "pspnet": "PSPNet (Zhao et al. 2017)",
     "linknet": "LinkNet (Chaurasia and Culurciello 2017)",
     "manet": "multi-scale attention network (Fan et al. 2020)",
+    "dpt": "dense prediction transformer (Ranftl et al. 2021), on vision transformers",
     "pan": "pyramid attention network (Li et al. 2018)",
 }
 STRIDE: Final = 32
@@ -122,8 +123,9 @@ def build_segmenter(
         return build_deeplab(name, backbone, classes, weights, parts, channels)
     native = backbone in _MIX_TRANSFORMERS
     encoder = backbone if native else f"tu-{backbone}"
+    sizes = {"dynamic_img_size": True} if architecture == "dpt" else {}  # of pictures: else that of pretraining alone
     build = functools.partial(
-        smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels
+        smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels, **sizes
     )
     network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
     return _without_unreached(network, channels) if architecture == "pspnet" else network

@@ -3,8 +3,8 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the picture's size. A row of a file without a label and a box
-is a picture without objects. Columns may be parted by commas, semicolons or tabs.
+`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the picture's size. A row of a file
+without a label and a box is a picture without objects. Columns may be parted by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
