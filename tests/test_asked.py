@@ -87,8 +87,8 @@ class TestBoxes:
     def test_of_what_names_its_edges_are_as_they_are(self, tmp_path, capsys):
         miniatures.voc_(tmp_path)
         assert call("inspect", tmp_path, "--task", "detection", "--boxes", "xywh", capsys=capsys)[2] == (
-            "error: --boxes: expected boxes of four numbers that may be either: a CSV or COCO's JSON, found Pascal VOC "
-            "boxes. Leave it out.\n"
+            "error: --boxes: expected boxes of four numbers without names: a CSV's column bbox, or COCO's JSON, found "
+            "Pascal VOC boxes. Leave it out.\n"
         )
 
     @pytest.mark.parametrize(("kept", "side", "count"), [(None, 19, 1), (None, 21, 0), (0.2, 21, 1), (0.3, 19, 0)])

@@ -16,6 +16,7 @@ from proxy import Proxy
 from training import Stop, recipe, state
 from worlds import RealWorld
 
+from penstock.datasets import PackOptions, inspect, pack
 from penstock.datasets.publishing import publish
 from penstock.errors import SourceError
 from penstock.recipe import resume, train
@@ -187,13 +188,15 @@ class Pause(Hook):
 
 
 @pytest.mark.parametrize(("point", "step"), [("training", 2), ("evaluation", 4)])
-def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, packed, point, step):
+def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, raw, point, step):
     """Nothing is lost by it: the run goes on to the same bytes."""
     need_broker()
+    dataset = pack(inspect(raw), tmp_path / "data", PackOptions(shard_bytes=6000))  # val in two partitions, one unread
+    assert len(dataset.split("val").shards) > 1
     with brokers.Cluster(tmp_path / "one", nodes=1) as cluster:
         address = Address(cluster.servers, "away")
         for split in ("train", "val"):
-            publish(packed, address, split, Creation(2))
+            publish(dataset, address, split, Creation(2))
         chosen = recipe(address)
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, block=1, window=1))
         whole, _ = train(chosen, tmp_path, "whole")

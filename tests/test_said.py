@@ -231,7 +231,8 @@ class TestTables:
         )
         assert [problem.message for problem in found.fatal if problem.whole] == [
             "boxes.csv: expected corners or sizes in column bbox, found 1 of 20 boxes whose third or fourth number is below "
-            "the first or second: too many for corners, too few for sizes. Name the column bbox_xyxy or bbox_xywh."
+            "the first or second: too many for corners, too few for sizes. Say which they are with --boxes "
+            "xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
         ]
 
     def test_more_of_them_have_a_size_for_a_corner(self, tmp_path):

@@ -81,7 +81,7 @@ def test_windows_are_filled_up_to_what_networks_take():
     model = Place()
     found = Windowed(model, Window(40), CPU)(torch.randn(1, 3, 50, 30))
 
-    assert (set(model.seen), found.shape) == ({(64, 32)}, (1, 3, 50, 30))
+    assert (set(model.seen), found.shape) == ({(64, 64)}, (1, 3, 50, 30))
 
 
 def test_the_bell_is_highest_in_the_middle_and_nowhere_nothing():

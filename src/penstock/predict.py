@@ -82,7 +82,13 @@ def predict_matte(
 
 @torch.inference_mode()
 def predict_volume(
-    task: Segmentation | Volumes, model: nn.Module, volume: Volume, *, device: torch.device, precision: str = "float32"
+    task: Segmentation | Volumes,
+    model: nn.Module,
+    volume: Volume,
+    *,
+    device: torch.device,
+    precision: str = "float32",
+    window: Window | None = None,
 ) -> Pixels:
     """The labels of a volume, in the order of its file's axes: uint8 (x, y, z). Networks of two dimensions predict its
     slices one by one.
@@ -93,6 +99,7 @@ def predict_volume(
         volume: with the modalities that the model was trained on.
         device: where the model is.
         precision: as in training.
+        window: of networks of two dimensions, as for `predict_mask`; others have one of their own.
     """
     images = volume.images(task.channels)
     if isinstance(task, Volumes):
@@ -106,7 +113,7 @@ def predict_volume(
         with devices.autocast(device, precision):
             logits = model(task.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
         return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
-    masks = [predict_mask(task, model, image, device=device, precision=precision) for image in images]
+    masks = [predict_mask(task, model, image, device=device, precision=precision, window=window) for image in images]
     return volume.labels(np.stack(masks))
 
 
@@ -178,7 +185,8 @@ def _probabilities(
         image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device)
     with devices.autocast(device, precision):
         logits = model(task.inputs({"image": image.unsqueeze(0)}))
-    found: NDArray[np.float32] = logits.float().softmax(dim=1)[0, :, :height, :width].cpu().numpy()
+    probabilities = logits.exp_() if window else logits.float().softmax(dim=1)
+    found: NDArray[np.float32] = probabilities[0, :, :height, :width].cpu().numpy()
     return found
 
 

@@ -74,11 +74,8 @@ def predict(
     trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
     look = _Look(chosen_window(trained, window, overlap), ids == "original", palette, color, score)
     if any(is_volume(path) for path in _files(paths)):
-        _refuse_looks(
-            replace(look, original=False, window=look.window if window else None),
-            "NIfTI volumes are segmented slice by slice",
-        )
-        return predict_volumes(trained, paths, output, labels, original=look.original)
+        _refuse_looks(replace(look, original=False, window=None), "NIfTI volumes are segmented slice by slice")
+        return predict_volumes(trained, paths, output, labels, window=look.window, original=look.original)
     if labels:
         raise RecipeError(
             "--labels", expected="NIfTI volumes to score", found="pictures", remedy="Use penstock evaluate for a split"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,11 @@ import torch
 from cyclopts import Parameter, validators
 
 from penstock import devices, files
+from penstock import ranks as ranking
 from penstock.errors import RecipeError, RunError
 from penstock.models import Views, Window, cost_of
 from penstock.models.windows import OVERLAP
-from penstock.progress import Progress
+from penstock.progress import Progress, silent
 from penstock.recipe import answers_name, evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
 from penstock.report.sheets import encode, telling_positions
@@ -72,12 +74,16 @@ def evaluate(
     window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
 ) -> None:  # fmt: skip
-    """Score a run's model on a split, class by class."""
+    """Score a run's model on a split, class by class; under torchrun by all ranks together."""
     devices.keep_freed_memory()
     trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
     trained = trained.through(chosen_window(trained, window, overlap))
-    with Progress("evaluate", "pictures") as progress:
-        found = evaluate_run(run, trained, split, progress, segments=segments)
+    with ranking.joined(trained.device) as ranks:
+        watched = Progress("evaluate", "pictures") if ranks.writes else contextlib.nullcontext(silent)
+        with watched as progress:
+            found = evaluate_run(run, trained, split, progress, segments=segments, ranks=ranks)
+    if not ranks.writes:
+        return
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))

@@ -25,11 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description
+    from penstock.models import Window
     from penstock.recipe import Trained
 
 
 def predict_volumes(
-    trained: Trained, paths: list[Path], output: Path, labels: Path | None, *, original: bool = False
+    trained: Trained,
+    paths: list[Path],
+    output: Path,
+    labels: Path | None,
+    *,
+    window: Window | None = None,
+    original: bool = False,
 ) -> int:
     """Write CASE.nii.gz for every volume, and dice.csv where there are true labels; name what cannot be read.
 
@@ -40,14 +47,7 @@ def predict_volumes(
         RecipeError: the run learnt something else.
         DatasetError: a path is no volume and holds none, or an answer would take the place of a volume.
     """
-    task = trained.parts.task
-    if not isinstance(task, Segmentation | Volumes):
-        raise RecipeError(
-            "penstock predict",
-            expected="pictures, as the run did not learn to make masks",
-            found="NIfTI volumes",
-            remedy="Name pictures",
-        )
+    task = _maker(trained, window)
     if labels and not labels.is_dir():
         raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)
@@ -60,7 +60,7 @@ def predict_volumes(
     with Progress("predict", "volumes") as progress, scorer:
         for done, case in enumerate(found, 1):
             try:
-                volume, answer = _predict(trained, task, case, output, original=original)
+                volume, answer = _predict(trained, task, case, output, window, original=original)
             except ImageError as error:
                 skipped.append(str(error))
             else:
@@ -79,6 +79,26 @@ def predict_volumes(
     return 1 if skipped or wrong else 0
 
 
+def _maker(trained: Trained, window: Window | None) -> Segmentation | Volumes:
+    """What the run learnt, where that is to make masks."""
+    task = trained.parts.task
+    if window and isinstance(task, Volumes):
+        raise RecipeError(
+            "--window",
+            expected="none, as networks for whole volumes have a window of their own",
+            found=str(window.side),
+            remedy="Leave it out",
+        )
+    if not isinstance(task, Segmentation | Volumes):
+        raise RecipeError(
+            "penstock predict",
+            expected="pictures, as the run did not learn to make masks",
+            found="NIfTI volumes",
+            remedy="Name pictures",
+        )
+    return task
+
+
 @contextlib.contextmanager
 def _collected(sentences: list[str]) -> Iterator[None]:
     """Labels that do not fit keep nobody from an answer."""
@@ -89,7 +109,7 @@ def _collected(sentences: list[str]) -> Iterator[None]:
 
 
 def _predict(
-    trained: Trained, task: Segmentation | Volumes, case: Case, output: Path, *, original: bool
+    trained: Trained, task: Segmentation | Volumes, case: Case, output: Path, window: Window | None, *, original: bool
 ) -> tuple[volumes.Volume, NDArray[np.uint8]]:
     """Write the answer for one case, and give both."""
     volume = volumes.read_volume(case.images)
@@ -102,7 +122,12 @@ def _predict(
             remedy="Give the case the files that the training cases had",
         )
     answer = predict_volume(
-        task, trained.model, volume, device=trained.device, precision=trained.parts.recipe.train.precision
+        task,
+        trained.model,
+        volume,
+        device=trained.device,
+        precision=trained.parts.recipe.train.precision,
+        window=window,
     )
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
     ids = written_ids(trained.parts.dataset.description, original=original)

@@ -113,7 +113,14 @@ class Detector(nn.Module):
             ]
             losses = self.network(images, targets)
             return len(images) * torch.stack([losses[name].float() for name in sorted(losses)])
-        return [{**found, "labels": found["labels"] - self.first} for found in self.network(images)]
+        return [self._found(image) for image in images]
+
+    def _found(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        """In one picture by itself: beside others it would be filled up to their size, and which boxes are left would
+        follow from who is beside it, and so from the number of ranks.
+        """
+        (found,) = self.network([image])
+        return {**found, "labels": found["labels"] - self.first}
 
 
 def _heads(network: nn.Module) -> list[nn.Module]:

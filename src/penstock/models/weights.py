@@ -72,7 +72,7 @@ def load_matching(
         partial: whether more may be left as initialised than a last layer, which is another one for other classes.
 
     Raises:
-        WeightsError: more is left, though that was not asked for; or nothing fits.
+        WeightsError: more is left, there or here, though that was not asked for; or nothing fits.
     """
     own = model.state_dict()
     fits = {name: tensors[name] for name, mine in own.items() if name in tensors and tensors[name].shape == mine.shape}
@@ -83,11 +83,12 @@ def load_matching(
         unused=tuple(name for name in tensors if name not in own),
     )
     lacking = [*account.missing, *(name for name in account.reshaped if not _other_classes(own[name], tensors[name]))]
+    lacking += [name for name in account.unused if not name.startswith("auxiliary.")]  # which is for training alone
     if not fits or (lacking and not partial):
         raise WeightsError(
             where,
             expected="weights of the same model, but perhaps other classes",
-            found=f"{len(fits)} of {len(own)} tensors that fit; not {_shown(_together(lacking, own))}",
+            found=f"{len(fits)} of {len(own)} tensors that fit; not {_shown(_together(lacking, {**own, **tensors}))}",
             remedy="Train the model that the other run trained, with --model"
             + (", or take what fits with --partial" if fits else ""),
         )

@@ -61,12 +61,15 @@ class Windowed(nn.Module):
             here = total[:, :, y : y + side, x : x + side]
             here += bell(found.shape[2], found.shape[3]).to(images.device) * found
         assert total is not None  # noqa: S101 - there is a window
-        return (total / total.sum(dim=1, keepdim=True)).clamp(min=_TINY).log()
+        return total.div_(total.sum(dim=1, keepdim=True)).clamp_(min=_TINY).log_()
 
     def _probabilities(self, tile: torch.Tensor) -> torch.Tensor:
-        """Of one window; its sides are filled up with the mean to what every network takes."""
+        """Of one window; where it is cut short by the picture's end, or no multiple of what every network takes, it is
+        filled up with the mean.
+        """
         height, width = tile.shape[2:]
-        filled = F.pad(tile, (0, -width % STRIDE, 0, -height % STRIDE)).to(self.device)
+        side = -(-self.window.side // STRIDE) * STRIDE
+        filled = F.pad(tile, (0, side - width, 0, side - height)).to(self.device)
         logits: torch.Tensor = self.model(filled)
         return logits.float().softmax(dim=1)[:, :, :height, :width]
 

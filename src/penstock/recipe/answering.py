@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from penstock.ranks import Ranks
     from penstock.recipe.values import Recipe
     from penstock.tasks import Task
     from penstock.tasks.base import Scores
@@ -191,7 +192,7 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Pa
     loaded = load_checkpoint(folder, checkpoint)
     model = parts.model(blank=True)
     load_weights(model, weights(loaded), str(path))
-    where = devices.choose(device)
+    where = devices.choose(device, ranking.from_environment().local)
     return Trained(parts, devices.place(model, where).eval(), where, loaded.step)
 
 
@@ -219,6 +220,7 @@ def evaluate_run(
     progress: Callable[[int, int], None] | None = None,
     *,
     segments: bool = False,
+    ranks: Ranks = ranking.Ranks(),  # noqa: B008 - frozen
 ) -> Evaluation:
     """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
 
@@ -228,6 +230,7 @@ def evaluate_run(
         split: "" takes the one used in training.
         progress: called with the pictures done and those in all.
         segments: whether masks are scored by boundary IoU and panoptic quality too.
+        ranks: who score together; the first of them keeps what they find.
 
     Raises:
         RecipeError: segments are asked for of what are no masks.
@@ -243,7 +246,7 @@ def evaluate_run(
             found="a run that was trained without one",
             remedy=f"Name one with --split: {', '.join(trained.parts.dataset.description.splits)}",
         )
-    task, feed = trained.parts.evaluation(split)
+    task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
         task = _of_segments(task)
     result = evaluate(
@@ -251,7 +254,7 @@ def evaluate_run(
         trained.model,
         feed,
         device=trained.device,
-        ranks=ranking.Ranks(),
+        ranks=ranks,
         precision=recipe.train.precision,
         progress=progress,
     )
@@ -260,5 +263,6 @@ def evaluate_run(
     views = {} if trained.views.single else {"views": asdict(trained.views)}
     window = {"window": asdict(trained.window)} if trained.window else {}
     content = {"step": trained.step, "split": split, **views, **window, **with_loss(loss, scores.as_json())}
-    RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
+    if ranks.writes:
+        RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

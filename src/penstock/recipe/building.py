@@ -151,6 +151,15 @@ def without_weights(recipe: Recipe) -> Recipe:
 
 def notes(parts: Parts) -> list[str]:
     """What is no mistake, but people may not expect."""
+    data = parts.recipe.data
+    both = set(data.train.split("+")) & set(data.validation.split("+"))
+    seen = [
+        f"note: {', '.join(sorted(both))} is trained on and evaluated: scores will not tell what is learnt by heart"
+    ]
+    return [*seen[: len(both)], *_padding(parts)]
+
+
+def _padding(parts: Parts) -> list[str]:
     augment, split = parts.recipe.augment, parts.dataset.split(parts.recipe.data.train)
     padded = augment.method == "scale-crop" and augment.resize_range is None and not split.slices
     if not padded or augment.crop[0] <= split.height or augment.crop[1] <= split.width:

@@ -23,6 +23,7 @@ _FIXED: Final = (
 _ORIGIN: Final = (
     "init",
     "init_partial",
+    "train.window",
     "model.weights",
     "data.start",
     "data.until",
@@ -119,10 +120,6 @@ def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) 
             setting, first, second = _narrowed(key, was, is_now)
             remedy = "Leave it, or start a new run from these weights with --init"
             raise _refused(f"{where}: {setting}", f"{first}, as the run was started with", str(second), remedy)
-    first, second = before.data.validation, now.data.validation
-    if begun and first != second and first and second:  # scores of two splits have no best one
-        remedy = "Leave it; penstock evaluate RUN --split scores any split"
-        raise _refused(f"{where}: data.validation", f"{first}, as the run was started with", second, remedy)
 
 
 def _narrowed(key: str, was: Any, now: Any) -> tuple[str, Any, Any]:

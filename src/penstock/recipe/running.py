@@ -155,6 +155,7 @@ def resume(
     recipe = _located(toml.apply(before, settings))
     check_same(_located(before), recipe, str(path), begun=_has_checkpoint(folder))
     _check_steps(folder, recipe, checkpoint)
+    _check_validation(folder, recipe)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     facts = read_facts(folder)
     parts = open_parts(recipe, facts)
@@ -162,7 +163,6 @@ def resume(
         check_data(parts, facts, str(path))
         parts = replace(parts, stages=())  # the checkpoint knows which were begun
         if ranks.writes:
-            note_changes(folder, promise(recipe, device, ranks))
             _tell(folder, before, recipe)
         if checkpoint == "last" and _is_finished(folder, recipe):
             return folder, _nothing_to_do(folder, recipe, ranks)
@@ -198,6 +198,20 @@ def _check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
             found=f"{recipe.train.steps:,}",
             remedy="Give more --steps, or an earlier --checkpoint",
         )
+
+
+def _check_validation(folder: RunFolder, recipe: Recipe) -> None:
+    """Scores of two splits have no best one."""
+    split = recipe.data.validation
+    for path in sorted((folder.path / "evaluations").glob("step-*.json"))[-1:] if split else ():
+        before = folder.read_json(f"evaluations/{path.name}", "split")["split"]
+        if split != before:
+            raise RecipeError(
+                f"{folder.path}: data.validation",
+                expected=f"{before}, as the run was evaluated on",
+                found=split,
+                remedy="Leave it; penstock evaluate RUN --split scores any split",
+            )
 
 
 def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:
@@ -282,6 +296,8 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every)
     with folder.locked() if ranks.writes else contextlib.nullcontext():
+        if ranks.writes:
+            note_changes(folder, promise(recipe, run.device, ranks))
         session = Session(
             run.parts.task,
             synchronise_norms(model) if recipe.train.sync_norms and ranks.of > 1 else model,

@@ -10,6 +10,7 @@ from penstock.images.color import Jitter
 from penstock.models import DeepLab
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
+from penstock.sources.kafka import is_topic
 from penstock.tasks import (
     Augment,
     Classification,
@@ -55,7 +56,7 @@ _FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 p
     train=Train(steps=400, batch=1000, evaluate_every=50, save_every=50, log_every=10),
 )  # fmt: skip
 _COLORS: Final = 3
-_MOST: Final = 512  # boxes in a picture of a topic, which does not say
+_MOST: Final = 512  # boxes in a picture of a topic, which may not know, or only those of its beginning
 _OF_MODELS: Final = {"cifar10-tutorial": _TUTORIAL, "cifar10-fast": _FAST}
 _DETECTOR: Final = Recipe(
     model=Model("fasterrcnn:resnet50"),
@@ -135,7 +136,9 @@ def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> 
     if described.task == "detection":
         _refuse_regularize(recipe)
         _refuse_losses(recipe, "a detector brings its own losses")
-        most = max(split.objects for split in described.splits.values()) or _MOST
+        stated = max(split.objects for split in described.splits.values())
+        grows = is_topic(recipe.data.path)  # and other splits have topics of their own
+        most = max(stated, _MOST) if grows else stated or _MOST
         return Detection(recipe.model.name, described.classes, most, recipe.augment, weights=recipe.model.weights)
     _check_classifier(recipe)
     return Classification(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _KEYS: Final = {"images", "annotations", "categories"}
 _IGNORED: Final = 255
+_KNOWN: Final = {"trainval": "train", "minival": "val", "valminusminival": "val"}  # splits of COCO 2014
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _POLYGON: Final = 6  # numbers of a triangle
 
@@ -144,9 +145,9 @@ def _is_panoptic(tree: dict[str, Any]) -> bool:
 
 def _split(folder: Path, path: Path) -> str:
     """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
-    words = re.split(r"[^a-z]+", path.stem.lower())
+    words = [word.lower().removesuffix("set") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path.stem)]
     above = listing.split_of(path.parent.name) if path.parent != folder else ""
-    own = "train" if "trainval" in words else next(filter(None, map(listing.split_of, words)), "")
+    own = next(filter(None, (_KNOWN.get(word) or listing.split_of(word) for word in words)), "")
     return own or above or "train"
 
 

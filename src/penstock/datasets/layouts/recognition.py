@@ -127,7 +127,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
     if not found.boxes:
         raise DatasetError(
             "--boxes",
-            expected="boxes of four numbers that may be either: a CSV or COCO's JSON",
+            expected="boxes of four numbers without names: a CSV's column bbox, or COCO's JSON",
             found=found.name,
             remedy="Leave it out",
         )

@@ -42,13 +42,13 @@ _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, 
 
 
 class _Edges(NamedTuple):
-    """The boxes of a table by line, how they were read, in words and by a name, whether they are shares, and how many
-    of them make it uncertain how they are meant.
+    """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
+    they are shares, and how many of them make it uncertain how they are meant.
     """
 
     edges: Mapping[int, tuple[float, float, float, float]]
     how: str
-    read: Literal["xyxy", "xywh"]
+    read: Literal["", "xyxy", "xywh"]
     shares: bool
     mixed: int = 0
 
@@ -179,10 +179,12 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
         never = "the third or fourth number is never below the first or second"
         told = "their columns say so" if stated else rarely if below else never
         how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
-        return _Edges(found, how, "xyxy", shares, 0 if stated else below)
+        return _Edges(found, how, "" if stated else "xyxy", shares, 0 if stated else below)
     told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
     how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
-    return _Edges({key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "xywh", shares)
+    return _Edges(
+        {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "" if stated else "xywh", shares
+    )
 
 
 def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:

@@ -226,7 +226,7 @@ class _Fetch:
         patience = min(self.log.patience, _ASK) if self.log.silent else self.log.patience
         if now - self.moved > patience:
             self.log.silent = True
-            raise mistakes.stalled(self.log.name, self.partition, self.next, self.log.patience, self.reason)
+            raise mistakes.stalled(self.log.name, self.partition, self.next, patience, self.reason)
         if now - self.said > _SAY:
             self.said = now
             _LOGGER.warning(
