@@ -227,7 +227,7 @@ class Feed:
 
 
 def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]:
-    while wait((future,), _ASK).not_done:
+    while not future.done() and wait((future,), _ASK).not_done:
         if give_up():
             raise InterruptedError
     return future.result()
