@@ -43,8 +43,7 @@ def main() -> None:
         {
             "versions": common.versions("penstock", "torch", "timm", "segmentation-models-pytorch"),
             "commands": [
-                f"penstock train WORK/data {common.said(TRAIN)} [--seed 1] [{' '.join(more)}]"
-                for more in PARTS.values()
+                f"penstock train WORK/data {common.said([*TRAIN, *more])} --seed SEED" for more in PARTS.values()
             ]
             + [f"penstock evaluate RUN --split test --scales {words(sizes)}" for sizes in SIZES.values()],
             "seeds": SEEDS,

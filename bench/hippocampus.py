@@ -34,7 +34,7 @@ def measured(name: str, packing: list[str], training: list[str], packages: list[
     penstock("show", str(work / "data"), "-o", str(work / "packed.png"))
     run = common.trained(work, str(work / "data"), *training)
     held, truth = work / "raw" / "images" / "val", work / "raw" / "labels" / "val"
-    penstock("predict", str(run), str(held), "-o", str(work / "out"), "--labels", str(truth))
+    penstock("predict", str(run), str(held), "-o", str(work / "out"), "--labels", str(truth), "--checkpoint", "last")
     rows = list(csv.DictReader((work / "out" / "dice.csv").read_text().splitlines()))
     cases = [f"{row['case']}.nii.gz" for row in rows]
     common.write(
@@ -45,7 +45,8 @@ def measured(name: str, packing: list[str], training: list[str], packages: list[
             "commands": [
                 f"penstock pack WORK/raw -o WORK/data {common.said(packing)}",
                 f"penstock train WORK/data {common.said(training)} --runs WORK/runs",
-                f"penstock predict WORK/runs/{run.name} WORK/raw/images/val -o WORK/out --labels WORK/raw/labels/val",
+                f"penstock predict WORK/runs/{run.name} WORK/raw/images/val -o WORK/out --labels WORK/raw/labels/val "
+                "--checkpoint last",
             ],
             "trained_on": len(list((work / "raw" / "images" / "train").iterdir())),
             "held_out": len(rows),

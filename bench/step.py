@@ -4,8 +4,8 @@ python bench/step.py CAMVID WORK [REPEATS]    CAMVID holds images/ and masks/
 
 The same network (segmentation_models.pytorch's DeepLabV3+ on ResNet-18, random weights), AdamW, float32, batches of 8
 pictures, random scale, crop and flip, from files, each with its own data path; peers read through torch's DataLoader with
-two worker processes. The peers run in the Python that PENSTOCK_BENCH_PYTHON names (bench/requirements.txt). Then, in one
-process, steps of a session and of a bare loop by turns, on the same batches in memory: what the session itself costs.
+two worker processes. The peers run in .venv-bench (bench/requirements.txt), or in what PENSTOCK_BENCH_PYTHON names. A step
+is all from one batch to the next, but for Penstock's, whose clock leaves out its hooks: bench/session.py times those.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from common import penstock
 
 STEPS, WARM, BATCH, CROP, SCALE = 24, 6, 8, (176, 240), (0.75, 1.5)
 PEERS = Path(__file__).parent / "peers"
+PYTHON = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.parent / ".venv-bench/bin/python"))
 LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
@@ -57,7 +58,6 @@ def main() -> None:
                 }
                 for name, runs in found.items()
             },
-            "session": json.loads(program("session_cost.py", str(work / "data"), python=sys.executable)),
         },
     )
 
@@ -81,13 +81,12 @@ def said(loop: str, found: dict[str, float]) -> dict[str, float]:
 
 def program(name: str, *arguments: str, python: str = "") -> str:
     """The last line that a program prints."""
-    command = [python or os.environ["PENSTOCK_BENCH_PYTHON"], str(PEERS / name), *arguments]
+    command = [python or PYTHON, str(PEERS / name), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
 
 
 def said_by_peers(code: str) -> str:
-    python = os.environ["PENSTOCK_BENCH_PYTHON"]
-    return subprocess.run([python, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return subprocess.run([PYTHON, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import threading
@@ -279,3 +280,20 @@ def test_pictures_with_all_augmentation_restore_byte_for_byte(packed, method, ra
             cursor = whole[k - 1][2] if k else Cursor()
             assert take(make(rank, threads, threads).batches(cursor), 6 - k) == whole[k:]
         assert len({batch[0]["image"] for batch in whole}) == 6
+
+
+@pytest.mark.parametrize(("batch", "threads", "most"), [(8, 1, 2), (8, 4, 2), (2, 4, 4), (1, 3, 6), (64, 2, 2)])
+def test_so_few_batches_are_prepared_ahead_as_keep_threads_at_work(batch, threads, most):
+    """Records that were asked for while the first batch is looked at, and nothing more is taken."""
+    asked, source = Counter(), memory(400)
+    read = source.read
+    source.read = lambda name, start, stop: (asked.update([(name, start)]), read(name, start, stop))[1]
+    plain = Feed(Plan(source.snapshot()), source, Text(), batch=batch, threads=threads)
+    with contextlib.closing(plain.batches()) as batches:
+        next(batches)
+        end = time.monotonic() + 5
+        while asked.total() < batch * (1 + most) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.05)
+
+        assert asked.total() == batch * (1 + most)

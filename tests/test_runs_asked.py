@@ -322,3 +322,11 @@ def test_the_average_is_what_is_evaluated(packed, tmp_path, capsys):
         found[name] = evaluate_run(folder.path, trained).loss
 
     assert during["loss"] == found["ema"] != found["model"]
+
+
+def test_minutes_between_checkpoints_are_a_setting(packed, tmp_path):
+    """So short that every step has one; 0 counts steps alone."""
+    for minutes, names in ((1e-6, 4), (0.0, 1)):
+        chosen = recipe(packed.folder, steps=4, keep=9, save_every=99, evaluate_every=99, save_minutes=minutes)
+        folder, _ = train(chosen, tmp_path)
+        assert len(CheckpointStore(folder.checkpoints).names()) == names

@@ -1,19 +1,22 @@
-"""Steps of a session and of a bare loop by turns, on the same batches in memory: session_cost.py DATA
+"""What a session costs: its steps and those of a bare loop by turns, on the same batches in memory.
 
-Both do the same to a network of their own: forward, loss, backward, AdamW. The session's further work is what it costs:
-counting labels, seeds, the check that loss and gradients are finite, the schedule, its cursor, its hooks and two logs.
-Prints the medians, and the median of the ratios of neighbours.
+python bench/session.py DATA    DATA is CamVid, packed
+
+Both do the same to a network of their own: forward, loss, backward, AdamW. All else that lies between two batches is the
+session's: counting labels, seeds, the check that loss and gradients are finite, the schedule, its cursor, what it agrees
+on, its hooks and two logs. Batches are as small as the network takes, so that this is no less than what clocks differ by;
+most of it goes with the network's parameters, not with the pictures.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import common
 import torch
 
 from penstock import devices
@@ -25,22 +28,25 @@ from penstock.session import CheckpointStore, Options, OptimizerSpec, Session
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Augment
 
-PAIRS, WARM = 40, 4
+PAIRS, WARM, BATCH, CROP = 400, 20, 2, (64, 64)
 
 
 class ByTurns:
     """A feed whose next batch comes after a bare step on the same one."""
 
     def __init__(self, feed, bare):
-        self.feed, self.plan, self.bare, self.seconds = feed, feed.plan, bare, []
+        self.feed, self.plan, self.batch, self.bare = feed, feed.plan, feed.batch, bare
+        self.alone, self.whole = [], []
 
-    def batches(self, cursor):
-        for batch in self.feed.batches(cursor):
+    def batches(self, cursor, give_up):
+        for batch in self.feed.batches(cursor, give_up):
             tensors = {name: tensor.clone() for name, tensor in batch.tensors.items()}
             began = time.perf_counter()
             self.bare(tensors)
-            self.seconds.append(time.perf_counter() - began)
+            given = time.perf_counter()
+            self.alone.append(given - began)
             yield batch
+            self.whole.append(time.perf_counter() - given)
 
 
 def bare_step(task, network, layout, optimizer):
@@ -58,9 +64,9 @@ def main():
     made = Recipe(
         data=Data(sys.argv[1]),
         model=Model("deeplabv3plus:resnet18", "none"),
-        augment=Augment((176, 240)),
+        augment=Augment(CROP),
         optimizer=OptimizerSpec("adamw", 1e-3),
-        train=Train(PAIRS, 8),
+        train=Train(PAIRS, BATCH),
     )
     parts = open_parts(made)
     task, device, folder = parts.task, torch.device("cpu"), Path(tempfile.mkdtemp())
@@ -75,12 +81,23 @@ def main():
         task, parts.model(), feed, options=Options(PAIRS, PAIRS, PAIRS), optimizer=made.optimizer,
         store=CheckpointStore(folder / "checkpoints"), ranks=Ranks(), device=device, hooks=logs,
     )  # fmt: skip
+    devices.keep_freed_memory()
     session.train()
-    ours = [line["step"] - line["wait"] for line in map(json.loads, (folder / "timings.jsonl").open())]
-    pairs = list(zip(ours, feed.seconds, strict=True))[WARM:]
-    medians = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    ratio = statistics.median(session / bare for session, bare in pairs)
-    print(json.dumps({"session": medians[0], "bare": medians[1], "ratio": ratio, "pairs": len(pairs)}))
+    pairs = list(zip(feed.whole, feed.alone, strict=False))[WARM:]  # nothing is asked for after the last step
+    session_s, bare_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+    common.write(
+        "session",
+        "python bench/session.py DATA",
+        {
+            "versions": common.versions("penstock", "torch"),
+            "batch": BATCH,
+            "crop": CROP,
+            "pairs": len(pairs),
+            "session": round(session_s, 5),
+            "bare": round(bare_s, 5),
+            "more": round(statistics.median(whole - alone for whole, alone in pairs), 5),
+        },
+    )
 
 
 if __name__ == "__main__":
