@@ -14,7 +14,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 
 from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
 from penstock.files import sha256
-from penstock.models.weights import Loaded
+from penstock.models.weights import Loaded, first_named
 
 if TYPE_CHECKING:
     import functools
@@ -176,8 +176,9 @@ def account_of(backbone: str, path: Path) -> Loaded:
     missing = [name for name, mine in expected.items() if name not in found or found[name].shape != mine.shape]
     missing = [name for name in missing if not name.endswith("num_batches_tracked")]
     if missing:
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")  # noqa: PLR2004 - a line
-        raise _no_fit(path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {shown}")
+        raise _no_fit(
+            path, f"{len(expected) - len(missing)} of {len(expected)} tensors that fit; not {first_named(missing)}"
+        )
     return Loaded(tuple(expected), unused=tuple(name for name in found if name not in expected))
 
 

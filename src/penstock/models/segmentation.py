@@ -40,6 +40,11 @@ STRIDE: Final = 32
 _MIX_TRANSFORMERS: Final = tuple(f"mit_b{size}" for size in range(6))
 
 
+def filled(side: int) -> int:
+    """What a side is padded to, so that every architecture here accepts it."""
+    return -(-side // STRIDE) * STRIDE
+
+
 def nearest_size(size: tuple[int, int], stride: int = STRIDE) -> tuple[int, int]:
     """The (height, width) nearest to another one whose sides divide by a stride."""
     height, width = (max(1, round(side / stride)) * stride for side in size)

@@ -85,10 +85,11 @@ def load_matching(
     lacking = [*account.missing, *(name for name in account.reshaped if not _other_classes(own[name], tensors[name]))]
     lacking += [name for name in account.unused if not name.startswith("auxiliary.")]  # which is for training alone
     if not fits or (lacking and not partial):
+        named = first_named(_together(lacking, {**own, **tensors}))
         raise WeightsError(
             where,
             expected="weights of the same model, but perhaps other classes",
-            found=f"{len(fits)} of {len(own)} tensors that fit; not {_shown(_together(lacking, {**own, **tensors}))}",
+            found=f"{len(fits)} of {len(own)} tensors that fit; not {named}",
             remedy="Train the model that the other run trained, with --model"
             + (", or take what fits with --partial" if fits else ""),
         )
@@ -101,5 +102,6 @@ def _other_classes(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
     return 0 < mine.ndim == theirs.ndim and mine.shape[1:] == theirs.shape[1:]
 
 
-def _shown(names: list[str]) -> str:
+def first_named(names: list[str]) -> str:
+    """A few of some names, as there is room for in a line."""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")  # noqa: PLR2004 - a line

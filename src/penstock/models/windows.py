@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import filled
 
 OVERLAP: Final = 0.25
 _TINY: Final = 1e-12
@@ -68,9 +68,9 @@ class Windowed(nn.Module):
         filled up with the mean.
         """
         height, width = tile.shape[2:]
-        side = -(-self.window.side // STRIDE) * STRIDE
-        filled = F.pad(tile, (0, side - width, 0, side - height)).to(self.device)
-        logits: torch.Tensor = self.model(filled)
+        side = filled(self.window.side)
+        padded = F.pad(tile, (0, side - width, 0, side - height)).to(self.device)
+        logits: torch.Tensor = self.model(padded)
         return logits.float().softmax(dim=1)[:, :, :height, :width]
 
 

@@ -8,7 +8,7 @@ import torch
 
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.classification import CIFAR_NETWORKS
-from penstock.models.segmentation import STRIDE, nearest_size
+from penstock.models.segmentation import STRIDE, filled, nearest_size
 from penstock.recipe.tasks import default_recipe
 from penstock.session.optimizer import gives_logits, in_backbone
 from penstock.tasks import Classification, Detection, Segmentation, Volumes
@@ -115,14 +115,9 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
         _try(recipe, task, model, (height, width))
         if isinstance(task, Segmentation) and recipe.data.validation:
             side = recipe.train.window
-            _try(recipe, task, model, (_filled(side),) * 2 if side else (height + STRIDE, width + STRIDE))
+            _try(recipe, task, model, (filled(side),) * 2 if side else (height + STRIDE, width + STRIDE))
     finally:
         model.train(learning)
-
-
-def _filled(side: int) -> int:
-    """What a window is filled up to."""
-    return -(-side // STRIDE) * STRIDE
 
 
 def _try(recipe: Recipe, task: Classification | Segmentation, model: nn.Module, size: Size) -> None:

@@ -15,7 +15,7 @@ from penstock.images import drawing, fetch_image, geometry, probe
 from penstock.images.labels import check_objects
 from penstock.metrics import Boxes, DetectionScores, Found, check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import filled
 from penstock.records.schema import decode_detection
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -196,7 +196,7 @@ class Detection(Task):
         """The task with a canvas that pictures of up to a size fit."""
         if self.augment.resize_range:
             height = width = self.augment.resize_range[1]
-        return replace(self, canvas=(-(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE))
+        return replace(self, canvas=(filled(height), filled(width)))
 
     def model(self) -> nn.Module:
         """A new model."""

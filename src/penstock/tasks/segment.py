@@ -16,7 +16,7 @@ from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
 from penstock.metrics import Confusion, SegmentationScores, Segments
 from penstock.models import DeepLab, Normalization, as_floats, build_segmenter, normalization, parse_name
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import filled
 from penstock.records.schema import SegmentationRecord, decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -224,7 +224,7 @@ class Segmentation(Task):
 
     def for_pictures(self, height: int, width: int) -> Segmentation:
         """The task with a canvas that pictures of up to a size fit."""
-        canvas = -(-height // STRIDE) * STRIDE, -(-width // STRIDE) * STRIDE
+        canvas = filled(height), filled(width)
         return replace(self, canvas=canvas, parts=replace(self.parts, upsample=True))  # answers are of the labels' size
 
     def shown(self, record: Record) -> set[int]:
