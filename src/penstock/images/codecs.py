@@ -1,20 +1,19 @@
-"""Encoded bytes to arrays: images as RGB, masks as class ids. Libraries: libjpeg-turbo (simplejpeg), OpenCV, Pillow."""
+"""Encoded bytes to arrays: images as RGB, masks as class ids. Libraries: libjpeg-turbo (simplejpeg) and
+libpng (OpenCV).
+"""
 
 from __future__ import annotations
 
-import io
 import math
 import threading
-import warnings
 from typing import TYPE_CHECKING, Final
 
 import cv2
 import numpy as np
-import simplejpeg
-from PIL import Image
 
 from penstock.errors import ImageError, LabelError
-from penstock.images.header import ImageInfo, check_png, probe, truncated
+from penstock.images import jpeg, png
+from penstock.images.header import ImageInfo, probe, truncated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
 
 cv2.setNumThreads(0)  # the feed's own threads use the cores; OpenCV's would fight with them
 
-_REDUCIBLE: Final = 16
 _CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
-_HARMLESS: Final = "extraneous bytes"
-_INK: Final = 4
 _COLORS: Final = 3
 _BYTE: Final = 255
 
@@ -82,49 +78,22 @@ def decode_image(
     if info.format == "png":
         return _decode_png(data, where)
     height = _enough(info, rows, reduction)
-    if height < info.height:
-        data = b"".join((data[: info.frame], height.to_bytes(2, "big"), data[info.frame + 2 :]))
-    size = -(-height // reduction), -(-info.width // reduction)
-    if min(size) < _REDUCIBLE:
-        size = height, info.width
-    return _decode_jpeg(data, where, info, size, scratch)
+    shape = info.height, info.width, max(info.channels, _COLORS)
+    buffer = scratch.array(*shape) if scratch else np.empty(shape, np.uint8)
+    return jpeg.decode(data, where, info, height, reduction, buffer)
 
 
 def _enough(info: ImageInfo, rows: int | None, reduction: int) -> int:
     """How many rows of a JPEG to decode: what chroma takes from the rows below is added, and whole blocks are taken."""
     if rows is None or not info.frame:
         return info.height
-    block = _REDUCIBLE * reduction
+    block = jpeg.REDUCIBLE * reduction
     return min(info.height, -(-(rows + _CONTEXT) // block) * block)
 
 
-def _decode_jpeg(data: bytes, where: str, info: ImageInfo, size: tuple[int, int], scratch: Scratch | None) -> Pixels:
-    space = "CMYK" if info.channels == _INK else "RGB"
-    shape = info.height, info.width, len(space)
-    buffer = scratch.array(*shape) if scratch else np.empty(shape, np.uint8)
-    try:
-        pixels = simplejpeg.decode_jpeg(data, space, min_height=size[0], min_width=size[1], buffer=buffer)
-    except ValueError as error:
-        # libjpeg-turbo reports its first warning, once all is decoded: bytes left over mean that nothing before them
-        # was wrong. They are what is below the rows that were wanted, or some camera's padding.
-        if _HARMLESS not in str(error):
-            raise truncated(where, f"a damaged JPEG ({error})") from None
-        pixels = buffer.reshape(-1)[: math.prod(size) * len(space)].reshape(*size, len(space))
-    return _from_cmyk(pixels, inverted=info.adobe) if space == "CMYK" else pixels
-
-
-def _from_cmyk(pixels: Pixels, *, inverted: bool) -> Pixels:
-    """Naive CMYK to RGB, as Pillow does it; Adobe's files hold the inks inverted."""
-    ink = pixels.astype(np.uint16)
-    light = ink if inverted else _BYTE - ink
-    rgb: Pixels = ((light[..., :3] * light[..., 3:] + 127) // _BYTE).astype(np.uint8)
-    return rgb
-
-
 def _decode_png(data: bytes, where: str) -> Pixels:
-    check_png(data, where)
     flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    pixels = cv2.imdecode(np.frombuffer(png.still(data, where), np.uint8), flags)
     if pixels is None:
         raise truncated(where, "a PNG that libpng cannot decode")
     return np.asarray(pixels, np.uint8)
@@ -138,8 +107,8 @@ def _decode_modalities(data: bytes, where: str, info: ImageInfo, channels: int) 
             found=f"{info.bits} bits and {info.channels} channels ({info.format})",
             remedy="Pack the dataset again",
         )
-    check_png(data, where)
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
+    flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
+    pixels = cv2.imdecode(np.frombuffer(png.still(data, where), np.uint8), flags)
     if pixels is None:
         raise truncated(where, "a PNG that libpng cannot decode")
     found = np.asarray(pixels, np.uint8).reshape(*pixels.shape[:2], -1)
@@ -165,17 +134,11 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
     if info.channels != 1:
         kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}[info.channels]
         raise _unfit(where, kind, "Convert the colours to class ids and save one channel")
-    check_png(data, where)
-    try:
-        return _mask_pixels(data, info, where)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        raise truncated(where, "a PNG that cannot be decoded") from None
+    found = png.still(data, where)
+    return _mask_pixels(png.indices(found) if info.palette else found, info, where)
 
 
 def _mask_pixels(data: bytes, info: ImageInfo, where: str) -> Pixels:
-    if info.palette:
-        with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data)) as picture:
-            return np.array(picture, np.uint8)
     flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     if pixels is None or pixels.ndim != 2:  # noqa: PLR2004 - a mask has rows and columns only

@@ -6,11 +6,13 @@ Sources: ITU-T T.81 (JPEG markers), the PNG specification (third edition), Exif 
 from __future__ import annotations
 
 import struct
-import zlib
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_PIXELS: Final = 1 << 28
 """Images whose header announces more pixels than this (268 million) are refused before they are decoded."""
@@ -37,7 +39,10 @@ class ImageInfo:
         orientation: 1 to 8 as in Exif; 1 is upright.
         palette: whether pixels are indices into a colour table.
         adobe: whether a JPEG has Adobe's marker, which says that its CMYK is inverted.
-        frame: the byte at which a JPEG that is coded from top to bottom in one pass states its height; 0 for others.
+        frame: the byte at which a JPEG states its height, if its rows can be decoded down to any of them and known to be
+            sound: it is coded from top to bottom in one scan, and nothing lies between the segments of its header. 0 for
+            others.
+        restarts: blocks of a JPEG from one restart marker to the next; 0 where it has none.
     """
 
     format: str
@@ -49,6 +54,7 @@ class ImageInfo:
     palette: bool = False
     adobe: bool = False
     frame: int = 0
+    restarts: int = 0
 
     @property
     def size(self) -> tuple[int, int]:
@@ -101,29 +107,52 @@ def truncated(where: str, found: str) -> ImageError:
     )
 
 
-def _jpeg(data: bytes) -> ImageInfo | None:
-    position, orientation, adobe = 2, 1, False
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """The segments of a JPEG up to that of its first scan: marker, and the bytes `[start, end)` of length and content.
+
+    As libjpeg does, whatever lies between segments is passed over; start and end tell whether anything does.
+
+    Raises:
+        IndexError, struct.error: the file ends before its first scan.
+    """
+    position = 2
     while True:
-        while data[position] != 0xFF:
-            position += 1
+        position = data.find(b"\xff", position)
+        if position < 0:
+            raise IndexError
         while data[position] == 0xFF:
             position += 1
         marker = data[position]
         position += 1
-        if marker in _STANDALONE:
+        if marker in _STANDALONE or not marker:  # 0 says that the 255 before it was no marker
             continue
         (length,) = struct.unpack_from(">H", data, position)
-        if marker == 0xE1 and data[position + 2 : position + 8] == b"Exif\0\0":
-            orientation = exif_orientation(data[position + 8 : position + length])
-        elif marker == 0xEE and data[position + 2 : position + 7] == b"Adobe":
-            adobe = True
-        elif marker in _START_OF_FRAME:
-            bits, height, width, channels = struct.unpack_from(">BHHB", data, position + 2)
-            frame = position + 3 if marker in _SEQUENTIAL else 0
-            return ImageInfo("jpeg", height, width, channels, bits, orientation, adobe=adobe, frame=frame)
-        elif marker in (0xD9, 0xDA):
-            return None
+        yield marker, position, position + length
+        if marker in (0xD9, 0xDA):
+            return
         position += length
+
+
+def _jpeg(data: bytes) -> ImageInfo | None:
+    orientation, adobe, found, frame, restarts = 1, False, None, 0, 0
+    expected, clean = 4, True  # behind SOI lies a marker, behind which its segment starts
+    for marker, start, end in jpeg_segments(data):
+        clean = clean and start == expected
+        expected = end + 2
+        if marker == 0xE1 and data[start + 2 : start + 8] == b"Exif\0\0":
+            orientation = exif_orientation(data[start + 8 : end])
+        elif marker == 0xEE and data[start + 2 : start + 7] == b"Adobe":
+            adobe = True
+        elif marker == 0xDD:
+            (restarts,) = struct.unpack_from(">H", data, start + 2)
+        elif marker in _START_OF_FRAME and found is None:
+            bits, height, width, channels = struct.unpack_from(">BHHB", data, start + 2)
+            frame = start + 3 if marker in _SEQUENTIAL else 0
+            found = ImageInfo("jpeg", height, width, channels, bits)
+        elif marker == 0xDA and found is not None:
+            clean = clean and data[start + 2] == found.channels
+    more = {"orientation": orientation, "adobe": adobe, "frame": frame if clean else 0, "restarts": restarts}
+    return found and replace(found, **more)
 
 
 def _png(data: bytes) -> ImageInfo:
@@ -153,23 +182,3 @@ def exif_orientation(tiff: bytes) -> int:
     except (KeyError, struct.error):
         pass
     return 1
-
-
-def check_png(data: bytes, where: str) -> None:
-    """Walk a PNG's chunks and compare every checksum, so that a damaged file is named before it is decoded.
-
-    Raises:
-        ImageError: the file is cut short, or a chunk's CRC does not match.
-    """
-    position, view = len(PNG_SIGNATURE), memoryview(data)
-    while position + 12 <= len(data):
-        length, name = struct.unpack_from(">I4s", data, position)
-        end = position + 8 + length
-        if end + 4 > len(data):
-            break
-        if zlib.crc32(view[position + 4 : end]) != struct.unpack_from(">I", data, end)[0]:
-            raise truncated(where, f"a damaged PNG chunk at byte {position:,}")
-        if name == b"IEND":
-            return
-        position = end + 4
-    raise truncated(where, f"a PNG that ends early, after {len(data):,} bytes")

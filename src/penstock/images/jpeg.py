@@ -1,0 +1,143 @@
+"""Decoding JPEG so that no damage goes unnoticed.
+
+libjpeg-turbo goes on after a warning and reports the first one alone, once all is decoded - or before anything is, if
+it came from the header. So a warning is accepted where it is known that none can hide behind it, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import simplejpeg
+
+from penstock.images.header import jpeg_segments, truncated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.images.header import ImageInfo
+
+    Pixels = NDArray[np.uint8]
+
+REDUCIBLE: Final = 16
+"""Pixels below which a side is not reduced; also the height of a row of blocks with subsampled chroma."""
+
+_INK: Final = 4
+_BYTE: Final = 255
+_BELOW: Final = "extraneous bytes before marker 0xd9"
+_SPARE: Final = re.compile(r"(\d+) extraneous bytes before marker 0xd9")
+_END: Final = b"\xff\xd9"
+_RESTART: Final = re.compile(rb"\xff[\xd0-\xd9]")  # or the end
+_FIRST_RESTART: Final = 0xD0
+_JFIF: Final = bytes.fromhex("ffe000104a46494600010100000100010000")
+_NEEDED: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDD})
+"""Markers of the segments that pixels depend on: frames, tables of codes and of quantisation, restart intervals."""
+
+
+def decode(data: bytes, where: str, info: ImageInfo, height: int, reduction: int, buffer: Pixels) -> Pixels:
+    """Decode a JPEG to uint8 (height, width, 3), at a reduced size and no further down than is wanted.
+
+    Args:
+        data: an encoded JPEG.
+        where: named in errors.
+        info: its header.
+        height: rows to decode, before they are reduced; below `info.height` only where `info.frame` is set.
+        reduction: 1, 2, 4 or 8: decode at this fraction of the size (rounded up), unless that is below 16 pixels.
+        buffer: memory for the whole image; what is returned may lie in it.
+
+    Returns:
+        The rows that were asked for. All rows of a file that has something to be repaired first.
+
+    Raises:
+        ImageError: the file is cut short or damaged.
+    """
+    wanted = _upper(data, info, height) if height < info.height else data
+    space, size = "CMYK" if info.channels == _INK else "RGB", _reduced(height, info.width, reduction)
+    try:
+        pixels = simplejpeg.decode_jpeg(wanted, space, min_height=size[0], min_width=size[1], buffer=buffer)
+    except ValueError as error:
+        if height < info.height and _BELOW in str(error) and wanted:
+            # The header is sound, there is one scan (`info.frame`), and every restart marker is where it should be:
+            # so the first thing that was wrong is that bytes are left, those of the rows below.
+            pixels = buffer.reshape(-1)[: math.prod(size) * len(space)].reshape(*size, len(space))
+        else:
+            pixels = _repaired(data, where, space, _reduced(info.height, info.width, reduction), buffer)
+    return _from_cmyk(pixels, inverted=info.adobe) if space == "CMYK" else pixels
+
+
+def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
+    """The file with its height made smaller, and no more restart intervals than that needs; empty where markers between
+    them are lost or out of order, as libjpeg would go on from the next one.
+    """
+    upper = b"".join((data[: info.frame], height.to_bytes(2, "big"), data[info.frame + 2 :]))
+    if not info.restarts:
+        return upper
+    *_, (_, _, start) = jpeg_segments(data)
+    blocks = _blocks(data, info, height)
+    intervals = -(-blocks // info.restarts)
+    for number, found in enumerate(_RESTART.finditer(data, start)):
+        if number == intervals - 1:
+            return upper[: found.start()] + _END
+        if found[0][1] != _FIRST_RESTART + number % 8:
+            return b""
+    return b""
+
+
+def _blocks(data: bytes, info: ImageInfo, height: int) -> int:
+    """How many blocks (minimum coded units) some rows of a JPEG have: 8 pixels a side times the largest sampling."""
+    factors = data[info.frame + 6 : info.frame + 5 + 3 * info.channels : 3] if info.channels > 1 else b"\x11"
+    across, down = 8 * max(each >> 4 for each in factors), 8 * max(each & 15 for each in factors)
+    return -(-height // down) * -(-info.width // across)
+
+
+def _reduced(height: int, width: int, reduction: int) -> tuple[int, int]:
+    size = -(-height // reduction), -(-width // reduction)
+    return size if min(size) >= REDUCIBLE else (height, width)
+
+
+def _repaired(data: bytes, where: str, space: str, size: tuple[int, int], buffer: Pixels) -> Pixels:
+    """Decode without what no pixel depends on: colour profiles, bytes between segments, a camera's padding at the end.
+
+    Raises:
+        ImageError: something is wrong even so.
+    """
+    plain = _without_padding(_plain(data), space)
+    try:
+        pixels: Pixels = simplejpeg.decode_jpeg(plain, space, min_height=size[0], min_width=size[1], buffer=buffer)
+    except ValueError as error:
+        raise truncated(where, f"a damaged JPEG ({error})") from None
+    return pixels
+
+
+def _plain(data: bytes) -> bytes:
+    """The file with those segments before its first scan that are needed, and nothing between them."""
+    kept, end = [data[:2]], 2
+    for marker, start, end in jpeg_segments(data):  # noqa: B007 - where the last one ends is wanted below
+        if marker == 0xE0:  # noqa: PLR2004 - JFIF; revisions that libjpeg does not know are warned of
+            kept.append(_JFIF)
+        elif marker in _NEEDED or marker in (0xDA, 0xEE):
+            kept.append(struct.pack(">BB", 0xFF, marker) + data[start:end])
+    return b"".join((*kept, data[end:]))
+
+
+def _without_padding(data: bytes, space: str) -> bytes:
+    """The file without the bytes before its end that no scan uses, if that is what libjpeg finds wrong with it."""
+    try:
+        simplejpeg.decode_jpeg(data, space)
+    except ValueError as error:
+        spare, end = _SPARE.search(str(error)), data.find(_END)
+        if spare and end > 0:
+            return data[: end - int(spare[1])] + data[end:]
+    return data
+
+
+def _from_cmyk(pixels: Pixels, *, inverted: bool) -> Pixels:
+    """Naive CMYK to RGB, as Pillow does it; Adobe's files hold the inks inverted."""
+    ink = pixels.astype(np.uint16)
+    light = ink if inverted else _BYTE - ink
+    rgb: Pixels = ((light[..., :3] * light[..., 3:] + 127) // _BYTE).astype(np.uint8)
+    return rgb

@@ -1,0 +1,68 @@
+"""PNG chunks: every checksum is compared, and what an image's pixels do not depend on is left out.
+
+Source: the PNG specification (third edition).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from penstock.images.header import PNG_SIGNATURE, truncated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ANIMATION: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
+_COLORS: Final = frozenset({b"PLTE", b"tRNS"})
+_KIND: Final = 9  # where a header's content has the kind of colour
+_GRAY: Final = b"\0"
+
+
+def still(data: bytes, where: str) -> bytes:
+    """The still image of a PNG: itself, or, if it is animated, the file without its animation.
+
+    Decoders that know animations compose the first frame of one, which need not be the still image.
+
+    Raises:
+        ImageError: the file is cut short, or a chunk's checksum does not match.
+    """
+    chunks = list(_chunks(data, where))
+    if not any(name in _ANIMATION for name, _, _ in chunks):
+        return data
+    return _joined(data, [(start, end) for name, start, end in chunks if name not in _ANIMATION])
+
+
+def indices(data: bytes) -> bytes:
+    """A palette PNG, as `still` gave it, as a gray one: its pixels are the indices, of as many bits."""
+    kept = []
+    for name, start, end in _chunks(data, ""):
+        if name == b"IHDR":
+            content = data[start + 8 : end - 4]
+            gray = name + content[:_KIND] + _GRAY + content[_KIND + 1 :]
+            header = data[start : start + 4] + gray + struct.pack(">I", zlib.crc32(gray))
+        elif name not in _COLORS:
+            kept.append((start, end))
+    return PNG_SIGNATURE + header + _joined(data, kept)[len(PNG_SIGNATURE) :]
+
+
+def _joined(data: bytes, kept: list[tuple[int, int]]) -> bytes:
+    return b"".join((PNG_SIGNATURE, *(data[start:end] for start, end in kept)))
+
+
+def _chunks(data: bytes, where: str) -> Iterator[tuple[bytes, int, int]]:
+    """Name, start and end of every chunk up to the last, its checksum compared."""
+    position, view = len(PNG_SIGNATURE), memoryview(data)
+    while position + 12 <= len(data):
+        length, name = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        if end > len(data):
+            break
+        if zlib.crc32(view[position + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
+            raise truncated(where, f"a damaged PNG chunk at byte {position:,}")
+        yield name, position, end
+        if name == b"IEND":
+            return
+        position = end
+    raise truncated(where, f"a PNG that ends early, after {len(data):,} bytes")
