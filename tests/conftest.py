@@ -7,7 +7,11 @@ import broker as brokers
 import pytest
 from hypothesis import settings
 
+import penstock
 from penstock.datasets import inspect, pack, scenes
+
+# Child processes import what this one tests, not what is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(penstock.__file__).parents[1]), str(Path(__file__).parent)))
 
 settings.register_profile("penstock", deadline=None, max_examples=60)
 settings.load_profile("penstock")

@@ -7,7 +7,10 @@ import signal
 import subprocess
 from pathlib import Path
 
-QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+def quiet():
+    """The environment of a child: one thread, and this checkout's packages (conftest.py)."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def kill_tree(process):
@@ -35,7 +38,7 @@ class Program:
 
     def start(self):
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self.command(), env=QUIET, stdout=out, stderr=out, start_new_session=True)
+            self.process = subprocess.Popen(self.command(), env=quiet(), stdout=out, stderr=out, start_new_session=True)
         self.samples.append([])
 
     def sample(self):

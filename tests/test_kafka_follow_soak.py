@@ -18,7 +18,7 @@ from pathlib import Path
 import broker as brokers
 import common
 import pytest
-from processes import QUIET, Program
+from processes import quiet, Program
 from test_kafka_follow import begun_again, offsets, origins, taken
 from training import recipe, state
 
@@ -90,7 +90,7 @@ def test_a_camera_that_never_stops(packed, tmp_path):
         frames = check_topic(address)
         left = check_training(run, frames)
         again = begun_again(run, tmp_path / "again")
-        done = subprocess.run([sys.executable, "-m", "penstock", "train", "--resume", again], env=QUIET, check=False)
+        done = subprocess.run([sys.executable, "-m", "penstock", "train", "--resume", again], env=quiet(), check=False)
         assert done.returncode == 0
         assert state(again) == state(run)
     write(kills, frames, left, run, learner.samples)

@@ -17,7 +17,7 @@ from pathlib import Path
 import broker as brokers
 import common
 import pytest
-from processes import QUIET
+from processes import quiet
 from training import state
 
 from penstock.datasets.publishing import publish
@@ -48,7 +48,7 @@ else:
 def trainer(address, runs):
     command = [sys.executable, "-c", PROGRAM, str(address), str(runs), str(STEPS), str(Path(__file__).parent)]
     return subprocess.Popen(
-        command, env=QUIET, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        command, env=quiet(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from training import recipe, state
 
+import penstock
 from penstock.recipe import open_parts
 
 CHILD = Path(__file__).with_name("kill_child.py")
@@ -21,8 +22,7 @@ STEPS, BATCH = 12, 4
 
 
 def environment():
-    tests = str(Path(__file__).parent)
-    return {**os.environ, "PYTHONPATH": tests, "OMP_NUM_THREADS": "1", "PENSTOCK_TEST": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def run(data, runs, kind="never", number=0):
@@ -149,3 +149,11 @@ def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path
     assert code == 0, errors
 
     assert state(only_run(tmp_path / "killed")) == state(only_run(tmp_path / "whole"))
+
+
+def test_child_processes_import_what_is_tested(tmp_path):
+    code = "import penstock, processes; print(penstock.__file__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == penstock.__file__

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import QUIET
+from processes import quiet
 from test_detect import learning, squares  # noqa: F401 - a fixture
 from test_mended import classes
 from training import recipe
@@ -21,7 +21,7 @@ def scored(ranks, run, *words):
     """What the ranks find and print together."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
     command = [sys.executable, *launch, "-m", "penstock", "evaluate", run, "--pictures", 0, "--device", "cpu", *words]
-    done = subprocess.run([*map(str, command)], env=QUIET, capture_output=True, text=True, check=False)
+    done = subprocess.run([*map(str, command)], env=quiet(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (path,) = [path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-")]
     found = json.loads(path.read_text())

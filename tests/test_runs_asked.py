@@ -14,7 +14,7 @@ import time
 import pytest
 import timm
 import torch
-from processes import QUIET
+from processes import quiet
 from safetensors.torch import load_file
 from test_cli import call
 from training import Stop, recipe, state
@@ -192,7 +192,7 @@ class TestOutput:
         """`penstock train | head -1`: the lines after it are in log.txt, and the run ends well."""
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, log_every=1)))
         command = [sys.executable, "-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
-        process = subprocess.Popen([*map(str, command)], env=QUIET, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*map(str, command)], env=quiet(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout.readline().startswith(b"run ")
         process.stdout.close()
         _, err = process.communicate(timeout=240)
@@ -207,7 +207,7 @@ class TestOutput:
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, log_every=1, steps=100_000)))
         words = f"{sys.executable} -m penstock train {tmp_path / 'recipe.toml'} --runs {tmp_path / 'runs'} 2>&1 | tee {tmp_path / 'log'}"
         process = subprocess.Popen(
-            ["bash", "-o", "pipefail", "-c", words], env=QUIET, start_new_session=True, stdout=subprocess.DEVNULL
+            ["bash", "-o", "pipefail", "-c", words], env=quiet(), start_new_session=True, stdout=subprocess.DEVNULL
         )
         end = time.monotonic() + 120
         while time.monotonic() < end and "step      5" not in (
@@ -255,7 +255,7 @@ class TestOutput:
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=2)))
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "penstock"]
         command = [*launch, "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
-        done = subprocess.run([*map(str, command)], env=QUIET, capture_output=True, text=True, check=True)
+        done = subprocess.run([*map(str, command)], env=quiet(), capture_output=True, text=True, check=True)
 
         assert sum(line.startswith("report ") for line in done.stdout.splitlines()) == 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from norms_child import learn, network
-from processes import QUIET
+from processes import quiet
 from torch import nn
 from training import recipe
 
@@ -26,7 +26,7 @@ TESTS = Path(__file__).parent
 
 def torchrun(*words):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *map(str, words)]
-    done = subprocess.run(command, env={**QUIET, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=quiet(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -95,13 +95,22 @@ class _Everybody:
 def _score(
     task: Task, model: nn.Module, batch: Batch, scorer: Scorer, device: torch.device, precision: str
 ) -> torch.Tensor:
-    """Count one batch; the sums of its losses and their counts, float64 on the CPU, of shape (2, losses)."""
-    tensors = task.mask_padding({name: t.to(device) for name, t in batch.tensors.items()}, batch.weight)
+    """Count the samples of one batch, without its padding.
+
+    Returns:
+        The sums of its losses and their counts, float64 on the CPU, of shape (2, losses).
+    """
+    real = torch.nonzero(batch.weight)[:, 0]
+    whole = len(real) == len(batch)
+    tensors = {name: (each if whole else each[real]).to(device) for name, each in batch.tensors.items()}
+    count = task.count(tensors).cpu().double()
+    origins = [batch.origins[row] for row in real.tolist()]
+    if not origins:
+        return torch.stack([torch.zeros_like(count), count])
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors))
-    real = [origin * bool(weight) for origin, weight in zip(batch.origins, batch.weight.tolist(), strict=True)]
-    scorer.update(outputs, tensors, real)
+    scorer.update(outputs, tensors, origins)
     if not task.evaluates_loss:
         return torch.zeros((2, 1), dtype=torch.float64)
     # Added up on the CPU, in float64, which MPS has not.
-    return torch.stack([task.loss(outputs, tensors).cpu().double(), task.count(tensors).cpu().double()])
+    return torch.stack([task.loss(outputs, tensors).cpu().double(), count])

@@ -2,7 +2,7 @@
 
 prepare.py    the seam: what turns one record into one row of the batch
 batch.py      what comes out: Batch, Sample
-ring.py       the reused batch buffers that rows are written straight into
+slots.py      the memory of batches, used again once nobody looks at it
 feed.py       Feed: who works on what, in which order, and how it ends
 """
 

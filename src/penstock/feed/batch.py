@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 class Batch:
     """One rank's share of a global batch.
 
-    The tensors are views of a buffer that is written again once the next batch is asked for: copy what must live
-    longer, or move it to the device first.
+    Its memory is its own for as long as any of its tensors, or a view of one, lives; then the feed uses it again.
 
     Attributes:
         tensors: by name, each of shape (samples, ...).

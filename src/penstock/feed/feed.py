@@ -13,19 +13,20 @@ from functools import partial
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
-import torch
-
 from penstock import seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
-from penstock.feed.ring import Slot, make_slot
+from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import torch
+
     from penstock.feed.prepare import Prepare
+    from penstock.feed.slots import Slot
     from penstock.order import Chain, Plan
     from penstock.sources import Source
     from penstock.values import Address
@@ -138,21 +139,21 @@ class Feed:
         threads = self.threads or available_cores()
         chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
         ahead = self.ahead or max(2, -(-2 * threads * chunk // len(indices)))
-        free = deque(make_slot(self.prepare.fields, len(indices), pin=self.pin) for _ in range(ahead + 1))
+        slots = Slots(self.prepare.fields, len(indices), pin=self.pin)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
         unwanted = threading.Event()
         pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))
         reached = None
         try:
             while True:
-                while free and (number := next(numbers, None)) is not None:
+                while len(pending) <= ahead and (number := next(numbers, None)) is not None:
                     reached = self._reach(pool, number, reached, limit)
-                    pending.append(self._submit(pool, number, free.popleft(), chunk, limit))
+                    pending.append(self._submit(pool, number, slots.take(), chunk, limit))
                 if not pending:
                     return
                 number, slot, futures = pending.popleft()
-                yield self._batch(number, slot, self._wait(futures, give_up))
-                free.append(slot)
+                origins = self._wait(futures, give_up)
+                yield self._batch(number, slots.lend(slot), origins)
         finally:
             unwanted.set()
             pool.shutdown(wait=True, cancel_futures=True)
@@ -221,9 +222,9 @@ class Feed:
         self.meter.waited += time.perf_counter() - began
         return origins
 
-    def _batch(self, number: int, slot: Slot, origins: tuple[str, ...]) -> Batch:
+    def _batch(self, number: int, lent: dict[str, torch.Tensor], origins: tuple[str, ...]) -> Batch:
         cursor = Cursor((number + 1) * self.batch, self.plan.digest)
-        return Batch(slot.tensors, torch.from_numpy(slot.weight), cursor, origins)
+        return Batch(lent, lent.pop(WEIGHT), cursor, origins)
 
 
 def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]:

@@ -39,9 +39,9 @@ class ImageInfo:
         orientation: 1 to 8 as in Exif; 1 is upright.
         palette: whether pixels are indices into a colour table.
         adobe: whether a JPEG has Adobe's marker, which says that its CMYK is inverted.
-        frame: the byte at which a JPEG states its height, if its rows can be decoded down to any of them and known to be
-            sound: it is coded from top to bottom in one scan, and nothing lies between the segments of its header. 0 for
-            others.
+        frame: the byte at which a JPEG states its height, if its rows can be decoded down to any of them and known to
+            be sound: it is coded from top to bottom in one scan, and nothing lies between the segments of its header.
+            0 for others.
         restarts: blocks of a JPEG from one restart marker to the next; 0 where it has none.
     """
 
@@ -151,8 +151,8 @@ def _jpeg(data: bytes) -> ImageInfo | None:
             found = ImageInfo("jpeg", height, width, channels, bits)
         elif marker == 0xDA and found is not None:
             clean = clean and data[start + 2] == found.channels
-    more = {"orientation": orientation, "adobe": adobe, "frame": frame if clean else 0, "restarts": restarts}
-    return found and replace(found, **more)
+    frame = frame if clean else 0
+    return found and replace(found, orientation=orientation, adobe=adobe, frame=frame, restarts=restarts)
 
 
 def _png(data: bytes) -> ImageInfo:

@@ -116,7 +116,7 @@ def _repaired(data: bytes, where: str, space: str, size: tuple[int, int], buffer
 def _plain(data: bytes) -> bytes:
     """The file with those segments before its first scan that are needed, and nothing between them."""
     kept, end = [data[:2]], 2
-    for marker, start, end in jpeg_segments(data):  # noqa: B007 - where the last one ends is wanted below
+    for marker, start, end in jpeg_segments(data):
         if marker == 0xE0:  # noqa: PLR2004 - JFIF; revisions that libjpeg does not know are warned of
             kept.append(_JFIF)
         elif marker in _NEEDED or marker in (0xDA, 0xEE):

@@ -15,16 +15,18 @@ class CrossEntropy:
     """Cross-entropy over the pixels with a label.
 
     Divided by the number of pixels; with class weights by the sum of their weights (DeepLab divides by the number,
-    so its loss depends on which classes a batch happens to hold).
+    so its loss depends on which classes a batch happens to hold). Where only some pixels count, a picture's loss is the
+    mean over those, with weights the weighted mean.
 
     Attributes:
         weights: one per class, or none.
         smoothing: share of the target that is spread evenly over all classes (Szegedy et al. 2016), from 0 to below 1.
         hardest: only this share of each picture's labelled pixels counts, those with the largest loss (DeepLab's hard
-            pixel mining, which draws on all pixels of a batch, ignored ones too); 1 takes all. At least one pixel.
+            pixel mining, which draws on all pixels of a batch, ignored ones too); 1 takes all. At least one pixel. A
+            picture weighs as much as this share of its labelled pixels.
         threshold: only pixels whose own class gets a smaller probability than this count, but at least a sixteenth of
-            each picture's labelled pixels (OHEM, Shrivastava et al. 2016); 0 takes all. The mean over those that count
-            stands for the picture with the weight of all its labelled pixels.
+            each picture's labelled pixels (OHEM, Shrivastava et al. 2016); 0 takes all. A picture weighs as much as all
+            its labelled pixels.
     """
 
     weights: tuple[float, ...] = ()
@@ -33,13 +35,11 @@ class CrossEntropy:
     threshold: float = 0.0
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """Pixels with a label, int64; of the hardest their number; or the sum of their classes' weights, float32."""
+        """Pixels with a label, int64, or the sum of their classes' weights, float32; of the hardest, their share."""
         valid = target != ignore
         if self.hardest < 1:
-            return _share(valid.flatten(1).sum(dim=1), self.hardest).sum()
-        if self.weights and not self.threshold:
-            return self._weight(target, valid).sum()
-        return valid.sum()
+            return self._worth(target, valid).sum()
+        return self._weight(target, valid).sum() if self.weights else valid.sum()
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The summed cross-entropies, in float32."""
@@ -57,31 +57,46 @@ class CrossEntropy:
         )
         if not mined:
             return loss.sum()
-        valid = (target != ignore).flatten(1)
-        if self.hardest < 1:
-            return _hardest(loss.flatten(1), _share(valid.sum(dim=1), self.hardest))
-        return self._hard(logits, target, loss.flatten(1), valid)
+        valid = target != ignore
+        kept = self._hardest(loss, valid) if self.hardest < 1 else self._hard(logits, target, valid)
+        weights = torch.where(kept, self._weight(target, valid).flatten(1), 0.0).sum(dim=1)
+        means = torch.where(kept, loss.flatten(1), 0.0).sum(dim=1) / torch.where(weights > 0, weights, 1.0)
+        return (means * self._worth(target, valid)).sum()
 
     def _weight(self, target: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
-        weights = torch.tensor(self.weights, device=target.device)
-        return torch.where(valid, weights[torch.where(valid, target, 0).long()], 0.0)
+        """Each pixel's: its class's, or 1; 0 where there is no label."""
+        weights = torch.tensor(self.weights or (1.0,), device=target.device)
+        own = torch.where(valid, target, 0).long() if self.weights else torch.zeros_like(target, dtype=torch.int64)
+        return torch.where(valid, weights[own], 0.0)
 
-    def _hard(
-        self, logits: torch.Tensor, target: torch.Tensor, loss: torch.Tensor, valid: torch.Tensor
-    ) -> torch.Tensor:
-        """Picture by picture, the mean over its hard pixels times the number of its labelled ones."""
+    def _worth(self, target: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+        """What each picture's mean weighs: its pixels' weights, and of the hardest their share of them."""
+        weights = self._weight(target, valid).flatten(1).sum(dim=1)
+        if self.hardest >= 1:
+            return weights
+        labelled = valid.flatten(1).sum(dim=1)
+        return weights * _share(labelled, self.hardest) / labelled.clamp(min=1)
+
+    def _hardest(self, loss: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+        """Which pixels of each picture, flat, have its largest losses."""
         with torch.no_grad():
-            own = torch.where(valid.view_as(target), target, 0).long().unsqueeze(1)
+            loss = torch.where(valid, loss, -1.0).flatten(1)
+            order = loss.argsort(dim=1, descending=True)
+            kept = _share(valid.flatten(1).sum(dim=1), self.hardest).unsqueeze(1)
+            first = torch.arange(loss.shape[1], device=loss.device) < kept
+            return torch.zeros_like(first).scatter(1, order, first)
+
+    def _hard(self, logits: torch.Tensor, target: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+        """Which pixels of each picture, flat, are hard: their own class is less probable than the threshold."""
+        with torch.no_grad():
+            own = torch.where(valid, target, 0).long().unsqueeze(1)
             probability = logits.float().softmax(dim=1).gather(1, own).flatten(1)
+            valid = valid.flatten(1)
             probability = torch.where(valid, probability, 2.0)
-            labelled = valid.sum(dim=1)
-            least = _share(labelled, 1 / 16)
+            least = _share(valid.sum(dim=1), 1 / 16)
             ordered = probability.sort(dim=1).values
             limit = ordered.gather(1, (least - 1).clamp(min=0).unsqueeze(1))
-            hard = valid & ((probability < self.threshold) | (probability <= limit))
-        kept = hard.sum(dim=1)
-        means = torch.where(hard, loss, 0.0).sum(dim=1) / kept.clamp(min=1)
-        return (means * labelled).sum()
+            return valid & ((probability < self.threshold) | (probability <= limit))
 
 
 @dataclass(frozen=True)
@@ -108,10 +123,3 @@ class Focal:
 def _share(count: torch.Tensor, share: float) -> torch.Tensor:
     """A share of some pixels, rounded up."""
     return torch.ceil(count * share).long()
-
-
-def _hardest(loss: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """The sum of each row's largest losses, as many as `kept` says; ignored pixels have none and come last."""
-    ordered = loss.sort(dim=1, descending=True).values
-    places = torch.arange(loss.shape[1], device=loss.device)
-    return torch.where(places < kept.unsqueeze(1), ordered, 0.0).sum()

@@ -24,7 +24,7 @@ from penstock.models.cost import Cost, cost_of
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
-from penstock.models.together import synchronise_norms
+from penstock.models.together import silent_norms, synchronise_norms
 from penstock.models.views import Averaged, Views
 from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
@@ -54,5 +54,6 @@ __all__ = [
     "normalization",
     "parse_detector",
     "parse_name",
+    "silent_norms",
     "synchronise_norms",
 ]

@@ -6,6 +6,7 @@ can hold it against one process.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,8 @@ import torch.distributed as dist
 from torch import nn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch.autograd.function import FunctionCtx
 
 
@@ -39,17 +42,19 @@ class SyncNorm(nn.BatchNorm2d):
 
     Attributes:
         drop, act: what timm's norms do after normalising; nothing for others.
+        silent: whether what this rank shows is normalised as the others' is, but adds nothing to it.
     """
 
     drop: nn.Module
     act: nn.Module
+    silent: bool = False
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Float (n, channels, h, w), the same on every rank but for n; in training all ranks must call it."""
         if not self.training:
             return self._finish(super().forward(features))
         values = features.float()
-        mean, variance, count = _moments(values)
+        mean, variance, count = _moments(values[:0] if self.silent else values)
         self._remember(mean.detach(), variance.detach(), count)
         normal = (values - _spread(mean)) * _spread((variance + self.eps).rsqrt())
         if self.affine:
@@ -61,7 +66,7 @@ class SyncNorm(nn.BatchNorm2d):
         return found
 
     def _remember(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None or not count:
             return
         self.num_batches_tracked += 1
         share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
@@ -78,9 +83,9 @@ def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     own = values.new_full((1,), values.numel() / values.shape[1])
     sums: torch.Tensor = _Sum.apply(torch.cat([values.sum(dim=(0, 2, 3)), own]))
     count = sums[-1].detach()
-    mean = sums[:-1] / count
+    mean = sums[:-1] / count.clamp(min=1)
     squares: torch.Tensor = _Sum.apply((values - _spread(mean)).square().sum(dim=(0, 2, 3)))
-    return mean, squares / count, count
+    return mean, squares / count.clamp(min=1), count
 
 
 def _spread(channels: torch.Tensor) -> torch.Tensor:
@@ -95,6 +100,26 @@ def synchronise_norms(model: nn.Module) -> nn.Module:
         else:
             synchronise_norms(child)
     return model
+
+
+@contextlib.contextmanager
+def silent_norms(model: nn.Module) -> Iterator[None]:
+    """For the length of a block, batch norms learn nothing from what they see: those over all ranks leave it out, all
+    others normalise with their running statistics.
+    """
+    learning = [each for each in model.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm) and each.training]  # noqa: SLF001 - the common base
+    for norm in learning:
+        if isinstance(norm, SyncNorm):
+            norm.silent = True
+        else:
+            norm.eval()
+    try:
+        yield
+    finally:
+        for norm in learning:
+            norm.train()
+            if isinstance(norm, SyncNorm):
+                norm.silent = False
 
 
 def _replaced(norm: Any) -> SyncNorm:

@@ -23,6 +23,7 @@ from penstock.session.average import Average
 from penstock.session.checkpoint import Checkpoint
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
 from penstock.session.options import Options, Outcome
+from penstock.session.step import Gradients
 from penstock.sources import waiting
 from penstock.values import Cursor
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.session.hook import Hook
     from penstock.session.options import Follow
     from penstock.tasks import Task
-    from penstock.tasks.base import Scores, Tensors
+    from penstock.tasks.base import Scores
 
     Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]
 
@@ -89,7 +90,10 @@ class Session:
         self.average = Average(self.model, options.average) if options.average else None
         self.optimizer = make_optimizer(optimizer, self.model)
         wrapped = ranks.wrap(self.model, device)
-        self.network: Any = torch.compile(wrapped) if options.compile else wrapped
+        network = torch.compile(wrapped) if options.compile else wrapped
+        self._gradients = Gradients(
+            self.model, network, ranks=ranks, device=device, options=options, layout=self.layout
+        )
         self.step, self.cursor = 0, Cursor()
         self.batch: Batch | None = None
         self.loss, self.rate = math.nan, 0.0
@@ -260,16 +264,10 @@ class Session:
     def _learn(self, batch: Batch) -> None:
         """Forward, backward and update: all that changes weights."""
         torch.manual_seed(_model_seed(self.options.seed, self.step, self.ranks.rank))
-        tensors: Tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
-        if not bool(batch.weight.all()):
-            tensors = self.task.mask_padding(tensors, batch.weight)
-        task = self.task.after(self.step)
-        count = self.ranks.sum(task.count(tensors))
-        count = torch.where(count > 0, count, 1)
         self.optimizer.zero_grad(set_to_none=True)
-        total = self.ranks.sum(self._backward(task, tensors, len(batch), self.ranks.of / count))
+        loss = self._gradients.compute(self.task.after(self.step), batch)
         self._call("after_backward", due=self.step + 1)
-        self.loss, norm = self._finite((total / count).sum(), batch)
+        self.loss, norm = self._finite(loss, batch)
         if self.spec.clip:
             torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.clip, norm)
         self.rate = self.spec.rate(self.step, self.options.steps)
@@ -278,22 +276,6 @@ class Session:
         self.optimizer.step()
         if self.average:
             self.average.update(self.model, self.step)
-
-    def _backward(self, task: Task, tensors: Tensors, rows: int, scale: torch.Tensor) -> torch.Tensor:
-        """Gradients of all micro-batches, added up; the sums of this rank's losses."""
-        pieces = min(self.options.accumulate, rows)
-        cuts = [rows * piece // pieces for piece in range(pieces + 1)]
-        total = torch.zeros(scale.shape, device=self.device)
-        for piece in range(pieces):
-            part = {name: tensor[cuts[piece] : cuts[piece + 1]] for name, tensor in tensors.items()}
-            alone = self.ranks.of > 1 and piece < pieces - 1  # gradients travel once, with the last piece
-            with self.network.no_sync() if alone else contextlib.nullcontext():
-                with devices.autocast(self.device, self.options.precision):
-                    outputs = self.network(devices.lay_out(task.inputs(part), self.layout))
-                loss = task.loss(outputs, part)
-                (loss * scale).sum().backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-        return total
 
     def _finite(self, loss: torch.Tensor, batch: Batch) -> tuple[float, torch.Tensor]:
         """The loss as a number, and the norm of the gradients, which are the same on all ranks by now: all agree."""

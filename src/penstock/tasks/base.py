@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
-    import torch
     from numpy.typing import NDArray
     from torch import nn
 
@@ -93,6 +94,14 @@ class Task(ABC):
     @abstractmethod
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
         """The batch with the labels of samples of weight 0 turned into ones that do not count."""
+
+    def kept(self, real: torch.Tensor) -> torch.Tensor:
+        """The indices of a batch's samples that are no padding, in the order in which they are learnt.
+
+        Args:
+            real: bool (n,), which are not.
+        """
+        return torch.nonzero(real)[:, 0]
 
     @abstractmethod
     def count(self, tensors: Tensors) -> torch.Tensor:

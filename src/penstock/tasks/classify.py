@@ -175,14 +175,19 @@ class Classification(Task):
         return regularize.mixed(self.normalization.apply(regularize.toned(images, draws)), draws)
 
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
-        """Padding samples get a label that does not count, and are mixed with nothing."""
+        """Padding samples get a label that does not count, and are mixed with nothing, and so is whoever was to be
+        mixed with one.
+        """
         real = weight.to(tensors["label"].device) > 0
         changed = {"label": torch.where(real, tensors["label"], PADDING)}
         if "draws" in tensors:
-            whole = torch.from_numpy(NOTHING).to(real.device)
-            pairs = real & real[regularize.partners(len(real), real.device)]
-            changed["draws"] = torch.where(pairs.unsqueeze(1), tensors["draws"], whole)
+            changed["draws"] = regularize.unmixed(tensors["draws"], ~regularize.whole_pairs(real))
         return {**tensors, **changed}
+
+    def kept(self, real: torch.Tensor) -> torch.Tensor:
+        """Whole pairs first, so that all of them are still neighbours; then those that have lost theirs."""
+        paired = regularize.whole_pairs(real)
+        return torch.cat([torch.nonzero(paired)[:, 0], torch.nonzero(real & ~paired)[:, 0]])
 
     @cached_property
     def losses(self) -> Mixture:

@@ -118,6 +118,19 @@ def partners(count: int, device: torch.device) -> torch.Tensor:
     return torch.where(index < count, index, index - 1)
 
 
+def whole_pairs(real: torch.Tensor) -> torch.Tensor:
+    """Which pictures of a batch, bool (n,), are there and have a neighbour to be mixed with that is there too."""
+    others = partners(len(real), real.device)
+    return real & real[others] & (others != torch.arange(len(real), device=real.device))
+
+
+def unmixed(draws: torch.Tensor, alone: torch.Tensor) -> torch.Tensor:
+    """Draws of which some, bool (n,), mix nothing; what else they say stays."""
+    own = torch.zeros_like(draws[:, :5])
+    own[:, 0] = 1
+    return torch.where(alone.unsqueeze(1), torch.cat([own, draws[:, 5:]], dim=1), draws)
+
+
 def _cut(edges: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """Edges in whole pixels."""
     pixels: torch.Tensor = edges * torch.tensor((size[0], size[0], size[1], size[1]), device=edges.device)
