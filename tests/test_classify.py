@@ -211,7 +211,8 @@ class TestMixing:
         masked = task.mask_padding(tensors, torch.tensor([1.0, 0, 1, 1]))
 
         assert masked["label"].tolist() == [0, -1, 2, 0]
-        assert (masked["draws"][:2] == torch.from_numpy(NOTHING)).all()
+        assert masked["draws"][:2, :5].tolist() == [[1, 0, 0, 0, 0]] * 2
+        assert torch.equal(masked["draws"][:, 5:], tensors["draws"][:, 5:]), "what is erased, and tones, stay"
         assert torch.equal(masked["draws"][2:], tensors["draws"][2:])
         assert task.count(masked).tolist() == [3.0]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import broker as brokers
 import common
 import pytest
-from processes import quiet, Program
+from processes import Program, quiet
 from test_kafka_follow import begun_again, offsets, origins, taken
 from training import recipe, state
 

@@ -431,13 +431,13 @@ class TestCheckpoints:
         data[-1] ^= 1
         path.write_bytes(data)
         with pytest.raises(CheckpointError) as caught:
-            resume(folder.path)
+            resume(folder.path, checkpoint="step-00000006")
         message = str(caught.value)
         assert message.startswith(f"{path}: expected a file with SHA-256 ")
-        assert message.endswith(". The checkpoint is damaged: use another one with --checkpoint step-NNNNNNNN.")
+        assert message.endswith(". Sound ones, for --checkpoint: step-00000004.")
         path.unlink()
         with pytest.raises(CheckpointError, match="found no such file"):
-            resume(folder.path)
+            resume(folder.path, checkpoint="step-00000006")
         _, outcome = resume(folder.path, checkpoint="step-00000004")
         assert outcome.status == "finished"
 

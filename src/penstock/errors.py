@@ -25,7 +25,10 @@ import errno
 import textwrap
 from typing import Final
 
-_NO_MEMORY: Final = ("can't allocate memory", "out of memory", "ALLOC_FAILED", "Insufficient memory")
+_NO_MEMORY: Final = (
+    "can't allocate memory", "out of memory", "ALLOC_FAILED", "Insufficient memory", "bad alloc", "bad_alloc",
+    "Cannot allocate memory", "failed to map segment", "can't start new thread", "Unable to allocate",
+)  # fmt: skip
 
 
 class PenstockError(Exception):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import math
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,12 +44,40 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """As `write_atomically`, but without waiting for the disk: for what can be made again. Makes its folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """As `write_atomically`, but without waiting for the disk: for what can be made again. Makes its folder.
+
+    Devices and pipes are written to, and the target of a link is replaced, not the link.
+
+    Raises:
+        IsADirectoryError: the path is a folder.
+        OSError: it is a socket or a block device, or cannot be written.
+    """
     with named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        place = _to_replace(path)
+        if place is None:
+            with path.open("wb") as handle:
+                handle.write(data)
+            return
+        temporary = place.with_name(f".{place.name}.{os.getpid()}.partial")
+        place.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(data)
-        temporary.replace(path)
+        temporary.replace(place)
+
+
+def _to_replace(path: Path) -> Path | None:
+    """The regular file to put in a path's place; None where what is there is to be written to instead."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return path.resolve() if path.is_symlink() else path
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "neither a file nor a device to write to", str(path))
+    place = path.resolve() if path.is_symlink() else path
+    return place if place.exists() else None  # a link of /proc to a file that has no name any more
 
 
 @contextlib.contextmanager

@@ -176,7 +176,7 @@ def _run_tests(folder: Path, tests: tuple[str, ...]) -> None:
 
         nodes = [f"tests/{test}" for test in tests]
         code = int(pytest.main([*nodes, "-q", "-x", "-p", "no:cacheprovider", "-W", QUIET]))
-    except BaseException:  # what a fork cannot say must not go on as its parent
+    except BaseException:  # noqa: BLE001 - what a fork cannot say must not go on as its parent
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -6,6 +6,18 @@ training.py  train, recipe
 runs.py      evaluate, predict, replay, report
 """
 
-from penstock.cli.app import main
+from __future__ import annotations
+
+import sys
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
+    try:
+        from penstock.cli import app  # imports take a while, in which Ctrl-C is heard too
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app.main(arguments)
+
 
 __all__ = ["main"]

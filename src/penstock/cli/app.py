@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 from typing import Final, NoReturn
 
@@ -18,7 +19,7 @@ FAILED: Final = 2
 STDIN: Final = "/dev/stdin"
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
-    | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT}
+    | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO}
 )
 
 _COMMANDS: Final = {
@@ -60,6 +61,7 @@ def build() -> App:
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
     words = sys.argv[1:] if arguments is None else arguments
+    _reopen_closed()
     for stream in (sys.stdout, sys.stderr):  # file names may hold bytes that are no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -85,6 +87,13 @@ def main(arguments: list[str] | None = None) -> None:
             f"memory: expected as much as this needs, found less ({reason_of(error)}). Train with a smaller --batch "
             "or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --window."
         )
+
+
+def _reopen_closed() -> None:
+    """Let what is printed to a closed stream go nowhere: Python has none in its place."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - as long as the process
 
 
 def _refuse_place(error: OSError) -> None:

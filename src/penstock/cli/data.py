@@ -117,7 +117,7 @@ def pack(
     for name, split in described.splits.items():
         print(f"{name}: {split.records:,} records in {counted(len(split.shards), 'shard')}")
     ignored = f"ignore label {described.ignore_label}, " if described.task == "segmentation" else ""
-    print(f"{len(described.classes)} classes, {ignored}content {described.content}")
+    print(f"{counted(len(described.classes), 'class')}, {ignored}content {described.content}")
     print(f"dataset {output}")
 
 
@@ -188,8 +188,9 @@ def verify(
             verdict = verify_dataset(Dataset.open(Path(dataset)), threads=threads, progress=progress)
     for fault in verdict.faults:
         print(fault)
-    holes = f", {verdict.holes:,} offsets hold no record" if verdict.holes else ""
-    print(f"{verdict.sound:,} records are sound, {len(verdict.faults):,} faults{holes}")
+    holes = f", {counted(verdict.holes, 'offset')} without a record" if verdict.holes else ""
+    are = "is" if verdict.sound == 1 else "are"
+    print(f"{counted(verdict.sound, 'record')} {are} sound, {counted(len(verdict.faults), 'fault')}{holes}")
     return 1 if verdict.faults else 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,10 +14,10 @@ from penstock.datasets.boxes import check as checked_boxes
 from penstock.datasets.items import MOST_IDS, Item, Labels, Layout, Problem, named
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -156,6 +158,7 @@ def check_together(
         stated: whether somebody named the classes; inferred ones are trusted less.
     """
     yield from _leaks(facts, folder)
+    yield from _elsewhere(facts, folder)
     yield from _outside_classes(facts, labels, folder)
     yield from _alike(facts, labels, folder)
     if layout.task == "segmentation" and len(labels.classes) > MOST_IDS:
@@ -183,7 +186,7 @@ def _outside_classes(facts: Sequence[Facts], labels: Labels, folder: Path) -> It
     """Labels and boxes of a class that has no name."""
     for fact in facts:
         item = fact.item
-        own = [] if item.label is None or item.mask else [item.label]
+        own = [item.label] if isinstance(item.label, int) and not item.mask else []
         held = own if item.boxes is None else [box.label for box in item.boxes]
         wrong = [label for label in held if not 0 <= label < len(labels.classes)]
         if wrong and (item.boxes is not None or fact.content):
@@ -221,6 +224,17 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
                 "Remove one of them: scores on seen pictures mean nothing."
             )
             yield Problem("duplicate across splits", name, message)
+
+
+def _elsewhere(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
+    """Pictures that a table or a list takes from outside the folder: right, perhaps, but nothing that people expect."""
+    inside = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118 - links within it may lead anywhere
+    images = (fact.item.image for fact in facts)
+    out = [each for each in images if isinstance(each, Path) and not os.path.abspath(each).startswith(inside)]  # noqa: PTH100 - the same
+    if out:
+        how_many = f"{counted(len(out), 'picture')} of {len(facts):,}"
+        message = f"{out[0]}: {how_many} outside {folder}, where a table or list says so: packed all the same."
+        yield Problem("picture outside the folder", str(out[0]), message, fatal=False, whole=True)
 
 
 def _mask_name(fact: Facts, folder: Path) -> str:

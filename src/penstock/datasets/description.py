@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from penstock import files
-from penstock.datasets.listing import PACKED
+from penstock.datasets.listing import PACKED, check_letters
 from penstock.errors import DatasetError
 from penstock.sources import FilesSource
 
@@ -147,11 +147,11 @@ class Dataset:
                 found="no such folder" if not folder.is_dir() else "a folder without one",
                 remedy="Make one with penstock pack FOLDER -o DIR",
             ) from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DatasetError(
                 str(path),
                 expected="a description of a dataset",
-                found=str(error),
+                found="values nested too deeply" if isinstance(error, RecursionError) else str(error),
                 remedy="Restore it, or pack the dataset again into another folder",
             ) from None
         if description.content != description.digest() or not all(s.shards for s in description.splits.values()):
@@ -161,6 +161,7 @@ class Dataset:
                 found=f"{description.content or 'none'}: it was edited",
                 remedy="Restore it, or pack the dataset again into another folder",
             )
+        check_letters(description.classes, str(path))
         return cls(folder, description)
 
     def save(self) -> None:

@@ -101,7 +101,7 @@ def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
         error.close()  # it is the answer, too
         if error.code != _PAST:
             raise _broken(url, f"{error.code} {error.reason}") from None
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # of an address that is none
         raise _broken(url, str(getattr(error, "reason", error)) or type(error).__name__) from None
 
 

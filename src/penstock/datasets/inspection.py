@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, layouts
+from penstock.datasets import checks, layouts, listing
 from penstock.datasets.items import Labels, Layout, Problem, named
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
@@ -119,6 +119,7 @@ def inspect(
     """
     layout = layouts.recognise(folder, how)
     wanted = (labels or Labels()).over(layout.labels)
+    listing.check_letters(wanted.classes, str(folder))
     if layout.task != "segmentation" and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
             "--classes",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SYSTEM: Final = {"lost+found"}
 _YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
@@ -160,14 +164,32 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
     """Class names in the order of their ids.
 
     Raises:
-        DatasetError: one is empty, which would shift all ids behind it, or occurs twice.
+        DatasetError: one is empty, which would shift all ids behind it, occurs twice, or cannot be printed.
     """
+    first: dict[str, int] = {}
     for number, name in enumerate(names):
-        if not name or name in names[:number]:
+        if not name or first.setdefault(name, number) != number:
             raise DatasetError(
                 where,
                 expected="a name of its own for every class, in the order of their ids",
-                found=f"{name!r} for id {number}" + (f", as for id {names.index(name)}" if name else ""),
+                found=f"{name!r} for id {number}" + (f", as for id {first[name]}" if name else ""),
                 remedy="Name every class once",
             )
+    check_letters(names, where)
     return tuple(names)
+
+
+def check_letters(names: Iterable[str], where: str) -> None:
+    """Class names are printed, so they must not tell a terminal what to do.
+
+    Raises:
+        DatasetError: one holds a control character.
+    """
+    for number, name in enumerate(names):
+        if any(unicodedata.category(letter) == "Cc" for letter in name):
+            raise DatasetError(
+                where,
+                expected="class names without control characters",
+                found=f"{name!a} for id {number}",
+                remedy="Rename the class",
+            )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from penstock.datasets.description import Description, Split
+from penstock.datasets.listing import check_letters
 from penstock.errors import DatasetError, SourceError
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing
 
@@ -135,6 +136,7 @@ class TopicDataset:
             SourceError: it cannot be read.
         """
         about, records = self.known or (self._about("train"), len(self.source("train").snapshot()))
+        check_letters(about.classes, self.folder)
         state = hashlib.blake2b(
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
         )

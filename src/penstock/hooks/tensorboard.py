@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,8 @@ class TensorBoard(Hook):
         for name, value in with_loss(loss, scores.summary()).items():
             self._writer.add_scalar(f"evaluation/{name}", value, session.step)
         for name, parameter in session.model.named_parameters():
-            self._writer.add_histogram(name, parameter.detach().float().cpu(), session.step)
+            with contextlib.suppress(ValueError):  # it finds no bins for numbers that are none, or very large
+                self._writer.add_histogram(name, parameter.detach().float().cpu(), session.step)
 
     def on_end(self, session: Session) -> None:
         """Close the log."""

@@ -37,11 +37,14 @@ class Answers:
             target: int64 (samples,); below 0 does not count.
         """
         probabilities, target = probabilities[target >= 0].double().cpu(), target[target >= 0].cpu()
+        lost = ~probabilities.isfinite().all(dim=1, keepdim=True)  # a network that has diverged is never right
+        own_least = torch.zeros_like(probabilities).scatter(1, target.unsqueeze(1), -1.0)
+        probabilities = torch.where(lost, own_least, probabilities)
         confidence, answer = probabilities.max(dim=1)
         right = (answer == target).long()
         own = probabilities.gather(1, target.unsqueeze(1))
         better = (probabilities > own).sum(dim=1)
-        bins = (confidence * _BINS).long().clamp(max=_BINS - 1)
+        bins = (confidence * _BINS).long().clamp(0, _BINS - 1)
         matrix, rest = self.counts[: self.classes**2], self.counts[self.classes**2 :]
         matrix += torch.bincount(target * self.classes + answer, minlength=self.classes**2)
         rest[0] += (better < _TOP).sum()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class SyncNorm(nn.BatchNorm2d):
             return self._finish(super().forward(features))
         values = features.float()
         mean, variance, count = _moments(values[:0] if self.silent else values)
+        if self.silent and not count:  # so are all other ranks: nothing to normalise by
+            running = self.running_mean, self.running_var, self.weight, self.bias
+            return self._finish(F.batch_norm(features, *running, training=self.running_mean is None, eps=self.eps))
         self._remember(mean.detach(), variance.detach(), count)
         normal = (values - _spread(mean)) * _spread((variance + self.eps).rsqrt())
         if self.affine:

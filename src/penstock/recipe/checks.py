@@ -211,6 +211,7 @@ def _bounded(recipe: Recipe) -> dict[str, tuple[float, float]]:
         "optimizer.decay": (optimizer.decay, 1),
         "optimizer.clip": (optimizer.clip, 1e9),
         "optimizer.bias_rate": (optimizer.bias_rate, 10_000),
+        "optimizer.norm_bias_rate": (optimizer.norm_bias_rate, 10_000),
         "optimizer.head_rate": (optimizer.head_rate, 10_000),
         "train.average": (train.average, 0.999999),
         "train.window": (train.window, 1 << 20),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch import nn
 
 from penstock import devices
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 WHOLE: Final = "weights, byte for byte"
 ROUNDED: Final = "records, order and pixels; weights up to rounding"
+
+
+def has_norms(model: nn.Module) -> bool:
+    """Whether a model normalises over its batch."""
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())  # noqa: SLF001 - the common base
 
 
 def promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any]:
@@ -28,8 +34,14 @@ def promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any
     }
 
 
-def note_changes(folder: RunFolder, now: dict[str, Any]) -> None:
-    """Say what is not as it was, where weights may come out otherwise for it, and keep it in environment.json."""
+def note_changes(folder: RunFolder, now: dict[str, Any], *, apart: bool) -> None:
+    """Say what is not as it was, where weights may come out otherwise for it, and keep it in environment.json.
+
+    Args:
+        folder: the run's.
+        now: of `promise`.
+        apart: whether each rank's batch norms learn from its own samples alone.
+    """
     environment = folder.read_json("environment.json")
     before = {**environment, **(environment.get("then") or [{}])[-1]}
     changed = [
@@ -40,6 +52,10 @@ def note_changes(folder: RunFolder, now: dict[str, Any]) -> None:
     if not changed:
         return
     folder.write_json("environment.json", {**environment, "then": [*environment.get("then", []), now]})
-    print(  # noqa: T201 - people must know
-        f"note: {'; '.join(changed)}: same records, same order; weights may differ in rounding", flush=True
-    )
+    differ = "weights may differ in rounding"
+    if apart and before.get("ranks") != now["ranks"]:
+        differ = (
+            "losses and weights will differ, as batch normalisation takes each rank's samples by themselves "
+            "(train.sync_norms takes all ranks' together)"
+        )
+    print(f"note: {'; '.join(changed)}: same records, same order; {differ}", flush=True)  # noqa: T201 - people must know

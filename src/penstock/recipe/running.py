@@ -34,12 +34,12 @@ from penstock.models.tv import PREFIX
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
 from penstock.recipe.checks import check_new, check_pieces, check_same
-from penstock.recipe.exactness import note_changes, promise
+from penstock.recipe.exactness import has_norms, note_changes, promise
 from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.fitting import check_optimizer, try_sizes
 from penstock.recipe.following import Follower, await_first
 from penstock.runs import RunFolder, environment
-from penstock.session import CheckpointStore, Hook, Options, Outcome, Session
+from penstock.session import Checkpoint, CheckpointStore, Hook, Options, Outcome, Session
 from penstock.sources.kafka import is_topic
 
 if TYPE_CHECKING:
@@ -225,7 +225,10 @@ def _is_finished(folder: RunFolder, recipe: Recipe) -> bool:
 def _nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks) -> Outcome:
     """Answer for a finished run, once it is known to be whole."""
     with folder.locked() if ranks.writes else contextlib.nullcontext():
-        CheckpointStore(folder.checkpoints).load()
+        store = CheckpointStore(folder.checkpoints)
+        store.load()
+        if ranks.writes:
+            store.sweep()
     if ranks.writes:
         text = f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps"
         print(text, flush=True)  # noqa: T201 - an answer
@@ -297,7 +300,9 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     console = Console(folder.path / "log.txt", recipe.train.log_every)
     with folder.locked() if ranks.writes else contextlib.nullcontext():
         if ranks.writes:
-            note_changes(folder, promise(recipe, run.device, ranks))
+            store.sweep()
+            apart = has_norms(model) and not (recipe.train.sync_norms or recipe.train.frozen_norms)
+            note_changes(folder, promise(recipe, run.device, ranks), apart=apart)
         session = Session(
             run.parts.task,
             synchronise_norms(model) if recipe.train.sync_norms and ranks.of > 1 else model,
@@ -311,14 +316,33 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
             follow=_follower(run, console) if recipe.follow.on else None,
             hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
         )
-        begun = store.load(checkpoint)
+        begun = _loaded(store, checkpoint, ranks)
         if begun and ranks.writes and (later := store.after(begun.step)):
             print(f"note: {', '.join(later)} will go: the run goes on from step {begun.step:,}", flush=True)  # noqa: T201
         session.restore(begun)
         if ranks.writes:
-            files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+            _keep_changes(folder, recipe, session.step)
         with _told_of_lone_pictures():
             return session.train()
+
+
+def _loaded(store: CheckpointStore, name: str, ranks: Ranks) -> Checkpoint | None:
+    """The checkpoint to go on from; instead of a last one that is damaged, the newest that is sound."""
+    if name != "last":
+        return store.load(name)
+    found, faults = store.load_newest()
+    if found is not None and ranks.writes:
+        for fault in faults:
+            print(f"note: going on from step {found.step:,}, as a newer checkpoint is damaged: {fault}", flush=True)  # noqa: T201 - people must know
+    return found
+
+
+def _keep_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
+    """Keep the recipe that the run goes on with, and what changed in it from which step on."""
+    before = toml.load(folder.path / "recipe.toml")
+    if changed := toml.changes(before, recipe):
+        folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
+        files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
 
 
 def _follower(run: _Run, console: Console) -> Follower:

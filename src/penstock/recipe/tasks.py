@@ -51,7 +51,7 @@ _FAST: Final = Recipe(  # in the spirit of airbench94_muon: 8 epochs of 50,000 p
     loss=Objective(smoothing=0.2),
     optimizer=OptimizerSpec(
         "muon", 0.17, momentum=0.6, rest_momentum=0.9, weight_decay=0.0785, decay_biases=True, unit_filters=True,
-        power=1.0, bias_rate=208.0, head_rate=3.25,
+        power=1.0, bias_rate=208.0, norm_bias_rate=208.0, head_rate=3.25,
     ),
     train=Train(steps=400, batch=1000, evaluate_every=50, save_every=50, log_every=10),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import tomllib
 import types
@@ -33,10 +34,9 @@ def load(path: Path) -> Recipe:
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(
-            str(path), expected="a recipe in TOML", found=f"a file that is not ({error})", remedy="Mend that line"
-        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = "values nested too deeply" if isinstance(error, RecursionError) else f"a file that is not ({error})"
+        raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Mend that line") from None
     return convert(tree, str(path))
 
 
@@ -96,11 +96,25 @@ def dump(recipe: Recipe) -> str:
     return tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
 
 
+def changes(before: Recipe, now: Recipe) -> dict[str, tuple[Any, Any]]:
+    """The settings in which two recipes differ, named as `section.key`, with both values."""
+    one, other = (_flat(msgspec.to_builtins(each)) for each in (before, now))
+    return {key: (one.get(key), other.get(key)) for key in {**one, **other} if one.get(key) != other.get(key)}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 def kind_of(key: str) -> Any:
     """The type of a setting or a section, named as `section.key`; "" is the recipe's own; None where there is none."""
     kind: Any = Recipe
     for name in filter(None, key.split(".")):
-        kind = typing.get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+        section: Any = kind if dataclasses.is_dataclass(kind) else None
+        kind = _hints(section).get(name) if section else None
     return kind
 
 
@@ -112,8 +126,14 @@ def choices(key: str) -> tuple[str, ...]:
     return tuple(str(word) for literal in literals for word in typing.get_args(literal))
 
 
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a section's settings, worked out once: thousands of settings may be given."""
+    return typing.get_type_hints(kind)
+
+
 def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     for key, value in tree.items():
         if key not in names:
@@ -133,6 +153,10 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except RecursionError:
+        raise RecipeError(
+            "--set", expected="a value as in TOML", found="one nested too deeply", remedy="Write another"
+        ) from None
 
 
 def _merge(tree: dict[str, Any], overlay: Mapping[str, Any]) -> None:

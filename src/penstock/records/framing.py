@@ -10,15 +10,22 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import google_crc32c
 
 from penstock.errors import CorruptRecord
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 HEADER: Final = struct.Struct("<QI")
 FOOTER: Final = struct.Struct("<I")
 OVERHEAD: Final = HEADER.size + FOOTER.size
+MOST_UNPACKED: Final = 1 << 30
+"""Bytes that a compressed shard may hold: all of them are kept in memory."""
+
+_PIECE: Final = 1 << 20
 _LENGTH: Final = struct.Struct("<Q")
 
 _RESTORE = "Restore the shard from a copy, or pack it again"
@@ -87,11 +94,17 @@ def check_payload(payload: bytes, stored: int, place: Place) -> None:
         )
 
 
-def unframe(framed: bytes, length: int, place: Place) -> bytes:
-    """The verified payload of one whole framed record that should hold `length` bytes.
+def unframe(framed: bytes, length: int, place: Place, checksum: int | None = None) -> bytes:
+    """The verified payload of one whole framed record.
+
+    Args:
+        framed: the record.
+        length: bytes that its payload should have.
+        place: where it is.
+        checksum: what the index says that its payload's is, if there is one.
 
     Raises:
-        CorruptRecord: the record is cut short, of another length, or damaged.
+        CorruptRecord: the record is cut short, of another length, damaged, or not the one that was indexed.
     """
     if (found := read_header(framed[: HEADER.size], place)) != length:
         raise CorruptRecord(
@@ -103,7 +116,15 @@ def unframe(framed: bytes, length: int, place: Place) -> bytes:
     if len(framed) != length + OVERHEAD:
         raise cut_short(place, length, len(framed) - HEADER.size)
     payload = framed[HEADER.size : HEADER.size + length]
-    check_payload(payload, FOOTER.unpack_from(framed, HEADER.size + length)[0], place)
+    (stored,) = FOOTER.unpack_from(framed, HEADER.size + length)
+    check_payload(payload, stored, place)
+    if checksum not in (None, stored):
+        raise CorruptRecord(
+            str(place),
+            expected=f"the record that was indexed, with checksum {checksum:08x}",
+            found=f"another of the same length, with checksum {stored:08x}",
+            remedy=f"The shard changed after it was indexed. {_RESTORE}",
+        )
     return payload
 
 
@@ -138,14 +159,24 @@ def is_compressed(start: bytes) -> bool:
     return start[:2] == b"\x1f\x8b" or zlib_header
 
 
-def decompress(data: bytes, shard: str) -> bytes:
-    """The whole content of a GZIP or ZLIB shard.
+def decompress(handle: BinaryIO, shard: str) -> bytes:
+    """The whole content of a GZIP or ZLIB shard, which cannot be entered in the middle.
 
     Raises:
-        CorruptRecord: the compressed stream is damaged or cut short.
+        CorruptRecord: the compressed stream is damaged or cut short, or holds more than fits into memory well.
     """
+    pieces, size = [], 0
     try:
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else zlib.decompress(data)
+        for piece in _unpacked(handle):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_UNPACKED:
+                raise CorruptRecord(
+                    shard,
+                    expected=f"at most {MOST_UNPACKED >> 20:,} MiB in a compressed shard, which is kept in memory",
+                    found="more",
+                    remedy="Unpack the file (gunzip), or pack the data again into smaller shards",
+                )
     except (OSError, EOFError, zlib.error) as error:
         raise CorruptRecord(
             shard,
@@ -153,3 +184,20 @@ def decompress(data: bytes, shard: str) -> bytes:
             found=f"a damaged one ({error})",
             remedy=_RESTORE,
         ) from error
+    return b"".join(pieces)
+
+
+def _unpacked(handle: BinaryIO) -> Iterator[bytes]:
+    """The content of a GZIP or ZLIB file, piece by piece."""
+    kind = handle.read(2)
+    handle.seek(0)
+    if kind == b"\x1f\x8b":
+        with gzip.open(handle) as stream:
+            while piece := stream.read(_PIECE):
+                yield piece
+        return
+    unpacker = zlib.decompressobj()
+    while packed := unpacker.unconsumed_tail or handle.read(_PIECE):
+        yield unpacker.decompress(packed, _PIECE)
+    if not unpacker.eof:
+        raise EOFError("the stream ends early")

@@ -39,7 +39,7 @@ class Shard:
         return len(self.index)
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """The records `[start, stop)` in order, each verified against both checksums.
+        """The records `[start, stop)` in order, each verified against both checksums, and that of the index.
 
         Raises:
             CorruptRecord: a record is damaged; the records before it have been given.
@@ -52,7 +52,8 @@ class Shard:
             for number in range(first, last):
                 offset, length = self.index.offsets[number], self.index.lengths[number]
                 framed = data[offset - base : offset - base + length + OVERHEAD]
-                payload = framing.unframe(framed, length, Place(str(self.path), number, offset))
+                place = Place(str(self.path), number, offset)
+                payload = framing.unframe(framed, length, place, self.index.checksums[number])
                 yield Record(f"{self.name}#{number}", payload)
 
     def _bytes(self, start: int, size: int) -> bytes:
@@ -77,10 +78,11 @@ def open_shard(path: Path, name: str | None = None) -> Shard:
     """
     try:
         with path.open("rb") as handle:
-            start = handle.read(HEADER.size)
-        if not framing.is_compressed(start):
+            packed = framing.is_compressed(handle.read(HEADER.size))
+            handle.seek(0)
+            content = framing.decompress(handle, str(path)) if packed else b""
+        if not packed:
             return Shard(path, name or path.name, indexing.of(path))
-        content = framing.decompress(path.read_bytes(), str(path))
     except OSError as error:
         raise indexing.unreadable(path, error) from error
     index = indexing.scan(io.BytesIO(content), len(content), str(path))

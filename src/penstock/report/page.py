@@ -44,27 +44,45 @@ _SCORES: Final = {
 
 def write_report(folder: RunFolder) -> Path:
     """Gather a run's metrics, evaluations and figures into its report.html."""
-    sections = [_curves(folder), *_evaluations(folder), *_figures(folder)]
+    with folder.reading("metrics.jsonl"):
+        sections = [_curves(folder)]
+        best = _best(_scores(folder.lines("metrics.jsonl")))
+        facts = _reached(folder.lines("metrics.jsonl"), best)
+    sections += [*_evaluations(folder, {line["step"] for line in best.values()}), *_figures(folder)]
     sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
-    page = _PAGE.format(title=html.escape(folder.path.name), facts=_facts(folder), sections="\n".join(sections))
+    facts |= _circumstances(folder)
+    listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items())
+    page = _PAGE.format(title=html.escape(folder.path.name), facts=listed, sections="\n".join(sections))
     path = folder.path / "report.html"
     files.replace_whole(path, page.encode())
     return path
 
 
-def _facts(folder: RunFolder) -> str:
-    metrics, events = folder.lines("metrics.jsonl"), folder.lines("events.jsonl")
-    steps, scores = _steps(metrics), _scores(metrics)
-    facts: dict[str, Any] = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
-    for name, best in _best(scores).items():
-        facts[f"best {_SCORES[name]}"] = f"{best['evaluation'][name]:.2%} at step {best['step']:,}"
-    environment = folder.read_json("environment.json", "device", "exact")
-    later = [each for each in environment.get("then") or [] if {"device", "exact"} <= set(each)]
-    facts["device"] = ", then ".join(each["device"] for each in (environment, *later))
-    facts["exactness"] = _ROUNDED if later else environment["exact"]
-    if events:
-        facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
-    return "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items())
+def _reached(metrics: list[dict[str, Any]], best: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """How far the run came, and how well."""
+    steps = _steps(metrics)
+    facts = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
+    for name, line in best.items():
+        facts[f"best {_SCORES[name]}"] = f"{line['evaluation'][name]:.2%} at step {line['step']:,}"
+    return facts
+
+
+def _circumstances(folder: RunFolder) -> dict[str, str]:
+    """Where and when the run was trained, and what was changed meanwhile."""
+    facts = {}
+    with folder.reading("environment.json"):
+        environment = folder.read_json("environment.json", "device", "exact")
+        later = [each for each in environment.get("then") or [] if {"device", "exact"} <= set(each)]
+        facts["device"] = ", then ".join(each["device"] for each in (environment, *later))
+        facts["exactness"] = _ROUNDED if later else str(environment["exact"])
+    with folder.reading("events.jsonl"):
+        events = folder.lines("events.jsonl")
+        for change in (each for each in events if each.get("event") == "changed"):
+            said = (f"{key} {was} to {now}" for key, (was, now) in change["settings"].items())
+            facts[f"changed at step {change['step']:,}"] = "; ".join(said)
+        if events:
+            facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
+    return facts
 
 
 def _curves(folder: RunFolder) -> str:
@@ -118,26 +136,33 @@ def _best(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: max(lines, key=lambda line: line["evaluation"][name]) for name, lines in by_name.items() if lines}
 
 
-def _evaluations(folder: RunFolder) -> list[str]:
+def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
     """The evaluations that were asked for by name, and of those during training the best ones and the last one."""
     found = sorted((folder.path / "evaluations").glob("*.json"))
-    during = [path for path in found if path.name.startswith("step-")]
-    best = {line["step"] for line in _best(_scores(folder.lines("metrics.jsonl"))).values()}
+    during = {path: _step_of(path) for path in found if _step_of(path) is not None}
     sections = [_evaluation(folder, path, "asked for") for path in found if path not in during]
-    for path in during:
-        is_best = int(path.stem.removeprefix("step-")) in best
-        if is_best or path == during[-1]:
-            sections.append(_evaluation(folder, path, "in training, the best" if is_best else "in training, the last"))
+    for number, (path, step) in enumerate(during.items(), 1):
+        if step in best or number == len(during):
+            when = "the best" if step in best else "the last"
+            sections.append(_evaluation(folder, path, f"in training, {when}"))
     return sections
 
 
+def _step_of(path: Path) -> int | None:
+    """The step of an evaluation in training, by its file's name."""
+    number = path.stem.removeprefix("step-")
+    return int(number) if number != path.stem and number.isdecimal() else None
+
+
 def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
-    scores = folder.read_json(f"evaluations/{path.name}", "step", "split", "classes", "absent")
-    loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
-    looks = path.stem.partition(f"{scores['step']:08d}-")[2]
-    title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({when}{looks and f', {looks}'})"
-    title += f": loss {loss}" if "loss" in scores else ""
-    return _section(title, f"<pre>{html.escape(class_table(scores))}</pre>")
+    name = f"evaluations/{path.name}"
+    scores = folder.read_json(name, "step", "split", "classes", "absent")
+    with folder.reading(name):
+        loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
+        looks = path.stem.partition(f"{scores['step']:08d}-")[2]
+        title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({when}{looks and f', {looks}'})"
+        title += f": loss {loss}" if "loss" in scores else ""
+        return _section(title, f"<pre>{html.escape(class_table(scores))}</pre>")
 
 
 def _figures(folder: RunFolder) -> list[str]:

@@ -88,12 +88,13 @@ class RunFolder:
         try:
             found = json.loads((self.path / name).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            raise self._damaged(name, "a JSON file", str(error)) from error
+            raise self.damaged(name, "a JSON file", str(error)) from error
         if not isinstance(found, dict) or not set(keys) <= set(found):
-            raise self._damaged(name, f"an object with {', '.join(keys) or 'keys'}", "something else")
+            raise self.damaged(name, f"an object with {', '.join(keys) or 'keys'}", "something else")
         return found
 
-    def _damaged(self, name: str, expected: str, found: str) -> RunError:
+    def damaged(self, name: str, expected: str, found: str) -> RunError:
+        """The error for one of the run's files that does not hold what it should."""
         return RunError(
             str(self.path / name), expected=expected, found=found, remedy="Restore the file from a copy of the run"
         )
@@ -119,6 +120,20 @@ class RunFolder:
             with contextlib.suppress(ValueError, RecursionError):
                 found.append(json.loads(line))
         return [line for line in found if isinstance(line, dict)]
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """For the length of a block in which values of one of the run's files are used: those of other types than were
+        written are the file's fault.
+
+        Raises:
+            RunError: it holds something else.
+        """
+        try:
+            yield
+        except (TypeError, KeyError, IndexError, ValueError, AttributeError, OverflowError) as error:
+            found = f"something else ({type(error).__name__}: {error})"
+            raise self.damaged(name, "what was written to it", found) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -6,11 +6,12 @@ checkpoints/last -> step-00002000, best -> step-00001500
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
 from penstock.errors import CheckpointError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import torch
+
+_DAMAGED: Final = "The checkpoint is damaged: use another one of the run"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class CheckpointStore:
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, make it the last, remove what is too old. A crash at any point leaves `last` whole."""
-        self._sweep()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.sweep()
         final = self.folder / f"step-{checkpoint.step:08d}"
         temporary = self.folder / f".{final.name}.{os.getpid()}.partial"
         temporary.mkdir()
@@ -55,7 +59,8 @@ class CheckpointStore:
         files.write_synced(temporary / "state.json", files.to_json(dict(checkpoint.state)))
         hashes = {path.name: files.sha256(path) for path in sorted(temporary.iterdir())}
         manifest = {"format": 1, "step": checkpoint.step, "sha256": hashes}
-        files.write_synced(temporary / "manifest.json", files.to_json(manifest))
+        sealed = {**manifest, "seal": _seal(manifest)}
+        files.write_synced(temporary / "manifest.json", files.to_json(sealed))
         files.sync_folder(temporary)
         if final.exists():  # of a run that was killed before `last` moved here
             self._discard(final)
@@ -81,32 +86,49 @@ class CheckpointStore:
         copied without its links, the newest is the last.
 
         Raises:
-            CheckpointError: it is not there, or a file's hash is not the one in its manifest.
+            CheckpointError: it is not there, or damaged; the error names those that are sound.
         """
+        path = self._place(name)
+        if path is None:
+            return None
+        try:
+            return _read(path)
+        except CheckpointError as error:
+            raise self._with_others(error, path) from error
+
+    def load_newest(self) -> tuple[Checkpoint | None, list[CheckpointError]]:
+        """The last checkpoint or, where that is damaged, the newest one that is sound, and what is wrong with those
+        that are newer; None when none was ever saved.
+
+        Raises:
+            CheckpointError: all there are are damaged.
+        """
+        try:
+            return self.load(), []
+        except CheckpointError as error:
+            faults = [error]
+        first = faults[0]
+        for name in reversed(self.names()):
+            try:
+                return _read(self.folder / name), faults
+            except CheckpointError as error:
+                faults = [*faults, error] if error.where != first.where else faults
+        raise first
+
+    def _place(self, name: str) -> Path | None:
+        """The folder of a checkpoint by name; None when "last" was never saved."""
         path = self.folder / name
-        if not path.exists():
-            if name != "last" or path.is_symlink():
+        if not _exists(path):
+            if name != "last" or (path.is_symlink() and not self.names()):
                 raise self._missing(path)
-            if not self.names():
-                return None
-            path = self.folder / self.names()[-1]
-        path = self.folder / path.resolve().name if path.is_symlink() else path  # which a training may move
-        manifest = _read_json(path / "manifest.json")
-        if not _is_whole(manifest):
-            raise CheckpointError(
-                str(path / "manifest.json"),
-                expected="a manifest that names the checkpoint's step and files",
-                found="something else",
-                remedy="Use another checkpoint of the run, with --checkpoint",
-            )
-        for file, expected in manifest["sha256"].items():
-            _check_hash(path / file, expected)
-        tensors = {
-            file.removesuffix(".safetensors"): states.read_tensors(path / file)
-            for file in manifest["sha256"]
-            if file.endswith(".safetensors")
-        }
-        return Checkpoint(manifest["step"], tensors, _read_json(path / "state.json"))
+            return self.folder / self.names()[-1] if self.names() else None
+        return self.folder / path.resolve().name if path.is_symlink() else path  # a link that a training may move
+
+    def _with_others(self, error: CheckpointError, path: Path) -> CheckpointError:
+        """The error with the names of the checkpoints that could be used instead."""
+        sound = [name for name in self.names() if name != path.name and _is_sound(self.folder / name)]
+        remedy = f"Sound ones, for --checkpoint: {', '.join(sound)}" if sound else "No other checkpoint is sound"
+        return CheckpointError(error.where, expected=error.expected, found=error.found, remedy=remedy)
 
     def rewind(self, checkpoint: Checkpoint) -> None:
         """Make an earlier checkpoint the last one: what the run saved after it goes."""
@@ -152,8 +174,8 @@ class CheckpointStore:
         path.rename(trash)
         shutil.rmtree(trash)
 
-    def _sweep(self) -> None:
-        """Remove what a killed process left half written."""
+    def sweep(self) -> None:
+        """Remove what a killed process left half written, or half removed; only whoever trains the run may."""
         for leftover in self.folder.glob(".*.partial"):
             if leftover.is_symlink() or leftover.is_file():
                 leftover.unlink()
@@ -161,21 +183,67 @@ class CheckpointStore:
                 shutil.rmtree(leftover)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a link to itself
+        return False
+
+
+def _read(path: Path) -> Checkpoint:
+    """The checkpoint in a folder, once it is known to be whole.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    manifest = _read_json(path / "manifest.json")
+    if not _is_whole(manifest, path.name):
+        raise CheckpointError(
+            str(path / "manifest.json"),
+            expected="a sealed manifest that names the checkpoint's step and files",
+            found="something else",
+            remedy=_DAMAGED,
+        )
+    for file, expected in manifest["sha256"].items():
+        _check_hash(path / file, expected)
+    tensors = {
+        file.removesuffix(".safetensors"): states.read_tensors(path / file)
+        for file in manifest["sha256"]
+        if file.endswith(".safetensors")
+    }
+    return Checkpoint(manifest["step"], tensors, _read_json(path / "state.json"))
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        _read(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of a manifest without its seal."""
+    return hashlib.sha256(json.dumps({**manifest, "seal": None}, sort_keys=True).encode()).hexdigest()
+
+
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            str(path), expected="a readable JSON file", found=str(error), remedy="Use another checkpoint of the run"
-        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(str(path), expected="a readable JSON file", found=str(error), remedy=_DAMAGED) from error
 
 
-def _is_whole(manifest: Any) -> bool:
-    """Whether a manifest says which step it is of, and the hashes of the files that there must be."""
+def _is_whole(manifest: Any, folder: str) -> bool:
+    """Whether a manifest is as it was written: with the hashes of the files that there must be, and the step that its
+    folder is named after. A folder of another name is a link that was followed when the run was copied.
+    """
     hashes = manifest.get("sha256") if isinstance(manifest, dict) else None
-    if not isinstance(hashes, dict) or not all(isinstance(each, str) for each in hashes.values()):
+    if not isinstance(hashes, dict) or not {"model.safetensors", "state.json"} <= set(hashes):
         return False
-    return type(manifest.get("step")) is int and {"model.safetensors", "state.json"} <= set(hashes)
+    step, seal = manifest.get("step"), manifest.get("seal")
+    names = {f"step-{step:08d}", "last", "best"} if type(step) is int else set()
+    return folder in names and seal == _seal(manifest)
 
 
 def _check_hash(path: Path, expected: str) -> None:
@@ -185,5 +253,5 @@ def _check_hash(path: Path, expected: str) -> None:
             str(path),
             expected=f"a file with SHA-256 {expected[:16]}...",
             found=found if found == "no such file" else f"{found[:16]}...",
-            remedy="The checkpoint is damaged: use another one with --checkpoint step-NNNNNNNN",
+            remedy=_DAMAGED,
         )

@@ -42,7 +42,8 @@ class OptimizerSpec:
         warmup_share: 0 grows linearly from nearly 0 to the peak; else the rate stays at this share of it (DeepLab's
             slow start).
         clip: the norm that the gradient of a step is cut to; 0 leaves it.
-        bias_rate: what multiplies the learning rate of biases (DeepLab: 2).
+        bias_rate: what multiplies the learning rate of the biases of convolutions and linear layers (DeepLab: 2).
+        norm_bias_rate: what multiplies that of the biases of normalisation layers (airbench: 64).
         head_rate: what multiplies the learning rate of the head (DeepLab: 10 for new classes).
         head: what that is: "all" that is not the backbone, or the "logits" of masks alone.
     """
@@ -64,6 +65,7 @@ class OptimizerSpec:
     warmup_share: float = 0.0
     clip: float = 0.0
     bias_rate: float = 1.0
+    norm_bias_rate: float = 1.0
     head_rate: float = 1.0
     head: Literal["all", "logits"] = "all"
 
@@ -100,14 +102,14 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
 
     Vectors and scalars are biases and normalisation parameters. Each group's `share` multiplies the learning rate.
     """
-    spared = _spared(model)
+    spared, shifts = _spared(model), _shifts(model)
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             decays = (parameter.ndim > 1 or spec.decay_biases) and name not in spared
             decay = spec.weight_decay if decays else 0.0
             filters = spec.name == "muon" and parameter.ndim > 1 and in_backbone(name)
-            groups.setdefault((decay, _share(spec, name), filters), []).append(parameter)
+            groups.setdefault((decay, _share(spec, name, shifts), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
         {"params": parameters, "weight_decay": decay, "share": share, **(_of_filters(spec) if filters else {})}
         for (decay, share, filters), parameters in groups.items()
@@ -136,6 +138,17 @@ def _spared(model: nn.Module) -> set[str]:
     return found
 
 
+def _shifts(model: nn.Module) -> set[str]:
+    """The biases of normalisation layers: those without a matrix or filters beside them."""
+    parameters = dict(model.named_parameters())
+    biases = {name: parameters.get(f"{name.removesuffix('.bias')}.weight") for name in parameters if _is_bias(name)}
+    return {name for name, weight in biases.items() if weight is None or weight.ndim == 1}
+
+
+def _is_bias(name: str) -> bool:
+    return name.endswith(".bias")
+
+
 def _of_filters(spec: OptimizerSpec) -> dict[str, float | bool]:
     return {"orthogonal": True, "unit": spec.unit_filters, "momentum": spec.momentum}
 
@@ -145,8 +158,9 @@ def gives_logits(name: str) -> bool:
     return name.startswith(("logits.", "segmentation_head."))
 
 
-def _share(spec: OptimizerSpec, name: str) -> float:
+def _share(spec: OptimizerSpec, name: str, shifts: set[str]) -> float:
     """What multiplies the learning rate of a parameter."""
+    bias = spec.norm_bias_rate if name in shifts else spec.bias_rate
     in_head = gives_logits(name) if spec.head == "logits" else not in_backbone(name)
     head = spec.head_rate if in_head else 1.0
-    return head * (spec.bias_rate if name.endswith(".bias") else 1.0)
+    return head * (bias if _is_bias(name) else 1.0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock import devices, seeds
-from penstock.errors import NonFiniteError
+from penstock.errors import CheckpointError, NonFiniteError
 from penstock.session import hook as hooking
 from penstock.session import signals, state
 from penstock.session.average import Average
@@ -28,7 +28,7 @@ from penstock.sources import waiting
 from penstock.values import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import nn
 
@@ -134,6 +134,13 @@ class Session:
             if self.average:
                 state.load_model(self.average.model, checkpoint.tensors["ema"], where)
             self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
+            if self.cursor.position != self.step * self.feed.batch:
+                raise CheckpointError(
+                    where,
+                    expected=f"a cursor at position {self.step * self.feed.batch:,}, after {self.step:,} steps",
+                    found=f"position {self.cursor.position:,}",
+                    remedy="The checkpoint is of another batch size, or damaged: use another one of the run",
+                )
             self._saved = self.step
             self.best = tuple(saved["best"]) if saved["best"] else None
             self._pending_evaluation = saved["pending_evaluation"]
@@ -304,13 +311,14 @@ class Session:
 
     def _save(self, *, pending_evaluation: bool) -> None:
         self._pending_evaluation = pending_evaluation
+        tensors = {
+            "model": self.model.state_dict(),
+            "optimizer": state.optimizer_tensors(self.optimizer, self.model),
+        }
+        if self.average:
+            tensors["ema"] = self.average.model.state_dict()
+        self._check_finite(tensors)
         if self.ranks.writes:
-            tensors = {
-                "model": self.model.state_dict(),
-                "optimizer": state.optimizer_tensors(self.optimizer, self.model),
-            }
-            if self.average:
-                tensors["ema"] = self.average.model.state_dict()
             own = {
                 "cursor": {"position": self.cursor.position, "plan": self.cursor.plan},
                 "best": list(self.best) if self.best else None,
@@ -323,6 +331,18 @@ class Session:
             self.store.save(Checkpoint(self.step, tensors, own))
         self.ranks.barrier()
         self._saved = self.step
+
+    def _check_finite(self, tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+        """What is saved must be finite, on all ranks: a step may overflow although its loss and gradients do not."""
+        wrong = [f"{kind} {name}" for kind, named in tensors.items() for name in state.not_finite(named)]
+        if self.ranks.any(bool(wrong), self.device):
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            raise NonFiniteError(
+                f"step {self.step:,}",
+                expected="finite weights, statistics and optimizer states to save",
+                found=f"others: {wrong[0]}{more}" if wrong else "others on another rank",
+                remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --rate",
+            )
 
     def _evaluate(self) -> bool:
         """Evaluate what was just saved; False if a signal cut it short (it is then done after a resume)."""
@@ -338,7 +358,7 @@ class Session:
         scores, loss = result
         self._pending_evaluation = False
         value = scores.summary()[self.task.main_score]
-        self.is_best = self.best is None or value > self.best[1]
+        self.is_best = math.isfinite(value) and (self.best is None or value >= self.best[1])  # of equals the newer
         if self.is_best:
             self.best = (self.step, value)
             if self.ranks.writes:

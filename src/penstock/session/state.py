@@ -41,6 +41,12 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         ) from error
 
 
+def not_finite(tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """The names of those that hold a number that is infinite or none."""
+    floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+    return [name for name, tensor in floats.items() if not bool(tensor.isfinite().all())]
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, torch.Tensor]:
     """The optimizer's state as `PARAMETER/ENTRY` tensors, for example `decoder.0.weight/momentum_buffer`."""
     return {

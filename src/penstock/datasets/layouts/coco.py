@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -51,6 +52,7 @@ class _Annotation(msgspec.Struct):
 class _Category(msgspec.Struct):
     id: int
     name: str
+    supercategory: str | None = ""
 
 
 class _Tree(msgspec.Struct):
@@ -134,7 +136,25 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
         if split in files and not path.stem.startswith("person_keypoints"):
             problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
         files.setdefault(split, _File(path, tree))
+    problems += _without_parents(files)
     return files, problems
+
+
+def _without_parents(files: dict[str, _File]) -> list[Problem]:
+    """Leave out the categories that only stand for others, as Roboflow's exports have one: nothing is annotated with
+    them, and others name them as their supercategory. They may have the name of a class.
+    """
+    every = [each for file in files.values() for each in file.tree.categories]
+    used = {each.category_id for file in files.values() for each in file.tree.annotations}
+    children: dict[str | None, set[int]] = {}
+    for each in every:
+        children.setdefault(each.supercategory, set()).add(each.id)
+    parents = {
+        each.id: each.name for each in every if each.id not in used and children.get(each.name, set()) - {each.id}
+    }
+    for file in files.values():
+        file.tree.categories = [each for each in file.tree.categories if each.id not in parents]
+    return [_parent(next(iter(files.values())).path.name, number, name) for number, name in parents.items()]
 
 
 def _is_panoptic(tree: dict[str, Any]) -> bool:
@@ -172,12 +192,13 @@ def _classes(files: dict[str, _File]) -> tuple[str, ...]:
 
 
 def _names(tree: _Tree, path: Path) -> list[str]:
-    ids = [each.id for each in tree.categories]
-    if again := [number for number in ids if ids.count(number) > 1]:
+    counts = Counter(each.id for each in tree.categories)
+    again = next((number for number, count in counts.items() if count > 1), None)
+    if again is not None:
         raise DatasetError(
             str(path),
             expected="every category once",
-            found=f"two of id {again[0]}",
+            found=f"two of id {again}",
             remedy="Give each an id of its own, and its annotations too",
         )
     return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
@@ -318,6 +339,14 @@ def _shared(name: str, first: _Image, image: _Image) -> Problem:
 def _unlined(name: str, each: _Annotation) -> Problem:
     message = f"{name}: annotation {each.id} has no outline: its object is background in the mask."
     return Problem("object without an outline", name, message, fatal=False)
+
+
+def _parent(file: str, number: int, name: str) -> Problem:
+    message = (
+        f"{file}: category {number} ({name!r}) is only the supercategory of others, and nothing is annotated with it. "
+        "It is left out."
+    )
+    return Problem("supercategory", f"{file}#{number}", message, fatal=False)
 
 
 def _nowhere(name: str, each: _Annotation) -> Problem:

@@ -135,7 +135,8 @@ def _opened(path: Path) -> io.BufferedIOBase:
 def _content(path: Path, changed: int) -> bytes:
     """The last compressed files are kept, as their records are read one by one."""
     del changed
-    return framing.decompress(path.read_bytes(), str(path))
+    with path.open("rb") as handle:
+        return framing.decompress(handle, str(path))
 
 
 def _kind_of(fields: Fields) -> _Kind | None:
