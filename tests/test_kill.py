@@ -151,6 +151,38 @@ def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path
     assert state(only_run(tmp_path / "killed")) == state(only_run(tmp_path / "whole"))
 
 
+def restarted(*words):
+    """Two ranks under torchrun, which starts them again when one is killed."""
+    child = str(CHILD.with_name("restart_child.py"))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=2", "--standalone"]
+    done = subprocess.run(
+        [*launch, child, *map(str, words)], env=environment(), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_path):
+    """`--max-restarts`: no second run, and the bytes of ranks that nobody killed; for a run that is resumed too."""
+    restarted(packed.folder, tmp_path / "whole")
+    out = restarted(packed.folder, tmp_path / "killed")
+    run = only_run(tmp_path / "killed")
+
+    assert f"started again by torchrun: going on with {run}\n" in out
+    assert state(run) == state(only_run(tmp_path / "whole"))
+    assert torchrun(packed.folder, tmp_path / "resumed", 2, "rename", 5)[0] != 0
+    begun = only_run(tmp_path / "resumed")
+    restarted(packed.folder, tmp_path / "resumed", begun)
+    assert only_run(tmp_path / "resumed") == begun
+    assert [line["step"] for line in metrics(begun)] == list(range(1, STEPS + 1))
+
+
+def metrics(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "loss" in line]
+
+
 def test_child_processes_import_what_is_tested(tmp_path):
     code = "import penstock, processes; print(penstock.__file__)"
     command = [sys.executable, "-c", code]

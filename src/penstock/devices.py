@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import nn
 
+from penstock import cores
 from penstock.errors import RecipeError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -105,6 +107,26 @@ def keep_freed_memory() -> None:
     if hasattr(libc, "gnu_get_libc_version"):
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # as a size_t the largest: never
+
+
+def use_available_cores() -> None:
+    """Have torch compute with as many threads as there are cores for this process, which in a container are fewer than
+    torch sees. As `keep_freed_memory`, a setting of the whole process that commands make; nothing is done where the
+    user has chosen (OMP_NUM_THREADS, MKL_NUM_THREADS).
+    """
+    if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ) and torch.get_num_threads() > cores.available():
+        torch.set_num_threads(cores.available())
+
+
+def too_many_threads(device: torch.device) -> str:
+    """What to tell people who compute on a CPU with more threads than it has cores for them; "" where all is well."""
+    threads, there = torch.get_num_threads(), cores.available()
+    if device.type != "cpu" or threads <= there:
+        return ""
+    return (
+        f"note: {threads} threads compute on {counted(there, 'core')}, where they wait for each other: training may be "
+        f"ten times slower; set OMP_NUM_THREADS={there}"
+    )
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from penstock.values import Share
@@ -90,6 +92,34 @@ def from_environment() -> Ranks:
     return Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), local)
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The command of torchrun that started this process.
+
+    Attributes:
+        name: the same in all processes of a machine that one command started, whenever it did; no two commands' are.
+        restarts: how often it has started all processes again, as one of them failed (`--max-restarts`).
+    """
+
+    name: str
+    restarts: int
+
+
+def launch() -> Launch | None:
+    """What torchrun says of itself; None where it did not start us."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    parent = os.getppid()
+    try:
+        began = (
+            Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[19]
+        )  # in ticks since the machine did
+    except (OSError, IndexError):
+        began = ""
+    name = f"{os.environ['TORCHELASTIC_RUN_ID']} {parent} {began}"
+    return Launch(name, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+
+
 @contextlib.contextmanager
 def joined(device: torch.device) -> Iterator[Ranks]:
     """Join the other ranks for the length of a block: NCCL on CUDA, gloo elsewhere."""
@@ -99,7 +129,12 @@ def joined(device: torch.device) -> Iterator[Ranks]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # Started again, ranks must not find the addresses of those that failed, which torchrun's store still holds.
+    store, rank, size = next(rendezvous("env://"))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    fresh = dist.PrefixStore(f"penstock/attempt-{attempt}", store)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=fresh, rank=rank, world_size=size)
     yield ranks
     # Only after a good end: with NCCL it would wait for ranks that wait for this one, and hide this one's error.
     dist.destroy_process_group()

@@ -76,6 +76,7 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class; under torchrun by all ranks together."""
     devices.keep_freed_memory()
+    devices.use_available_cores()
     trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
     trained = trained.through(chosen_window(trained, window, overlap))
     with ranking.joined(trained.device) as ranks:

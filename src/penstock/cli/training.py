@@ -68,6 +68,7 @@ def train(
     Ctrl-C saves and ends; --resume goes on as if nothing had happened.
     """
     devices.keep_freed_memory()
+    devices.use_available_cores()
     if init and not model and not _is_recipe(data):
         model = _model_of(init)
     _refuse_beside(resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, data: bool(data)})

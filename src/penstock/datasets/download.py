@@ -85,8 +85,8 @@ def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
     if "://" not in url:
         raise _broken(url, "no address: begin it with https://, or file:// for a file of this machine")
     there = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310 - ours
     try:
+        request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310 - ours
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
             there = there if answer.status == _PARTIAL else 0
             total = there + int(answer.headers.get("Content-Length", 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections import deque
@@ -13,7 +12,7 @@ from functools import partial
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
-from penstock import seeds
+from penstock import cores, seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.slots import WEIGHT, Slots, make_slot
@@ -136,7 +135,7 @@ class Feed:
 
     def _run(self, numbers: Iterator[int], give_up: Callable[[], bool], limit: int | None) -> Iterator[Batch]:
         indices = self.share.slice(self.batch)
-        threads = self.threads or available_cores()
+        threads = self.threads or cores.available()
         chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
         ahead = self.ahead or max(2, -(-2 * threads * chunk // len(indices)))
         slots = Slots(self.prepare.fields, len(indices), pin=self.pin)
@@ -232,9 +231,3 @@ def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]
         if give_up():
             raise InterruptedError
     return future.result()
-
-
-def available_cores() -> int:
-    """How many cores this process may use: those of the machine, divided by its ranks where torchrun started some."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

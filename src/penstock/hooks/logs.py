@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from penstock.feed import Batch
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
     from penstock.session import Session
@@ -80,9 +81,15 @@ class OriginsLog(_Log):
 
     def after_step(self, session: Session) -> None:
         """Gather and write the step's origins."""
-        origins = self.ranks.gather(session.batch.origins if session.batch else ())
+        origins = self.ranks.gather(_marked(session.batch) if session.batch else ())
         if self.ranks.writes:
             self.write({"step": session.step, "origins": origins})
+
+
+def _marked(batch: Batch) -> list[str]:
+    """A batch's origins; those that hold no record are called blank, as they taught nothing."""
+    weighed = zip(batch.origins, batch.weight.tolist(), strict=True)
+    return [origin if weight else f"{origin} (blank)" for origin, weight in weighed]
 
 
 class TimingsLog(Hook):

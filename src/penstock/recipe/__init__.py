@@ -7,8 +7,10 @@ tasks.py      what is learnt, and the recipe to begin with
 fitting.py    whether a network takes pictures of the recipe's size
 building.py   a recipe to a task, feeds, a model
 facts.py      data.json: what a run's data was, exactly
+effects.py    which settings have an effect only beside others
 exactness.py  what weights depend on besides, and whether they come out the same again
 following.py  the next snapshot of a topic that grows
+sessions.py   what a session is made with
 running.py    start and resume: a recipe to a run folder
 answering.py  what a run can be asked: its parts, its model, its scores
 """

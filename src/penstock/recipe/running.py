@@ -15,42 +15,33 @@ import torch
 
 from penstock import devices, files
 from penstock import ranks as ranking
-from penstock.errors import RecipeError
-from penstock.evaluate import evaluate
-from penstock.hooks import (
-    Console,
-    EvaluationFiles,
-    EventsLog,
-    MetricsLog,
-    OriginsLog,
-    Profile,
-    SaveByTime,
-    TensorBoard,
-    TimingsLog,
-)
-from penstock.models import Window, Windowed, load_matching, synchronise_norms
+from penstock.errors import RecipeError, RunError
+from penstock.hooks import Console
+from penstock.models import load_matching, synchronise_norms
 from penstock.models.pretrained import account_of
 from penstock.models.tv import PREFIX
 from penstock.recipe import answering, toml
 from penstock.recipe.building import Parts, check_data, chosen_shuffle, gather, notes, open_parts
 from penstock.recipe.checks import check_new, check_pieces, check_same
+from penstock.recipe.effects import check_effects
 from penstock.recipe.exactness import has_norms, note_changes, promise
 from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.fitting import check_optimizer, try_sizes
 from penstock.recipe.following import Follower, await_first
+from penstock.recipe.sessions import evaluation_of, hooks_of, options_of
+from penstock.recipe.tasks import default_recipe
 from penstock.runs import RunFolder, environment
-from penstock.session import Checkpoint, CheckpointStore, Hook, Options, Outcome, Session
+from penstock.session import Checkpoint, CheckpointStore, Hook, Outcome, Session
 from penstock.sources.kafka import is_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import nn
 
     from penstock.ranks import Ranks
     from penstock.recipe.facts import Facts
     from penstock.recipe.values import Recipe
-    from penstock.tasks.base import Scores
 
 
 def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()) -> tuple[RunFolder, Outcome]:
@@ -69,8 +60,12 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
     check_follow(recipe)
     check_new(recipe)
     with ranking.joined(device) as ranks:
+        if begun := _begun_by_launch(root, ranks):
+            return _resumed(begun, (), hooks, "last", ranks)
         recipe = _agreed_recipe(_located(recipe), ranks)
         parts = open_parts(recipe)
+        learnt = parts.dataset.description.learnt
+        check_effects(recipe, learnt, default_recipe(learnt, recipe.model.name, recipe.model.weights))
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
         parts, facts = _agreed_data(parts, ranks)
@@ -81,10 +76,27 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         folder = RunFolder(Path(ranks.share_text(path)))
         if ranks.writes:
             files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-            folder.write_json("environment.json", {**environment(), **promise(recipe, device, ranks)})
+            launch = ranking.launch()
+            launched = {"launch": launch.name} if launch else {}
+            folder.write_json("environment.json", {**environment(), **promise(recipe, device, ranks), **launched})
             facts.write(folder, plan.digest)
             print(f"run {folder.path}", *notes(parts), sep="\n", flush=True)  # noqa: T201 - where everything will be
         return folder, _go(_Run(parts, folder, ranks, device), model, hooks)
+
+
+def _begun_by_launch(root: Path, ranks: Ranks) -> Path | None:
+    """The run that this very command of torchrun began before one of its processes failed; None where it began none."""
+    launch, found = ranking.launch(), ""
+    if launch and launch.restarts and ranks.writes and root.is_dir():
+        for path in sorted(root.glob("*/environment.json"), reverse=True):
+            folder = RunFolder(path.parent)
+            with contextlib.suppress(RunError):
+                if not found and folder.read_json("environment.json").get("launch") == launch.name:
+                    found = str(folder.path)
+    found = ranks.share_text(found)
+    if found and ranks.writes:
+        print(f"started again by torchrun: going on with {found}", flush=True)  # noqa: T201 - people must know
+    return Path(found) if found else None
 
 
 def _agreed_recipe(recipe: Recipe, ranks: Ranks) -> Recipe:
@@ -150,25 +162,34 @@ def resume(
     Raises:
         PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
     """
+    RunFolder.open(path)
+    train = toml.apply(toml.load(path / "recipe.toml"), settings).train
+    device = devices.choose(train.device, ranking.from_environment().local)
+    with ranking.joined(device) as ranks:
+        return _resumed(path, settings, hooks, checkpoint, ranks)
+
+
+def _resumed(
+    path: Path, settings: Sequence[str], hooks: Sequence[Hook], checkpoint: str, ranks: Ranks
+) -> tuple[RunFolder, Outcome]:
     folder = RunFolder.open(path)
     before = toml.load(path / "recipe.toml")
     recipe = _located(toml.apply(before, settings))
     check_same(_located(before), recipe, str(path), begun=_has_checkpoint(folder))
+    facts = read_facts(folder)
+    check_effects(recipe, facts.described.learnt if facts.described else "", before)
     _check_steps(folder, recipe, checkpoint)
     _check_validation(folder, recipe)
-    device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    facts = read_facts(folder)
     parts = open_parts(recipe, facts)
-    with ranking.joined(device) as ranks:
-        check_data(parts, facts, str(path))
-        parts = replace(parts, stages=())  # the checkpoint knows which were begun
-        if ranks.writes:
-            _tell(folder, before, recipe)
-        if checkpoint == "last" and _is_finished(folder, recipe):
-            return folder, _nothing_to_do(folder, recipe, ranks)
-        model = parts.model(blank=True) if _has_checkpoint(folder) else None
-        model = model or _initial(parts, ranks)
-        return folder, _go(_Run(parts, folder, ranks, device), model, hooks, checkpoint)
+    check_data(parts, facts, str(path))
+    parts = replace(parts, stages=())  # the checkpoint knows which were begun
+    if ranks.writes:
+        _tell(folder, before, recipe)
+    if checkpoint == "last" and _is_finished(folder, recipe):
+        return folder, _nothing_to_do(folder, recipe, ranks)
+    model = parts.model(blank=True) if _has_checkpoint(folder) else None
+    device = devices.choose(recipe.train.device, ranks.local)
+    return folder, _go(_Run(parts, folder, ranks, device), model or _initial(parts, ranks), hooks, checkpoint)
 
 
 def _located(recipe: Recipe) -> Recipe:
@@ -298,6 +319,8 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     torch.use_deterministic_algorithms(recipe.train.deterministic)
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every)
+    if ranks.writes and (note := devices.too_many_threads(run.device)):
+        console.say(note)
     with folder.locked() if ranks.writes else contextlib.nullcontext():
         if ranks.writes:
             store.sweep()
@@ -307,14 +330,14 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
             run.parts.task,
             synchronise_norms(model) if recipe.train.sync_norms and ranks.of > 1 else model,
             run.parts.training_feed(ranks.share, pin=run.pin),
-            options=_options(recipe),
+            options=options_of(recipe),
             optimizer=recipe.optimizer,
             store=store,
             ranks=ranks,
             device=run.device,
-            evaluate=_evaluation(run.parts, ranks, run.device, pin=run.pin),
+            evaluate=evaluation_of(run.parts, ranks, run.device, pin=run.pin),
             follow=_follower(run, console) if recipe.follow.on else None,
-            hooks=[*_hooks(folder, recipe, ranks, console), *hooks],
+            hooks=[*hooks_of(folder, recipe, ranks, console), *hooks],
         )
         begun = _loaded(store, checkpoint, ranks)
         if begun and ranks.writes and (later := store.after(begun.step)):
@@ -351,22 +374,6 @@ def _follower(run: _Run, console: Console) -> Follower:
     return Follower(run.parts, shared(run.ranks.share_text(facts)), run.folder, run.ranks, console.say, pin=run.pin)
 
 
-def _options(recipe: Recipe) -> Options:
-    train = recipe.train
-    return Options(
-        train.steps,
-        train.save_every,
-        train.evaluate_every,
-        train.accumulate,
-        train.precision,
-        train.average,
-        compile=train.compile,
-        frozen_norms=train.frozen_norms,
-        frozen_backbone=train.frozen_backbone,
-        seed=recipe.seed,
-    )
-
-
 @contextlib.contextmanager
 def _told_of_lone_pictures() -> Iterator[None]:
     """Say what to do where batch normalisation is left with a single value per channel."""
@@ -381,41 +388,3 @@ def _told_of_lone_pictures() -> Iterator[None]:
             found="one",
             remedy="Make train.batch larger, or train.accumulate or the number of ranks smaller",
         ) from error
-
-
-def _evaluation(
-    parts: Parts, ranks: Ranks, device: torch.device, *, pin: bool
-) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None] | None:
-    split = parts.recipe.data.validation
-    if not split:
-        return None
-    task, feed = parts.evaluation(split, ranks.share, pin=pin)
-    task.scorer()  # which may need an extra
-    train = parts.recipe.train
-
-    def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
-        seeing = Windowed(model, Window(train.window), device) if train.window else model
-        return evaluate(task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop)
-
-    return run
-
-
-def _hooks(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
-    origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
-    if not ranks.writes:
-        return origins
-    interval = recipe.train.log_every
-    clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
-    traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
-    mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
-    return [
-        MetricsLog(folder.metrics, ranks),
-        TimingsLog(folder.timings),
-        EvaluationFiles(folder, recipe.data.validation),
-        EventsLog(folder),
-        *clock,
-        *mirror,
-        *traces,
-        *origins,
-        console,
-    ]

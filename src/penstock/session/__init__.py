@@ -2,6 +2,8 @@
 
 hook.py          what can be attached: seven points, and how often
 session.py       the loop: one step, and what follows it
+step.py          the gradients of one step
+finite.py        nothing infinite goes on
 checkpoint.py    saved states: atomic, hashed, pruned
 state.py         optimizers and models as named tensors
 options.py       what the loop is told, what it asks for, what it answers

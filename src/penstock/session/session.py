@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock import devices, seeds
-from penstock.errors import CheckpointError, NonFiniteError
+from penstock.errors import CheckpointError
+from penstock.session import finite, signals, state
 from penstock.session import hook as hooking
-from penstock.session import signals, state
 from penstock.session.average import Average
 from penstock.session.checkpoint import Checkpoint
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
@@ -28,7 +28,7 @@ from penstock.sources import waiting
 from penstock.values import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import nn
 
@@ -274,7 +274,7 @@ class Session:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._gradients.compute(self.task.after(self.step), batch)
         self._call("after_backward", due=self.step + 1)
-        self.loss, norm = self._finite(loss, batch)
+        self.loss, norm = finite.checked_step(self.model, loss, batch, self.step + 1)
         if self.spec.clip:
             torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.clip, norm)
         self.rate = self.spec.rate(self.step, self.options.steps)
@@ -283,22 +283,6 @@ class Session:
         self.optimizer.step()
         if self.average:
             self.average.update(self.model, self.step)
-
-    def _finite(self, loss: torch.Tensor, batch: Batch) -> tuple[float, torch.Tensor]:
-        """The loss as a number, and the norm of the gradients, which are the same on all ranks by now: all agree."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        value, size = torch.stack([loss, norm.to(loss.device)]).tolist()
-        if math.isfinite(value) and math.isfinite(size):
-            return float(value), norm
-        shown = ", ".join(batch.origins[:16]) + (", ..." if len(batch.origins) > 16 else "")  # noqa: PLR2004 - a line
-        raise NonFiniteError(
-            f"step {self.step + 1}",
-            expected="a finite loss and finite gradients",
-            found=f"loss {value}, gradient norm {size}, from {shown}",
-            remedy=f"Nothing was saved of this step. Look at its pictures with penstock replay RUN --step "
-            f"{self.step + 1}, or lower the learning rate",
-        )
 
     def _agree(self) -> tuple[bool, bool, bool]:
         """What any rank was asked for: (stop, save, evaluate). Signals count as a request to stop."""
@@ -317,7 +301,7 @@ class Session:
         }
         if self.average:
             tensors["ema"] = self.average.model.state_dict()
-        self._check_finite(tensors)
+        finite.check_saved(tensors, self.step, lambda wrong: self.ranks.any(wrong, self.device))
         if self.ranks.writes:
             own = {
                 "cursor": {"position": self.cursor.position, "plan": self.cursor.plan},
@@ -331,18 +315,6 @@ class Session:
             self.store.save(Checkpoint(self.step, tensors, own))
         self.ranks.barrier()
         self._saved = self.step
-
-    def _check_finite(self, tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
-        """What is saved must be finite, on all ranks: a step may overflow although its loss and gradients do not."""
-        wrong = [f"{kind} {name}" for kind, named in tensors.items() for name in state.not_finite(named)]
-        if self.ranks.any(bool(wrong), self.device):
-            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            raise NonFiniteError(
-                f"step {self.step:,}",
-                expected="finite weights, statistics and optimizer states to save",
-                found=f"others: {wrong[0]}{more}" if wrong else "others on another rank",
-                remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --rate",
-            )
 
     def _evaluate(self) -> bool:
         """Evaluate what was just saved; False if a signal cut it short (it is then done after a resume)."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
 _AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
+_AWAY: Final = 300.0  # seconds without a broker after which what was read cannot be trusted any more
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
 _RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
@@ -64,8 +65,8 @@ class KafkaSource:
         self._needed: tuple[Partition, ...] = ()
         self._spared: set[int] = set()
         self._partitions: dict[str, Partition] = {}
-        self._looked = time.monotonic()
-        self._lock = threading.Lock()
+        self._looked = self._known = time.monotonic()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
 
     def __repr__(self) -> str:
         return f"KafkaSource({self.log.name})"
@@ -123,8 +124,7 @@ class KafkaSource:
 
     def _kept(self) -> Topic:
         topic = self.log.topic()
-        if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
-            raise mistakes.compacted(topic.name, found)
+        _refuse_compacted(topic)
         return topic
 
     def pin(self, snapshot: Snapshot, needed: Snapshot | None = None, patience: float = 0.0) -> Snapshot:
@@ -141,6 +141,7 @@ class KafkaSource:
             InterruptedError: nobody waits for the broker any more.
         """
         topic = self._awaited(patience)
+        _refuse_compacted(topic)
         _compare((needed or snapshot).partitions, topic)
         _compare(snapshot.partitions, topic, whole=False)
         return self._pin(snapshot, topic, needed)
@@ -170,6 +171,7 @@ class KafkaSource:
     def messages(self, partition: str, start: int, stop: int) -> Iterator[Message]:
         """As `read`, but with keys, headers and tombstones."""
         part = self._partition(partition)
+        self._look_again()
         number, offset = _number(partition), start
         while offset < stop:
             run = self.blocks.holding(number, offset) or self._around(part, number, offset, stop - offset)
@@ -232,6 +234,7 @@ class KafkaSource:
         self._look_again()
         epoch = _epoch(self._partitions[f"{self.log.name}/{run.partition}"])
         messages = self._read(run)
+        self._still_the_same(time.monotonic())
         for message in messages:
             if 0 <= epoch < message.epoch:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
@@ -255,6 +258,23 @@ class KafkaSource:
             )  # fmt: skip
         return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
+    def _still_the_same(self, read: float) -> None:
+        """See that what was read until some moment was the topic's: one that is deleted and made again has the same
+        name and offsets. Threads that have read meanwhile share an answer.
+
+        Raises:
+            SourceError: another topic is behind the name, or it is compacted by now.
+        """
+        with self._asking:
+            if self._known > read:
+                return
+            began = time.monotonic()
+            topic = self._awaited(_AWAY)
+            _refuse_compacted(topic)
+            for partition in self._partitions.values():
+                _same(topic, partition)
+            self._known = began
+
     def _look_again(self) -> None:
         """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""
         with self._lock:
@@ -265,6 +285,7 @@ class KafkaSource:
             topic = self.log.topic()
         except AwayError:
             return  # reading waits for it
+        _refuse_compacted(topic)
         _compare(self._needed, topic)
         self._warn(topic)
 
@@ -282,6 +303,12 @@ class KafkaSource:
                     "keep them longer",
                     partition.name, max(0.0, left) / 60, mistakes.policy(topic.settings),
                 )  # fmt: skip
+
+
+def _refuse_compacted(topic: Topic) -> None:
+    """Compaction takes records out of the middle of a topic, so what is read is not what was there."""
+    if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
+        raise mistakes.compacted(topic.name, found)
 
 
 def together(record_bytes: int, size: int, most: int) -> int:

@@ -1,0 +1,89 @@
+"""What a session is made with: its options, its hooks, its evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.evaluate import evaluate
+from penstock.hooks import (
+    EvaluationFiles,
+    EventsLog,
+    MetricsLog,
+    OriginsLog,
+    Profile,
+    SaveByTime,
+    TensorBoard,
+    TimingsLog,
+)
+from penstock.models import Window, Windowed
+from penstock.session import Hook, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import nn
+
+    from penstock.hooks import Console
+    from penstock.ranks import Ranks
+    from penstock.recipe.building import Parts
+    from penstock.recipe.values import Recipe
+    from penstock.runs import RunFolder
+    from penstock.tasks.base import Scores
+
+
+def options_of(recipe: Recipe) -> Options:
+    """What the loop is told."""
+    train = recipe.train
+    return Options(
+        train.steps,
+        train.save_every,
+        train.evaluate_every,
+        train.accumulate,
+        train.precision,
+        train.average,
+        compile=train.compile,
+        frozen_norms=train.frozen_norms,
+        frozen_backbone=train.frozen_backbone,
+        seed=recipe.seed,
+    )
+
+
+def evaluation_of(
+    parts: Parts, ranks: Ranks, device: torch.device, *, pin: bool
+) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None] | None:
+    """What evaluates a model during training; None where nothing is evaluated."""
+    split = parts.recipe.data.validation
+    if not split:
+        return None
+    task, feed = parts.evaluation(split, ranks.share, pin=pin)
+    task.scorer()  # which may need an extra
+    train = parts.recipe.train
+
+    def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
+        seeing = Windowed(model, Window(train.window), device) if train.window else model
+        return evaluate(task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop)
+
+    return run
+
+
+def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
+    """What is attached to every training; other ranks than the writer only help to gather."""
+    origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
+    if not ranks.writes:
+        return origins
+    interval = recipe.train.log_every
+    clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
+    traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
+    mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
+    return [
+        MetricsLog(folder.metrics, ranks),
+        TimingsLog(folder.timings),
+        EvaluationFiles(folder, recipe.data.validation),
+        EventsLog(folder),
+        *clock,
+        *mirror,
+        *traces,
+        *origins,
+        console,
+    ]

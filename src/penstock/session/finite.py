@@ -1,0 +1,63 @@
+"""Nothing that is infinite or not a number goes on: no step is made with it, and no checkpoint holds it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from penstock.errors import NonFiniteError
+from penstock.session import state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import nn
+
+    from penstock.feed import Batch
+
+_SHOWN = 16  # records of a batch that a line names
+
+
+def checked_step(model: nn.Module, loss: torch.Tensor, batch: Batch, step: int) -> tuple[float, torch.Tensor]:
+    """The loss as a number, and the norm of the gradients, which are the same on all ranks by now: all agree.
+
+    Raises:
+        NonFiniteError: one of them is not finite.
+    """
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    value, size = torch.stack([loss, norm.to(loss.device)]).tolist()
+    if math.isfinite(value) and math.isfinite(size):
+        return float(value), norm
+    shown = ", ".join(batch.origins[:_SHOWN]) + (", ..." if len(batch.origins) > _SHOWN else "")
+    raise NonFiniteError(
+        f"step {step}",
+        expected="a finite loss and finite gradients",
+        found=f"loss {value}, gradient norm {size}, from {shown}",
+        remedy=f"Nothing was saved of this step. Look at its pictures with penstock replay RUN --step {step}, or lower "
+        "the learning rate",
+    )
+
+
+def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, any_rank: Callable[[bool], bool]) -> None:
+    """What is saved must be finite, on all ranks: a step may overflow although its loss and gradients do not.
+
+    Args:
+        tensors: by kind and name.
+        step: after which they are saved.
+        any_rank: whether a flag is set on any rank.
+
+    Raises:
+        NonFiniteError: one of them is not.
+    """
+    wrong = [f"{kind} {name}" for kind, named in tensors.items() for name in state.not_finite(named)]
+    if any_rank(bool(wrong)):
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise NonFiniteError(
+            f"step {step:,}",
+            expected="finite weights, statistics and optimizer states to save",
+            found=f"others: {wrong[0]}{more}" if wrong else "others on another rank",
+            remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --rate",
+        )

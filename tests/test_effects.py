@@ -1,0 +1,138 @@
+"""Settings that would have no effect are refused where a run begins, by whichever door they come."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from test_cli import call
+from training import Stop, recipe
+
+from penstock.errors import RecipeError
+from penstock.recipe import apply, default_recipe, resume, train
+from penstock.recipe.effects import NEEDS, TASK, check_effects
+from penstock.recipe.values import Recipe
+
+# Every setting that others decide about: how it is set, what takes its effect away, and what gives it back.
+CASES = [
+    ("loss.class_weights", '"median"', ["loss.cross_entropy=0", "loss.dice=1"], ["loss.cross_entropy=1"]),
+    ("loss.smoothing", "0.1", ["loss.cross_entropy=0", "loss.dice=1"], ["loss.cross_entropy=0.5"]),
+    ("loss.hardest", "0.5", ["loss.cross_entropy=0", "loss.focal=1"], ["loss.cross_entropy=0.5"]),
+    ("loss.threshold", "0.5", ["loss.cross_entropy=0", "loss.focal=1"], ["loss.cross_entropy=0.5"]),
+    ("loss.hardest_after", "100", [], ["loss.hardest=0.5"]),
+    ("loss.gamma", "3.0", [], ["loss.focal=0.5"]),
+    ("loss.false_positive", "0.6", ["loss.dice=1"], ["loss.tversky=0.5"]),
+    ("loss.false_negative", "0.6", [], ["loss.tversky=0.5"]),
+    ("optimizer.momentum", "0.5", ["optimizer.name=adamw"], ["optimizer.name=rmsprop"]),
+    ("optimizer.rest_momentum", "0.5", [], ["optimizer.name=muon"]),
+    ("optimizer.unit_filters", "true", [], ["optimizer.name=muon"]),
+    ("optimizer.decay_biases", "true", ["optimizer.weight_decay=0"], ["optimizer.weight_decay=0.1"]),
+    ("optimizer.power", "2.0", ["optimizer.schedule=cosine"], ["optimizer.schedule=poly"]),
+    ("optimizer.decay", "0.5", [], ["optimizer.schedule=step"]),
+    ("optimizer.decay_steps", "7", [], ["optimizer.schedule=exponential"]),
+    ("optimizer.decay_steps", "7", ["optimizer.schedule=multistep", "optimizer.milestones=[3]"], ["optimizer.schedule=step", "optimizer.milestones=[]"]),
+    ("optimizer.milestones", "[3, 5]", [], ["optimizer.schedule=multistep"]),
+    ("optimizer.floor", "0.1", ["optimizer.schedule=constant"], ["optimizer.schedule=poly"]),
+    ("optimizer.warmup_share", "0.1", [], ["optimizer.warmup=3"]),
+    ("optimizer.head", "logits", [], ["optimizer.head_rate=10"]),
+    ("augment.scale", "[0.4, 1.1]", ["augment.method=pad-crop"], ["augment.method=scale-crop"]),
+    ("augment.scale_step", "0.1", ["augment.method=resized-crop"], ["augment.method=scale-crop"]),
+    ("augment.margin", "4", [], ["augment.method=pad-crop"]),
+    ("augment.area", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
+    ("augment.aspect", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
+    ("augment.flip", "0.2", ["augment.flip_by_turns=true"], ["augment.flip_by_turns=false"]),
+    ("train.window", "32", ['data.validation=""'], ["data.validation=val"]),
+    ("train.evaluate_every", "3", ['data.validation=""'], ["data.validation=val"]),
+    ("follow.records", "7", [], ["follow.on=true"]),
+    ("follow.seconds", "7.0", [], ["follow.on=true"]),
+    ("follow.patience", "7.0", [], ["follow.on=true"]),
+    ("follow.group", "g", [], ["follow.on=true"]),
+    ("model.deeplab.pooling_size", "[8]", ["model.deeplab.pooling=false"], ["model.deeplab.pooling=true"]),
+    ("model.deeplab.pooling_stride", "[2, 2]", [], ["model.deeplab.pooling_size=[8]"]),
+    ("model.deeplab.decoder_strides", "[8, 4]", ["model.deeplab.decoder=false"], ["model.deeplab.decoder=true"]),
+    ("model.deeplab.decoder_sum", "true", ["model.deeplab.decoder=false"], ["model.deeplab.decoder=true"]),
+    ("model.deeplab.decoder_logits", "true", ["model.deeplab.decoder=false"], ["model.deeplab.decoder=true"]),
+    ("model.deeplab.logits_kernel", "3", ["model.deeplab.decoder_logits=true"], ["model.deeplab.decoder_logits=false"]),
+    ("model.deeplab.merge", "average", [], ["model.deeplab.pyramid=[0.5, 1.0]"]),
+    ("model.deeplab.rates", "[2, 4]", ["model.deeplab.cell=[{source=-1, rate=[1, 6]}]"], ["model.deeplab.cell=[]"]),
+]  # fmt: skip
+OF_TASKS = {
+    "augment.kept": (0.5, "detection"),
+    "augment.slices": (16, "volumes"),
+    "augment.shown": (0.5, "classification"),
+}
+
+
+@pytest.mark.parametrize(("setting", "value", "without", "beside"), CASES)
+def test_each_is_refused_without_what_it_needs_and_taken_beside_it(setting, value, without, beside):
+    begun = default_recipe("segmentation")
+    idle = apply(begun, [*without, f"{setting}={value}"])
+    with pytest.raises(RecipeError) as caught:
+        check_effects(idle, "segmentation", begun)
+    assert caught.value.where == setting
+    check_effects(apply(idle, beside), "segmentation", begun)
+    check_effects(idle, "segmentation", idle)  # a run that began with it goes on
+
+
+@pytest.mark.parametrize("setting", OF_TASKS)
+def test_what_is_for_one_task_is_refused_for_others(setting):
+    value, task = OF_TASKS[setting]
+    for learnt in ("segmentation", "classification", "detection", "volumes", "matting"):
+        begun = default_recipe(learnt)
+        changed = apply(begun, [f"{setting}={value}"])
+        if learnt == task:
+            check_effects(changed, learnt, begun)
+        else:
+            with pytest.raises(
+                RecipeError, match=rf"^{setting}: expected the task {task}, without which it has no eff"
+            ):
+                check_effects(changed, learnt, begun)
+
+
+def test_every_need_has_a_case():
+    tried = {case[0] for case in CASES} | set(OF_TASKS)
+    listed = {setting for need in NEEDS for setting in need.settings}
+
+    assert listed == tried
+    assert {need.other for need in NEEDS if need.other != TASK} <= settings_of(Recipe())
+    assert listed <= settings_of(Recipe())
+
+
+def settings_of(value, prefix=""):
+    found = set()
+    for field in dataclasses.fields(value):
+        inner = getattr(value, field.name)
+        if dataclasses.is_dataclass(inner) and not isinstance(inner, type):
+            found |= settings_of(inner, f"{prefix}{field.name}.")
+        else:
+            found.add(f"{prefix}{field.name}")
+    return found
+
+
+@pytest.mark.parametrize("task", ["segmentation", "classification", "detection", "volumes", "matting"])
+def test_the_defaults_of_every_task_and_model_are_taken(task):
+    check_effects(default_recipe(task), task, default_recipe(task))
+    for model in ("cifar10-tutorial", "cifar10-fast"):
+        check_effects(default_recipe(task, model), task, default_recipe(task, model))
+
+
+def test_through_the_command_line(packed, tmp_path, capsys):
+    small = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
+    code, out, err = call("train", packed.folder, *small, "--set", "loss.gamma=3", "--runs", tmp_path, capsys=capsys)
+
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: loss.gamma: expected loss.focal above 0, without which it has no effect, found loss.gamma 3 beside "
+        "loss.focal 0. Leave loss.gamma out, or change loss.focal.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_through_python_and_at_a_resume(packed, tmp_path):
+    chosen = recipe(packed.folder)
+    with pytest.raises(RecipeError, match=r"^optimizer\.power: expected optimizer\.schedule poly, without which"):
+        train(apply(chosen, ["optimizer.schedule=cosine", "optimizer.power=3.0"]), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    folder, _ = train(chosen, tmp_path, hooks=[Stop(2)])
+    with pytest.raises(RecipeError, match=r"^optimizer\.decay_steps: expected optimizer\.schedule step or exponential"):
+        resume(folder.path, ["optimizer.decay_steps=3"])
