@@ -47,7 +47,7 @@ def collect(run: Path, data: Path, work: Path) -> None:
                 f"penstock evaluate WORK/runs/{run.name} --split test",
                 f"penstock predict WORK/runs/{run.name} CAMVID/images/test -o WORK/predictions",
             ],
-            "train_seconds": round(sum(line["step"] for line in timings)),
+            "train_seconds": round(sum(line["seconds"] for line in timings)),
             "wait_seconds": round(sum(line["wait"] for line in timings), 1),
             "steps_run": len(timings),
             "events": [line["event"] for line in common.lines(run / "events.jsonl")],

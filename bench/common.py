@@ -53,7 +53,7 @@ def seconds(run: Path) -> list[float]:
     """Seconds of training after every step, evaluations not counted; a step during which the process was held up (ten
     times the median) counts as the median one.
     """
-    steps = [line["step"] for line in lines(run / "timings.jsonl")]
+    steps = [line["seconds"] for line in lines(run / "timings.jsonl")]
     usual = statistics.median(steps)
     return list(itertools.accumulate(usual if each > 10 * usual else each for each in steps))
 

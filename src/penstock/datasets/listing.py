@@ -180,16 +180,16 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
 
 
 def check_letters(names: Iterable[str], where: str) -> None:
-    """Class names are printed, so they must not tell a terminal what to do.
+    """Class names are printed and kept, so they must be text, and not tell a terminal what to do.
 
     Raises:
-        DatasetError: one holds a control character.
+        DatasetError: one is no text, or holds a control character.
     """
     for number, name in enumerate(names):
-        if any(unicodedata.category(letter) == "Cc" for letter in name):
+        if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in name):
             raise DatasetError(
                 where,
-                expected="class names without control characters",
+                expected="class names in UTF-8, without control characters",
                 found=f"{name!a} for id {number}",
                 remedy="Rename the class",
             )

@@ -102,8 +102,9 @@ class TimingsLog(Hook):
     def after_step(self, session: Session) -> None:
         """Note the step's times; they are written a hundred at a time."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-        timing = {name: round(value, 6) for name, value in session.timing.items()}
-        self._lines.append(files.to_line({"step": session.step, **timing, "memory": round(peak)}))
+        seconds, wait = round(session.timing["step"], 6), round(session.timing["wait"], 6)
+        line = {"step": session.step, "seconds": seconds, "wait": wait, "memory": round(peak)}
+        self._lines.append(files.to_line(line))
         if len(self._lines) >= 100:  # noqa: PLR2004 - one write for many short lines
             self._flush()
 

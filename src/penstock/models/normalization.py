@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import timm
@@ -36,7 +37,7 @@ class Normalization:
         """Pixels from 0 to 255, float32 (n, channels, h, w), normalised; they may be written over."""
         if self.alone:
             spread = pixels.std(dim=(1, 2, 3), correction=0, keepdim=True)
-            smallest = pixels[0].numel() ** -0.5 if len(pixels) else 1.0
+            smallest = math.prod(pixels.shape[1:]) ** -0.5
             return (pixels - pixels.mean(dim=(1, 2, 3), keepdim=True)) / spread.clamp(min=smallest)
         mean = torch.tensor(self.mean, device=pixels.device).view(1, -1, 1, 1)
         std = torch.tensor(self.std, device=pixels.device).view(1, -1, 1, 1)

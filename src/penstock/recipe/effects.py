@@ -96,13 +96,13 @@ NEEDS: Final = (
 )
 
 
-def check_effects(recipe: Recipe, learnt: str, begun: Recipe) -> None:
+def check_effects(recipe: Recipe, learnt: str, *begun: Recipe) -> None:
     """Settings that somebody changed must have an effect.
 
     Args:
         recipe: with the changes.
         learnt: the task, as dataset.json names it.
-        begun: what they were changed from: the defaults, or the recipe of a run that is resumed.
+        begun: what they may have been changed from: the defaults, or the recipe of a run that is resumed.
 
     Raises:
         RecipeError: one has none; the error names it, and what it needs.
@@ -113,7 +113,7 @@ def check_effects(recipe: Recipe, learnt: str, begun: Recipe) -> None:
             continue
         for setting in need.settings:
             value = attrgetter(setting)(recipe)
-            if value != attrgetter(setting)(begun):
+            if value not in map(attrgetter(setting), begun):
                 raise RecipeError(
                     setting,
                     expected=f"{need.other} {need.said}, without which it has no effect",

@@ -29,7 +29,7 @@ from penstock.recipe.facts import read_facts, shared
 from penstock.recipe.fitting import check_optimizer, try_sizes
 from penstock.recipe.following import Follower, await_first
 from penstock.recipe.sessions import evaluation_of, hooks_of, options_of
-from penstock.recipe.tasks import default_recipe
+from penstock.recipe.tasks import defaults
 from penstock.runs import RunFolder, environment
 from penstock.session import Checkpoint, CheckpointStore, Hook, Outcome, Session
 from penstock.sources.kafka import is_topic
@@ -65,7 +65,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
         recipe = _agreed_recipe(_located(recipe), ranks)
         parts = open_parts(recipe)
         learnt = parts.dataset.description.learnt
-        check_effects(recipe, learnt, default_recipe(learnt, recipe.model.name, recipe.model.weights))
+        check_effects(recipe, learnt, *defaults(learnt, recipe.model.name))
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
         parts, facts = _agreed_data(parts, ranks)

@@ -94,6 +94,11 @@ def default_recipe(task: str = "segmentation", model: str = "", weights: str = "
     return replace(chosen, model=replace(chosen.model, name=model)) if model else chosen
 
 
+def defaults(task: str, model: str) -> tuple[Recipe, ...]:
+    """The recipes that settings which nobody chose may come from: a task's, a model's, and a recipe as it is made."""
+    return default_recipe(task), default_recipe(task, model), Recipe()
+
+
 def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> Task:
     """What is learnt.
 
