@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check soak bench docs clean
+.PHONY: demo test check mutants soak bench docs clean
 
 demo: .venv/ready
 	$(BIN)/penstock demo -o demo
@@ -18,6 +18,10 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+mutants: .venv/ready
+	$(BIN)/python tests/mutants/run.py
+	$(BIN)/python tests/mutants/generated.py
 
 soak: .venv/ready
 	$(BIN)/pytest -m soak -s

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -132,7 +133,7 @@ def joined(device: torch.device) -> Iterator[Ranks]:
     # Started again, ranks must not find the addresses of those that failed, which torchrun's store still holds.
     store, rank, size = next(rendezvous("env://"))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    fresh = dist.PrefixStore(f"penstock/attempt-{attempt}", store)
+    fresh = PrefixStore(f"penstock/attempt-{attempt}", store)
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=fresh, rank=rank, world_size=size)
     yield ranks

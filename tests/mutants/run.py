@@ -31,6 +31,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("src", "tests", "docs", "bench", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
@@ -229,15 +233,20 @@ def sound_without(mutants: list[Mutant]) -> list[str]:
         return [file for file, nodes in tests.items() if tree.test(tuple(nodes)) != "passed"]
 
 
-def main() -> int:
-    """Try mutants, print a table."""
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--changed")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without mutants first")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """Try mutants, print a table."""
+    options = parsed()
     os.environ["OMP_NUM_THREADS"] = "1"
     _preload()
     mutants = chosen(read(), options)
