@@ -347,6 +347,38 @@ def test_a_training_mines_its_hardest_pixels_slowly(packed, tmp_path):
     compare_losses(chosen, tmp_path, expected)
 
 
+@pytest.mark.parametrize("settings", [["loss.hardest=0.25", "loss.hardest_after=4"], ["loss.threshold=0.2"]])
+def test_a_training_weighs_the_pixels_that_it_mines(packed, tmp_path, settings):
+    """Picture by picture the weighted mean of those that count, and pictures by the weights of their pixels: from the
+    first step on, at which all pixels count, the same mathematics.
+    """
+    weight = torch.tensor([0.2, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+    def expected(logits, mask, step):
+        total = worth = 0.0
+        for answer, label in zip(logits.movedim(1, -1), mask.long(), strict=True):
+            own = label != 255
+            each = F.cross_entropy(answer[own], label[own], weight, reduction="none")
+            weights = weight[label[own]]
+            if "threshold" in settings[0]:
+                sure = answer[own].softmax(dim=1).gather(1, label[own].unsqueeze(1))[:, 0]
+                least = sure.sort().values[math.ceil(len(sure) / 16) - 1]
+                kept, part = (sure < 0.2) | (sure <= least), 1.0
+            else:
+                share = 1 - 0.75 * min(1, step / 4)
+                count = math.ceil(len(each) * share)
+                kept, part = torch.zeros_like(each, dtype=torch.bool), count / len(each)
+                kept[each.argsort(descending=True)[:count]] = True
+            total += each[kept].sum() / weights[kept].sum() * weights.sum() * part
+            worth += weights.sum() * part
+        return total / worth
+
+    chosen = apply(
+        recipe(packed.folder, steps=5, evaluate_every=9), [f"loss.class_weights={weight.tolist()}", *settings]
+    )
+    compare_losses(chosen, tmp_path, expected)
+
+
 def mattes(root, count=8):
     """Shares that are the green of their pictures."""
     draw = np.random.default_rng(0)

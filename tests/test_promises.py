@@ -25,6 +25,7 @@ from penstock.datasets import inspect, pack
 from penstock.datasets.items import Labels
 from penstock.images import decode_image, decode_mask
 from penstock.models.cifar import TutorialNetwork
+from penstock.ranks import Ranks
 from penstock.recipe import Data, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import decode_classification, decode_segmentation
 from penstock.seeds import key
@@ -830,3 +831,21 @@ def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, pa
     monkeypatch.setattr(publishing.Writer, "send", lambda self, payload, *rest: own(self, payload[:-1] + b"?", *rest))
     with pytest.raises(DatasetError, match="other records"):
         publish(packed, Address(broker.servers, f"bent-{uuid.uuid4().hex[:6]}"), "train", Creation(2))
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (True, "losses and weights will differ, as batch normalisation takes each"),
+        (False, "weights may differ in rounding"),
+    ],
+)
+def test_a_resume_on_other_ranks_says_what_is_true(packed, tmp_path, capsys, apart, said):
+    """With norms that learn from each rank's samples, losses differ by more than rounding."""
+    from penstock.recipe.exactness import note_changes, promise
+
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    now = promise(recipe(packed.folder), torch.device("cpu"), Ranks())
+    note_changes(folder, {**now, "ranks": 2}, apart=apart)
+
+    assert f"note: ranks was 1, is 2: same records, same order; {said}" in capsys.readouterr().out

@@ -363,7 +363,8 @@ def test_signals_save_and_end(packed, tmp_path, number):
                 os.kill(os.getpid(), number)
 
     before = signal.getsignal(number)
-    folder, outcome = train(recipe(packed.folder), tmp_path, hooks=[Signal()])
+    # Nothing else saves at that step.
+    folder, outcome = train(recipe(packed.folder, save_every=99, evaluate_every=99), tmp_path, hooks=[Signal()])
 
     assert (outcome.status, outcome.step, outcome.signal) == ("interrupted", 3, number)
     assert CheckpointStore(folder.checkpoints).load().step == 3
