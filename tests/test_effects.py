@@ -42,7 +42,6 @@ CASES = [
     ("augment.aspect", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
     ("augment.flip", "0.2", ["augment.flip_by_turns=true"], ["augment.flip_by_turns=false"]),
     ("train.window", "32", ['data.validation=""'], ["data.validation=val"]),
-    ("train.evaluate_every", "3", ['data.validation=""'], ["data.validation=val"]),
     ("follow.records", "7", [], ["follow.on=true"]),
     ("follow.seconds", "7.0", [], ["follow.on=true"]),
     ("follow.patience", "7.0", [], ["follow.on=true"]),

@@ -81,7 +81,7 @@ NEEDS: Final = (
     Need(("augment.shown",), "augment.method", *_none_of("pad-crop")),
     Need(("augment.kept",), TASK, *_one_of("detection")),
     Need(("augment.slices",), TASK, *_one_of("volumes")),
-    Need(("train.window", "train.evaluate_every"), "data.validation", *_some()),
+    Need(("train.window",), "data.validation", *_some()),
     Need(("follow.records", "follow.seconds", "follow.patience", "follow.group"), "follow.on", *_is(wanted=True)),
     Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),
     Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", *_some()),
