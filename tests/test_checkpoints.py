@@ -226,11 +226,9 @@ def test_a_learning_rate_that_diverges_ends_with_a_sentence_and_can_be_resumed(p
     (run,) = (tmp_path / "runs").iterdir()
     for path in (run / "checkpoints").rglob("*.safetensors"):
         assert all(bool(each.isfinite().all()) for each in load_file(path).values() if each.is_floating_point()), path
-    saved = CheckpointStore(run / "checkpoints").names()
-    if rate == 3e38:
-        assert saved == [], "the first step already overflows"
-    _, outcome = resume(run, ["optimizer.learning_rate=1e-9", "train.steps=2"]) if not saved else (None, None)
-    assert outcome is None or outcome.status == "finished"
+    if not CheckpointStore(run / "checkpoints").names():
+        _, outcome = resume(run, ["optimizer.learning_rate=1e-9", "train.steps=2"])
+        assert outcome.status == "finished"
 
 
 def test_every_change_of_a_setting_belongs_to_its_step(packed, tmp_path):

@@ -137,7 +137,7 @@ def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
     )
     assert call("show", packed.folder, "-o", tmp_path / "no" / "x.png", capsys=capsys)[0] == 0
     assert call("show", packed.folder, "-o", tmp_path / "file" / "x.png", capsys=capsys)[2] == (
-        f"error: {tmp_path}/file/x.png: expected a path that can be read and written, found file exists. Check the "
+        f"error: {tmp_path}/file/x.png: expected a path that can be read and written, found not a directory. Check the "
         "path, its permissions and the room on the disk.\n"
     )
     assert call("show", packed.folder, "-n", "0", capsys=capsys)[0] == 2

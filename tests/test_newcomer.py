@@ -483,8 +483,8 @@ def test_edited_manifests_are_named(trained, tmp_path, capsys, change):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
 
     assert call("evaluate", tmp_path / "run", "--checkpoint", "last", capsys=capsys)[2] == (
-        f"error: {path}: expected a manifest that names the checkpoint's step and files, found something else. Use another "
-        "checkpoint of the run, with --checkpoint.\n"
+        f"error: {path}: expected a sealed manifest that names the checkpoint's step and files, found something else. Sound "
+        "ones, for --checkpoint: step-00000003.\n"
     )
 
 

@@ -559,7 +559,7 @@ def test_verify_exits_with_1_where_something_is_wrong(packed, tmp_path, capsys):
     code, out, _ = call("verify", tmp_path / "data", capsys=capsys)
 
     assert code == 1
-    assert out.splitlines()[-1].endswith(" faults")
+    assert out.splitlines()[-1].endswith((" fault", " faults"))
     assert not out.splitlines()[-1].endswith(" 0 faults")
     assert shard.name in out
 

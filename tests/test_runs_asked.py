@@ -176,7 +176,7 @@ class TestResume:
         now = {"device": "another", "threads": 7, "ranks": 1, "exact": exactness.ROUNDED}
         before = json.loads((folder.path / "environment.json").read_text())
         for _ in range(2):  # once is enough
-            exactness.note_changes(RunFolder.open(folder.path), now)
+            exactness.note_changes(RunFolder.open(folder.path), now, apart=True)
         found = json.loads((folder.path / "environment.json").read_text())
         call("report", folder.path, capsys=capsys)
         page = (folder.path / "report.html").read_text()
