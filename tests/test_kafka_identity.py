@@ -12,6 +12,7 @@ from penstock.datasets import About, TopicDataset
 from penstock.errors import SourceError
 from penstock.recipe import train
 from penstock.sources.kafka import Address, FakeLog, KafkaSource
+from penstock.sources.kafka.blocks import Run
 from penstock.sources.waiting import bound
 
 AGAIN = "expected the topic with id "
@@ -63,7 +64,7 @@ class TestMadeAgain:
         source = opened(topic, look=1000.0)
         read(source, 0, 40)
         before = log.topic
-        log.topic = lambda: asked.append(1) or before()
+        log.topic = lambda *_: asked.append(1) or before()
         for _ in range(50):
             read(source, 0, 40)
         assert asked == []
@@ -77,9 +78,9 @@ class TestMadeAgain:
         fill(FakeTopic(log), b"a")
         source = opened(FakeTopic(log))
         asked, before = [], log.topic
-        log.topic = lambda: asked.append(1) or before()
-        source._still_the_same(0.0)
-        source._still_the_same(0.0)
+        log.topic = lambda *_: asked.append(1) or before()
+        for _ in range(2):
+            source._still_the_same(Run(0, 0, 4), 0.0)
 
         assert asked == []  # the snapshot asked since
 

@@ -77,8 +77,8 @@ def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path)
     "objective",
     [
         Objective(class_weights="median", hardest=0.3, hardest_after=3),
-        Objective(cross_entropy=0.5, dice=0.5, lovasz=0.5, threshold=0.7),
-        Objective(cross_entropy=0.0, focal=1.0, jaccard=0.5, tversky=0.5, smoothing=0.1),
+        Objective(cross_entropy=0.5, dice=0.5, lovasz=0.5, threshold=0.7, smoothing=0.1),
+        Objective(cross_entropy=0.0, focal=1.0, jaccard=0.5, tversky=0.5),
     ],
 )
 def test_every_loss_is_that_of_one_process_on_two_ranks(packed, tmp_path, objective):

@@ -145,7 +145,7 @@ def test_networks_of_one_size_are_evaluated_through_it(packed, tmp_path):
 def test_what_makes_no_masks_has_no_window(tmp_path, capsys):
     chosen = classes(tmp_path)
     with pytest.raises(RecipeError) as caught:
-        train(apply(chosen, ["train.window=32"]), tmp_path / "runs")
+        train(apply(chosen, ["train.window=32", "data.validation=train"]), tmp_path / "runs")
     assert str(caught.value) == "train.window: expected 0, as no masks are learnt, found 32. Leave it out."
     folder, _ = train(chosen, tmp_path / "runs")
     assert call("evaluate", folder.path, "--split", "train", "--window", 32, capsys=capsys)[2] == (

@@ -35,14 +35,16 @@ class FakeLog:
         self.name = name
         self.settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         self.away: SourceError | None = None
+        self.patience = 300.0
         self.fetched: list[tuple[int, int, int]] = []
         self.told: dict[tuple[str, int], int] = {}
         self._cluster, self._id = cluster, topic_id
         self._partitions = [_Partition() for _ in range(partitions)]
         self._lock = threading.Lock()
 
-    def topic(self) -> Topic:
+    def topic(self, seconds: float = 20.0) -> Topic:
         """The topic as it is now."""
+        del seconds
         if self.away:
             raise self.away
         with self._lock:

@@ -68,15 +68,21 @@ class Topic:
 
 
 class Log(Protocol):
-    """One topic of one cluster. Methods may be called from many threads at once."""
+    """One topic of one cluster. Methods may be called from many threads at once.
+
+    Attributes:
+        patience: seconds without an answer after which a question is an error.
+    """
+
+    patience: float
 
     @property
     def name(self) -> str:
         """The topic's name."""
         ...
 
-    def topic(self) -> Topic:
-        """The topic as it is now.
+    def topic(self, seconds: float = 20.0) -> Topic:
+        """The topic as it is now, asked for so long.
 
         Raises:
             SourceError: the cluster cannot be reached, or the topic is not there or not for us.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
+_PATIENT: Final = 3.0  # seconds that one question may take, in which Ctrl-C is not heard
 _AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
-_AWAY: Final = 300.0  # seconds without a broker after which what was read cannot be trusted any more
 _NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
 _SECOND: Final = 1000
 _RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
@@ -150,7 +150,7 @@ class KafkaSource:
         end = time.monotonic() + patience
         while True:
             try:
-                return self.log.topic()
+                return self.log.topic(_PATIENT) if patience else self.log.topic()
             except AwayError as error:
                 if time.monotonic() > end:
                     raise
@@ -234,7 +234,7 @@ class KafkaSource:
         self._look_again()
         epoch = _epoch(self._partitions[f"{self.log.name}/{run.partition}"])
         messages = self._read(run)
-        self._still_the_same(time.monotonic())
+        self._still_the_same(run, time.monotonic())
         for message in messages:
             if 0 <= epoch < message.epoch:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
@@ -258,8 +258,8 @@ class KafkaSource:
             )  # fmt: skip
         return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
-    def _still_the_same(self, read: float) -> None:
-        """See that what was read until some moment was the topic's: one that is deleted and made again has the same
+    def _still_the_same(self, run: Run, read: float) -> None:
+        """See that what was read of a run, until some moment, was the topic's: one that is deleted and made again has the same
         name and offsets. Threads that have read meanwhile share an answer.
 
         Raises:
@@ -269,7 +269,11 @@ class KafkaSource:
             if self._known > read:
                 return
             began = time.monotonic()
-            topic = self._awaited(_AWAY)
+            try:
+                topic = self._awaited(self.log.patience)
+            except AwayError as error:
+                name, patience = self.log.name, self.log.patience
+                raise mistakes.stalled(name, run.partition, run.start, patience, error.found) from error
             _refuse_compacted(topic)
             for partition in self._partitions.values():
                 _same(topic, partition)
