@@ -259,7 +259,7 @@ class KafkaSource:
         return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
     def _still_the_same(self, run: Run, read: float) -> None:
-        """See that what was read of a run, until some moment, was the topic's: one that is deleted and made again has the same
+        """See that what was read of a run, until some moment, was the topic's: one that is made again has the same
         name and offsets. Threads that have read meanwhile share an answer.
 
         Raises:
