@@ -144,9 +144,10 @@ def test_class_folders_that_are_no_utf_8_are_left_out_by_name(tmp_path, capfd):
 
 def test_a_file_that_grows_too_large_is_named(packed, tmp_path):
     code = (
-        "import resource, signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "from penstock.cli import main\nmain(sys.argv[1:])"
+        "import resource, signal, sys\nfrom penstock.cli import main\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "before = resource.getrlimit(resource.RLIMIT_FSIZE)\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))\n"
+        # Lifted again: what measures coverage writes a file of its own when the process ends.
+        "try:\n    main(sys.argv[1:])\nfinally:\n    resource.setrlimit(resource.RLIMIT_FSIZE, before)"
     )
     command = [sys.executable, "-c", code, "show", str(packed.folder), "-o", str(tmp_path / "s.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
