@@ -164,6 +164,24 @@ def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
         world.follower().next(never)
 
 
+def test_a_broker_that_is_away_when_a_snapshot_is_taken_up_again_is_waited_for(tmp_path, monkeypatch):
+    world = World(tmp_path)
+    world.send(0, 8)
+    before = world.follower()
+    before.next(never)
+    follower = world.resumed(before)
+    world.log.away = mistakes.unreachable("h", "away")
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        world.log.away = None if len(slept) == 3 else world.log.away
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    follower.parts.hold(0)
+    assert len(slept) == 3
+
+
 def test_the_first_snapshot_is_what_is_there(tmp_path):
     world = World(tmp_path, seconds=60.0, records=1000)
     world.send(0, 9)

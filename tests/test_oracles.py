@@ -19,6 +19,7 @@ from test_cli import call
 from test_packing import records
 from torch import nn
 from training import recipe
+from watching import Losses, compare_losses
 
 from penstock import seeds
 from penstock.datasets import Dataset, Labels, inspect, pack
@@ -280,32 +281,6 @@ def test_a_split_that_is_trained_on_and_evaluated_is_noted(packed, tmp_path, cap
 # ------------------------------------------------------------------------------------------------------- losses
 
 
-class Losses(Hook):
-    """The loss of every step, and what a function makes of the same batch and the same weights."""
-
-    def __init__(self, expected):
-        self.expected, self.found = expected, []
-
-    def before_step(self, session):
-        tensors = session.batch.tensors
-        images = tensors["image"].permute(0, 3, 1, 2).float() / 127.5 - 1
-        with torch.no_grad():
-            logits = copy.deepcopy(session.model).train()(images)
-        self.wanted = float(self.expected(logits, tensors["mask"], session.step))
-
-    def after_step(self, session):
-        self.found.append((session.loss, self.wanted))
-
-
-def compare_losses(chosen, folder, expected):
-    known = timm.models.get_pretrained_cfg("test_resnet")
-    assert (known.mean, known.std) == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    hook = Losses(expected)
-    train(chosen, folder, hooks=[hook])
-    ours, theirs = zip(*hook.found, strict=True)
-    assert ours == pytest.approx(theirs, rel=1e-4)
-
-
 def pixels_of(raw, split):
     counts = Counter()
     for path in (raw / "masks" / split).iterdir():
@@ -427,15 +402,20 @@ STEPS, PEAK = 4, 0.02
 class Updates(Hook):
     """Gives the gradients of a training to an optimizer of PyTorch, over weights of its own."""
 
-    def __init__(self, make, share, rates, clip):
-        self.make, self.share, self.rates, self.clip = make, share, rates, clip
+    def __init__(self, make, share, rates, clip, decays):
+        self.make, self.share, self.rates, self.clip, self.decays = make, share, rates, clip, decays
 
     def on_start(self, session):
         self.own = {name: nn.Parameter(p.detach().clone()) for name, p in session.model.named_parameters()}
         self.begun = {name: p.detach().clone() for name, p in self.own.items()}
         norms = {f"{name}.bias" for name, module in session.model.named_modules() if isinstance(module, nn.BatchNorm2d)}
         groups = [
-            {"params": [p], "weight_decay": 0.1 if p.ndim > 1 else 0.0, "share": self.share(name, name in norms)}
+            {
+                "params": [p],
+                "weight_decay": 0.1 if p.ndim > 1 or self.decays else 0.0,
+                "share": self.share(name, name in norms),
+                "filters": name.startswith("encoder.") and p.ndim == 4,
+            }
             for name, p in self.own.items()
         ]
         self.optimizer = self.make(groups)
@@ -458,7 +438,55 @@ def of_bias_and_head(name, of_norm):
     return own * (1 if name.startswith("encoder.") else 10)
 
 
+class OwnMuon(torch.optim.Optimizer):
+    """Filters as Jordan 2024 moves them (SVD by five Newton-Schulz iterations), all else as SGD with Nesterov's momentum;
+    decay is decoupled, and unit filters have a root mean square norm of 1 before every step in its place.
+    """
+
+    def __init__(self, groups, momentum, rest, *, unit=False):
+        super().__init__(groups, {"lr": 1.0, "weight_decay": 0.0})
+        self.momentum, self.rest, self.unit, self.speed = momentum, rest, unit, {}
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (p,) = group["params"]
+            momentum = self.momentum if group["filters"] else self.rest
+            self.speed[p] = momentum * self.speed.get(p, 0) + p.grad
+            move = p.grad + momentum * self.speed[p]
+            if group["filters"]:
+                move = self.orthogonal(move.reshape(len(p), -1)).reshape(p.shape)
+            if group["filters"] and self.unit:
+                p /= p.flatten(1).square().sum(dim=1).mean().sqrt()
+            else:
+                p *= 1 - group["lr"] / group["share"] * group["weight_decay"]
+            p -= group["lr"] * move
+
+    @staticmethod
+    def orthogonal(matrix):
+        rows, columns = matrix.shape
+        left, values, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+        values = values / (values.norm() + 1e-7)
+        for _ in range(5):
+            values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+        return (left @ values.diag() @ right * max(1, rows / columns) ** 0.5).float()
+
+
 UPDATES = {
+    "muon, biases decay": (
+        ["name=muon", "momentum=0.6", "rest_momentum=0.8", "bias_rate=3", "decay_biases=true"],
+        lambda groups: OwnMuon(groups, 0.6, 0.8),
+        lambda name, of_norm: 3 if name.endswith(".bias") and not of_norm else 1,
+        (1, 0.75**0.9, 0.5**0.9, 0.25**0.9), 0.0,
+    ),
+    "muon, unit filters": (
+        ["name=muon", "unit_filters=true", "schedule=constant"],
+        lambda groups: OwnMuon(groups, 0.9, 0.9, unit=True), lambda *_: 1, (1, 1, 1, 1), 0.0,
+    ),
+    "sgd, biases decay": (
+        ["decay_biases=true", "schedule=constant"],
+        lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (1, 1, 1, 1), 0.0,
+    ),
     "sgd, step, floor": (
         ["momentum=0.5", "bias_rate=2", "norm_bias_rate=3", "head_rate=10", "clip=0.5", "schedule=step", "decay=0.5", "decay_steps=1", "floor=0.3"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.5), of_bias_and_head, (1, 0.5, 0.3, 0.3), 0.5,
@@ -498,7 +526,7 @@ def test_a_training_updates_as_pytorchs_optimizers_do(packed, tmp_path, case):
         recipe(packed.folder, steps=STEPS, evaluate_every=9, average=0.0),
         [*more, *(f"optimizer.{each}" for each in settings)],
     )
-    hook = Updates(make, share, rates, clip)
+    hook = Updates(make, share, rates, clip, decays="biases decay" in case)
     train(chosen, tmp_path, hooks=[hook])
 
     assert any(not torch.equal(hook.begun[name], p) for name, p in hook.theirs.items())
@@ -602,6 +630,24 @@ def without_chance(network):
     return network
 
 
+class EnoughError(Exception):
+    """Ends a training before its first step."""
+
+
+def begun(chosen, folder):
+    """The network that a training of a recipe begins with."""
+
+    class Takes(Hook):
+        def on_start(self, session):
+            taken.append(copy.deepcopy(session.model))
+            raise EnoughError
+
+    taken = []
+    with pytest.raises(EnoughError):
+        train(chosen, folder, hooks=[Takes()])
+    return taken[0].eval()
+
+
 def answers(network, images):
     """In evaluation, and all that there is in training, with their weights."""
     with torch.no_grad():
@@ -619,13 +665,14 @@ def same(one, other):
 
 @pytest.mark.parametrize("matting", [False, True], ids=["masks", "mattes"])
 @pytest.mark.parametrize("setting", PARTS)
-def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, setting, matting):
+def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, setting, matting):
     parts = PARTS[setting]
     more = [f"{name}={toml(value)}" for name, value in parts.items() if not setting.startswith(f"{name}=")]
     settings = [f"model.deeplab.{each}" for each in [*([] if "channels" in parts else ["channels=16"]), *more, setting]]
     data = (soft if matting else packed).folder
-    chosen = apply(recipe(data), ["model.name=deeplab:test_resnet", *settings])
-    ours = open_parts(chosen).model()
+    plain = recipe(data, average=0.0, evaluate_every=Train().evaluate_every)
+    chosen = apply(plain, ["model.name=deeplab:test_resnet", "data.validation=", *settings])
+    ours = begun(chosen, tmp_path)
     with torch.no_grad():  # a new residual branch ends in zeros, and would not be seen
         for parameter in ours.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from test_cli import call
 from test_layouts import records
 from training import Stop, recipe
+from watching import Given
 
 from penstock.datasets import inspect, pack
 from penstock.datasets.items import Labels
@@ -40,27 +41,6 @@ def test_cifar_100_pixels_are_those_of_the_file(tmp_path):
     for i in range(6):
         pixels = decode_image(found[f"train-{i:05d}"].image, "x")
         assert pixels.tobytes() == miniatures.cifar_pixels(i).transpose(1, 2, 0).tobytes()
-
-
-class Given(Hook):
-    """Keeps what the network was given in training and what it answered, and the batches and losses of the steps."""
-
-    def __init__(self):
-        self.inputs, self.outputs, self.batches, self.losses = [], [], [], []
-
-    def on_start(self, session):
-        def keep(module, inputs, output):
-            if module.training:
-                self.inputs.append(inputs[0].detach().clone())
-                self.outputs.append(output.detach().clone())
-
-        session.model.register_forward_hook(keep)
-
-    def before_step(self, session):
-        self.batches.append({name: tensor.clone() for name, tensor in session.batch.tensors.items()})
-
-    def after_step(self, session):
-        self.losses.append(session.loss)
 
 
 def test_the_tutorials_network_is_given_toned_and_standardised_pictures(tmp_path):
@@ -767,6 +747,7 @@ import json, os, sys
 from pathlib import Path
 
 from training import Stop, recipe
+from watching import Given
 
 from penstock.recipe import apply, train
 from penstock.session import Hook
