@@ -238,6 +238,16 @@ class TestOthers:
         # What was aborted and the marker behind it take two offsets, and are positions without a record.
         assert set(seen[:23]) == records | {f"{topic.log.name}/0#{offset} (blank)" for offset in (21, 22)}
 
+    def test_a_training_reads_from_and_until_where_its_recipe_says(self, published, packed, tmp_path):
+        chosen = learning(published, validation="", steps=4)
+        data = dataclasses.replace(chosen.data, start="0:1,1:3,2:0", until="0:4,1:6,2:2")
+        run, _ = train(dataclasses.replace(chosen, data=data), tmp_path)
+        seen = {origin for step in origins(run) for origin in step}
+
+        assert seen == {
+            f"{published.topic}/{place}" for place in ["0#1", "0#2", "0#3", "1#3", "1#4", "1#5", "2#0", "2#1"]
+        }
+
     def test_a_topic_that_does_not_say_what_it_holds_is_named(self, broker, tmp_path):
         topic = broker.topic()
         topic.append(b"something")

@@ -5,12 +5,16 @@ them.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+
+from penstock.recipe import Recipe
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -51,12 +55,28 @@ def test_every_row_of_the_ledger_has_one():
     assert [row for row in rows() if row not in shown] == []
 
 
+def settings(kind=Recipe, before="setting "):
+    """Every setting of the recipe, as mutants name it."""
+    hints = get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[each.name]):
+            yield from settings(hints[each.name], f"{before}{each.name}.")
+        else:
+            yield f"{before}{each.name}"
+
+
+def test_every_setting_of_the_recipe_has_one():
+    shown = {row for mutant in MUTANTS for row in mutant.shows}
+
+    assert [name for name in settings() if name not in shown] == []
+
+
 def test_what_they_take_away_is_said_where_they_say():
     said = {
         name: folded((ROOT / path).read_text())
         for name, path in (("README", "README.md"), ("design", "docs/design.md"))
     }
-    known = set(rows())
+    known = {*rows(), *settings()}
     wrong = []
     for mutant in MUTANTS:
         for shown in mutant.shows:

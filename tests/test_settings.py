@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import cv2
@@ -14,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from training import recipe
 from watching import Batches, Given, compare_losses
 
-from penstock.datasets import inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError
 from penstock.recipe import Data, Model, apply, default_recipe, train
 from penstock.session import Hook
@@ -60,19 +61,13 @@ def noise(tmp_path_factory):
     return folders(tmp_path_factory.mktemp("noise"), pictures)
 
 
-def classified(dataset, folder, *settings, steps=4, batch=32, hooks=()):
+def classified(dataset, folder, *settings, steps=4, batch=32, hooks=(), flip=("augment.flip=0.0",)):
     """A training of a small classifier, with what it was given."""
     begun = dataclasses.replace(
         default_recipe("classification"), data=Data(str(dataset.folder)), model=Model("test_resnet", "none")
     )
     given = Given()
-    words = [
-        "train.device=cpu",
-        f"train.steps={steps}",
-        f"train.batch={batch}",
-        "train.average=0.0",
-        "augment.flip=0.0",
-    ]
+    words = ["train.device=cpu", f"train.steps={steps}", f"train.batch={batch}", "train.average=0.0", *flip]
     folder, _ = train(apply(begun, [*words, *settings]), folder, hooks=[given, *hooks])
     return given
 
@@ -142,6 +137,16 @@ class TestViews:
             assert slopes(image) == pytest.approx((2 * shown, 2 * shown), rel=0.02)
             assert image[..., 0].mean() == pytest.approx(3 * 31.5, abs=1.5)
             assert image[..., 1].mean() == pytest.approx(4 * 23.5, abs=2)
+
+    def test_it_is_mirrored_by_turns(self, places, tmp_path):
+        """Fourteen pictures: in any two epochs in a row each is seen both ways."""
+        settings = ["augment.flip_by_turns=true", "augment.method=pad-crop", "augment.crop=[48, 64]"]
+        images = fed(classified(places, tmp_path, *settings, batch=14, flip=()))
+        seen = [{int(image[0, 0, 2]): bool(image[0, 0, 0]) for image in images[i : i + 14]} for i in (0, 14, 28, 42)]
+
+        assert 0 < sum(seen[0].values()) < 14
+        for before, after in itertools.pairwise(seen):
+            assert after == {picture: not mirrored for picture, mirrored in before.items()}
 
     @pytest.mark.parametrize("largest", [8, 40])
     def test_it_is_turned(self, places, tmp_path, largest):
@@ -301,6 +306,20 @@ def test_boxes_stay_where_enough_of_them_is_inside_the_crop(tmp_path, kept):
                 seen.append(there)
 
     assert min(seen.count(True), seen.count(False)) > 3
+
+
+def test_patches_have_as_many_slices_as_the_recipe_says(tmp_path):
+    pytest.importorskip("nibabel")
+    from test_volumes import cases
+
+    cases(tmp_path / "raw", 3)
+    dataset = pack(inspect(tmp_path / "raw", how=How("nifti-volumes")), tmp_path / "data")
+    given = Batches()
+    begun = dataclasses.replace(default_recipe("volumes"), data=Data(str(dataset.folder), validation=""))
+    settings = ["augment.slices=16", "augment.crop=[32, 32]", "train.steps=1", "train.batch=1", "train.device=cpu"]
+    train(apply(begun, settings), tmp_path / "runs", hooks=[given])
+
+    assert sorted(given.batches[0]["mask"].shape) == [1, 16, 32, 32]
 
 
 # ------------------------------------------------------------------------------------------------------- losses
