@@ -1,16 +1,188 @@
-"""Real processes: started again, sampled, and killed with everything they started."""
+"""Real processes: forked from one that has imported the libraries, started again, sampled, and killed with everything
+they started.
+
+Importing PyTorch takes longer than most of what a child is asked to do. So a child that stands for `python program.py`,
+`python -m penstock` or a rank of torchrun is forked from a server that imported everything once, and is a process like
+any other from then on: it has its own memory, session and exit code, and dies of any signal. Tests of torchrun itself, and of
+how a command starts, use `subprocess`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import multiprocessing.forkserver
 import os
+import runpy
+import shutil
 import signal
+import socket
 import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
+
+LIBRARIES = [
+    "pytest", "torch", "torchvision.models.detection", "timm", "segmentation_models_pytorch", "torch.utils.tensorboard",
+    "torch.distributed.elastic.multiprocessing.errors", "matplotlib.figure", "confluent_kafka", "safetensors.torch",
+    "torch._dynamo", "penstock.recipe", "penstock.cli.main", "processes", "training",
+]  # fmt: skip
+"""What the server imports; what is not there is left out."""
+
+
+def _forget():
+    """A fork of a test process starts a server of its own: it cannot wait for that of its parent."""
+    server = multiprocessing.forkserver._forkserver
+    server._forkserver_pid = server._forkserver_alive_fd = server._forkserver_address = None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def quiet():
     """The environment of a child: one thread, and this checkout's packages (conftest.py)."""
     return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+class Child:
+    """A process that does what `python` with some words does, with the part of Popen's interface that tests use.
+
+    Attributes:
+        out, err: the files that it prints to.
+    """
+
+    def __init__(self, words, *, env=None, cwd=None, log=None):
+        self.folder = Path(tempfile.mkdtemp())
+        self.out, self.err = (log, log) if log else (self.folder / "out", self.folder / "err")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(LIBRARIES)
+        begin = ([str(word) for word in words], env or quiet(), str(cwd or Path.cwd()), str(self.out), str(self.err))
+        self._process = context.Process(target=_become, args=begin, daemon=True)
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the server, which PyTorch reads when it is imported
+        self._process.start()
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self):
+        return self._process.exitcode
+
+    def poll(self):
+        return self._process.exitcode
+
+    def wait(self, timeout=None):
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        return self.returncode
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def printed(self):
+        """What it printed and what it complained of, once it has ended."""
+        texts = [path.read_text() for path in (self.out, self.err)]
+        shutil.rmtree(self.folder)
+        return texts
+
+
+def _become(words, environment, folder, out, err):
+    os.setsid()
+    multiprocessing.current_process()._config["daemon"] = False
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for path, number in ((out, 1), (err, 2)):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(handle, number)
+        os.close(handle)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    option, *rest = words
+    if option == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv = words
+        sys.path.insert(0, str(Path(option).parent))
+        runpy.run_path(option, run_name="__main__")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a process ended, or several that worked together."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*words, timeout=300, check=False, **options):
+    """What `python` with these words does, once it has ended; one that takes too long is killed."""
+    child = Child(words, **options)
+    try:
+        child.wait(timeout)
+    finally:
+        if child.poll() is None:
+            kill_tree(child)
+    done = Done(child.returncode, *child.printed())
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+class Ranks:
+    """Ranks of one training, as torchrun starts them: where one fails, the others are ended."""
+
+    def __init__(self, count, words, *, env=None, log=None):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(count)}
+        self.children = []
+        for rank in range(count):
+            own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}
+            self.children.append(Child(words, env={**(env or quiet()), **where, **own}, log=log))
+
+    def wait(self, timeout=300):
+        """The exit code: 0, or 1 where a rank failed."""
+        end = time.monotonic() + timeout
+        try:
+            while any(child.poll() is None for child in self.children):
+                if any(child.poll() for child in self.children):
+                    self.end()
+                if time.monotonic() > end:
+                    raise subprocess.TimeoutExpired("ranks", timeout)
+                time.sleep(0.02)
+        finally:
+            self.kill()
+        return int(any(child.returncode for child in self.children))
+
+    def end(self, patience=10):
+        """SIGTERM for those that are left, and SIGKILL for those that do not heed it."""
+        for child in self.children:
+            with contextlib.suppress(ProcessLookupError):
+                if child.poll() is None:
+                    child.send_signal(signal.SIGTERM)
+        end = time.monotonic() + patience
+        while any(child.poll() is None for child in self.children) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.kill()
+
+    def kill(self):
+        """SIGKILL for all that are left."""
+        for child in self.children:
+            if child.poll() is None:
+                kill_tree(child)
+
+
+def ranks(count, *words, timeout=300, **options):
+    """What several ranks did together."""
+    started = Ranks(count, words, **options)
+    code = started.wait(timeout)
+    printed = [child.printed() for child in started.children]
+    return Done(code, "".join(out for out, _ in printed), "".join(err for _, err in printed))
 
 
 def kill_tree(process):
@@ -19,7 +191,8 @@ def kill_tree(process):
     for pid in found:
         found += [int(child) for child in children(pid)]
     for pid in found:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
     return len(found)
 

@@ -15,7 +15,7 @@ from penstock.session import Hook
 
 class Die(Hook):
     def after_step(self, session):
-        first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+        first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
         if session.step == 6 and first and session.ranks.rank == 1 and "whole" not in sys.argv[2]:
             os.kill(os.getpid(), signal.SIGKILL)
 

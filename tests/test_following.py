@@ -193,6 +193,19 @@ def test_the_first_snapshot_is_what_is_there(tmp_path):
     assert time.monotonic() - began < 0.4
 
 
+@pytest.mark.parametrize(("come", "follow"), [(8, {"seconds": 60.0}), (4, {"records": 1000})])
+def test_a_snapshot_is_taken_of_enough_records_or_after_long_enough(tmp_path, come, follow):
+    """Of eight, or of a batch after a tenth of a second, long before patience is at its end."""
+    world = World(tmp_path, partitions=1, **follow)
+    world.send(0, 8)
+    follower = world.follower()
+    follower.next(never)
+    world.send(0, come)
+    began = time.monotonic()
+    assert follower.next(lambda: time.monotonic() > began + 2.5) is not None
+    assert spans(follower.parts.stages[1]) == [("t/0", 8, 8 + come)]
+
+
 def test_waiting_is_said_soon(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.recipe.following._SOON", 0.1)
     world = World(tmp_path, patience=1.5, records=1000, seconds=60.0)

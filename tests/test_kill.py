@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -11,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
+from processes import quiet
 from training import recipe, state
 
 import penstock
@@ -21,14 +22,9 @@ CHILD = Path(__file__).with_name("kill_child.py")
 STEPS, BATCH = 12, 4
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
 def run(data, runs, kind="never", number=0):
     """One process; its exit code."""
-    command = [sys.executable, str(CHILD), str(data), str(runs), kind, str(number)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+    done = processes.run(CHILD, data, runs, kind, number)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 
@@ -110,11 +106,9 @@ def test_thirty_kills_change_nothing(packed, whole, tmp_path):
     assert len(kinds) == 5
 
 
-def torchrun(data, runs, ranks, kind="never", number=0):
-    """Several ranks; the exit code of torchrun."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(CHILD), str(data), str(runs), kind, str(number)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+def ranks(data, runs, count, kind="never", number=0):
+    """Several ranks, and the exit code of them all."""
+    done = processes.ranks(count, CHILD, data, runs, kind, number)
     return done.returncode, done.stderr
 
 
@@ -126,10 +120,10 @@ def origins(folder):
 @pytest.mark.slow
 def test_ranks_may_change_at_every_resume(packed, tmp_path):
     """Two ranks killed, then one, then three killed, then two: the global batches are those of the plan, in order."""
-    assert torchrun(packed.folder, tmp_path, 2, "rename", 7)[0] != 0
+    assert ranks(packed.folder, tmp_path, 2, "rename", 7)[0] != 0
     assert run(packed.folder, tmp_path, "write", 9) == -signal.SIGKILL
-    assert torchrun(packed.folder, tmp_path, 3, "rename", 3)[0] != 0
-    code, errors = torchrun(packed.folder, tmp_path, 2)
+    assert ranks(packed.folder, tmp_path, 3, "rename", 3)[0] != 0
+    code, errors = ranks(packed.folder, tmp_path, 2)
     assert code == 0, errors
     plan = open_parts(recipe(packed.folder)).plan
 
@@ -142,10 +136,10 @@ def test_ranks_may_change_at_every_resume(packed, tmp_path):
 
 @pytest.mark.slow
 def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path):
-    code, errors = torchrun(packed.folder, tmp_path / "whole", 2)
+    code, errors = ranks(packed.folder, tmp_path / "whole", 2)
     assert code == 0, errors
-    assert torchrun(packed.folder, tmp_path / "killed", 2, "renamed", 5)[0] != 0
-    code, errors = torchrun(packed.folder, tmp_path / "killed", 2)
+    assert ranks(packed.folder, tmp_path / "killed", 2, "renamed", 5)[0] != 0
+    code, errors = ranks(packed.folder, tmp_path / "killed", 2)
     assert code == 0, errors
 
     assert state(only_run(tmp_path / "killed")) == state(only_run(tmp_path / "whole"))
@@ -156,7 +150,7 @@ def restarted(*words):
     child = str(CHILD.with_name("restart_child.py"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=2", "--standalone"]
     done = subprocess.run(
-        [*launch, child, *map(str, words)], env=environment(), capture_output=True, text=True, timeout=240, check=False
+        [*launch, child, *map(str, words)], env=quiet(), capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -165,13 +159,14 @@ def restarted(*words):
 @pytest.mark.slow
 def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_path):
     """`--max-restarts`: no second run, and the bytes of ranks that nobody killed; for a run that is resumed too."""
-    restarted(packed.folder, tmp_path / "whole")
+    whole = processes.ranks(2, CHILD.with_name("restart_child.py"), packed.folder, tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
     out = restarted(packed.folder, tmp_path / "killed")
     run = only_run(tmp_path / "killed")
 
     assert f"started again by torchrun: going on with {run}\n" in out
     assert state(run) == state(only_run(tmp_path / "whole"))
-    assert torchrun(packed.folder, tmp_path / "resumed", 2, "rename", 5)[0] != 0
+    assert ranks(packed.folder, tmp_path / "resumed", 2, "rename", 5)[0] != 0
     begun = only_run(tmp_path / "resumed")
     restarted(packed.folder, tmp_path / "resumed", begun)
     assert only_run(tmp_path / "resumed") == begun
@@ -186,6 +181,6 @@ def metrics(folder):
 def test_child_processes_import_what_is_tested(tmp_path):
     code = "import penstock, processes; print(penstock.__file__)"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=tmp_path, env=quiet(), capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == penstock.__file__
