@@ -8,16 +8,42 @@ runs.py      evaluate, predict, replay, report
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
     try:
-        from penstock.cli import app  # imports take a while, in which Ctrl-C is heard too
+        if ours:
+            signal.signal(signal.SIGINT, _interrupted)
+        from penstock.cli import app
+
+        app.main(arguments)
     except KeyboardInterrupt:
         sys.exit(130)
-    app.main(arguments)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: an exception, but for imports, which take seconds and in which libraries may swallow one. Nothing has
+    begun by then, so the process ends at once.
+    """
+    while frame:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(128 + number)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 __all__ = ["main"]
