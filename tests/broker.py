@@ -7,11 +7,13 @@ Needs Java 17 or later, and Maven the first time; the broker's jars (43 MB) are 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +96,11 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
+def _end_with_parent() -> None:
+    """SIGKILL when whoever started this is killed itself, and cannot stop its brokers."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 @dataclass
 class Node:
     """One broker: its folder, its port and its process."""
@@ -114,6 +121,7 @@ class Node:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - it calls C alone
             )
 
     def wait(self, seconds: float = 90) -> None:

@@ -145,6 +145,11 @@ class Ranks:
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}
             self.children.append(Child(words, env={**(env or quiet()), **where, **own}, log=log))
 
+    def poll(self):
+        """The exit code once all have ended, else None."""
+        codes = [child.poll() for child in self.children]
+        return None if None in codes else int(any(codes))
+
     def wait(self, timeout=300):
         """The exit code: 0, or 1 where a rank failed."""
         end = time.monotonic() + timeout

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
+import processes
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -142,9 +140,8 @@ train(recipe(sys.argv[1], steps=4, save_every=1, evaluate_every=9, keep=1), Path
 @pytest.mark.parametrize("step", [2, 3])
 def test_a_kill_while_old_ones_are_removed_leaves_nothing(packed, tmp_path, step):
     """At step 3 the run is finished when it is killed, so nothing is saved any more by whoever resumes it."""
-    command = [sys.executable, "-c", KILLED_WHILE_PRUNING, packed.folder, tmp_path, f"step-{step:08d}"]
-    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = processes.run("-c", KILLED_WHILE_PRUNING, packed.folder, tmp_path, f"step-{step:08d}")
+    assert done.returncode == -signal.SIGKILL, done.stderr
     (run,) = tmp_path.glob("0*")
     assert list((run / "checkpoints").glob(".*.partial"))
     resume(run)

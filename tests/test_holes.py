@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
 import torch
-from processes import quiet
 from torch import nn
 
 from penstock.evaluate import evaluate
@@ -205,10 +203,7 @@ def test_the_padding_of_an_evaluation_leaves_no_trace(name):
 def test_two_ranks_of_which_one_has_holes_alone(tmp_path, synchronised):
     """Each rank's gradients and buffers, against one process that sees what the ranks together see."""
     program = Path(__file__).with_name("holes_child.py")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program)]
-    done = subprocess.run(
-        [*launch, str(tmp_path), str(int(synchronised))], env=quiet(), capture_output=True, text=True, check=False
-    )
+    done = processes.ranks(2, program, tmp_path, int(synchronised))
     assert done.returncode == 0, done.stderr
     first, second = (torch.load(tmp_path / f"rank-{rank}") for rank in (0, 1))
     alone = learnt(TASKS["masks"], [1, 2])

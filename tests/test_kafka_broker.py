@@ -11,7 +11,9 @@ import threading
 import time
 
 import broker as brokers
+import processes
 import pytest
+from processes import quiet
 from proxy import Proxy
 from training import Stop, recipe, state
 from worlds import RealWorld
@@ -268,15 +270,7 @@ def test_tls_and_sasl_by_properties_and_no_secret_anywhere(tmp_path, packed):
         runs = tmp_path / "runs"
 
         def penstock(*arguments, **more):
-            command = [sys.executable, "-m", "penstock", *arguments]
-            return subprocess.run(
-                command,
-                env={**os.environ, **settings, **more},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=120,
-            )
+            return processes.run("-m", "penstock", *arguments, env={**quiet(), **settings, **more}, timeout=120)
 
         done = [
             penstock("publish", str(packed.folder), url, "--create"),

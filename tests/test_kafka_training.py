@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
 
+import processes
 import pytest
-from processes import kill_tree
 from test_cli import call
 from training import Stop, recipe
 
@@ -193,8 +191,7 @@ class TestPublish:
             "publishing.publish(Dataset.open(Path(sys.argv[1])), Address(*sys.argv[2:4]), 'train', Creation(3))\n"
         )
         for after in (2, 5, 1, 4):
-            command = [sys.executable, "-c", program, str(packed.folder), address.servers, address.topic, str(after)]
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            done = processes.run("-c", program, packed.folder, address.servers, address.topic, after)
             assert done.returncode == -signal.SIGKILL, done.stderr
         found = publish(packed, address)
 
@@ -340,23 +337,16 @@ def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(publis
     }
     whole, _ = train(learning(published, **options), tmp_path / "whole")
     (tmp_path / "recipe.toml").write_text((whole.path / "recipe.toml").read_text())
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
     runs = tmp_path / "runs"
-    first = [*launch, str(ranks), "-m", "penstock", "train", str(tmp_path / "recipe.toml"), "--runs", str(runs)]
-    process = subprocess.Popen(
-        first, env=quiet, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    first = processes.Ranks(ranks, ["-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", runs])
     end = time.monotonic() + 120
-    while not list(runs.glob("*/checkpoints/step-*4")) and process.poll() is None and time.monotonic() < end:
+    while not list(runs.glob("*/checkpoints/step-*4")) and time.monotonic() < end:
         time.sleep(0.01)
-    assert kill_tree(process) >= ranks + 1
-    process.stdout.close()
+    first.kill()
     (run,) = runs.iterdir()
     assert not (run / "report.html").exists()
     assert (run / "events.jsonl").read_text().count("\n") == 1, "it ended before it was killed"
-    again = [*launch, str(4 - ranks if ranks == 3 else 3), "-m", "penstock", "train", "--resume", str(run)]
-    done = subprocess.run(again, env=quiet, capture_output=True, text=True, check=False, timeout=300)
+    done = processes.ranks(4 - ranks if ranks == 3 else 3, "-m", "penstock", "train", "--resume", run)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert (run / "origins.jsonl").read_text() == (whole.path / "origins.jsonl").read_text()

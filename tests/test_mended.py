@@ -453,9 +453,8 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     average = load_file(folder.checkpoints / "last" / "ema.safetensors")
 
     assert load(folder.path / "recipe.toml").train.average == 0.9
-    assert all(
-        torch.equal(load_model(folder.path, device="cpu").model.state_dict()[name], average[name]) for name in average
-    )
+    weights = load_model(folder.path, device="cpu").model.state_dict()
+    assert all(torch.equal(weights[name], average[name]) for name in average)
 
 
 def test_a_stop_after_a_rewind_is_a_run_like_others(packed, tmp_path):

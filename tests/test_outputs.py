@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import processes
 import pytest
 from test_cli import call
 from training import recipe
@@ -98,10 +99,9 @@ def test_a_folder_is_named(packed, trained, tmp_path, monkeypatch, capsys, name,
 
 
 def test_standard_output_may_be_a_pipe_or_a_file(packed, tmp_path):
-    command = [sys.executable, "-m", "penstock", "show", str(packed.folder), "-o", "/dev/stdout"]
-    through = subprocess.run(command, capture_output=True, check=True).stdout
-    with (tmp_path / "out").open("wb") as file:
-        subprocess.run(command, stdout=file, check=True)
+    words = ["-m", "penstock", "show", str(packed.folder), "-o", "/dev/stdout"]
+    through = subprocess.run([sys.executable, *words], capture_output=True, check=True).stdout
+    assert processes.Child(words, log=tmp_path / "out").wait(100) == 0
 
     assert through.startswith(b"\x89PNG")
     assert (tmp_path / "out").is_file()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import miniatures
 import numpy as np
+import processes
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -775,18 +776,11 @@ Path(f"{sys.argv[2]}-rank{rank}").write_text(json.dumps([outcome.status, outcome
 @pytest.mark.slow
 def test_two_ranks_are_one_training_and_stop_together(packed, tmp_path):
     """One rank is asked to stop. The first three losses, all batches, the place and the average are one process's."""
-    import sys
-
     program = tmp_path / "rank.py"
     program.write_text(RANK)
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    for name, words in (("one", []), ("two", launch)):
-        command = [sys.executable, *words, program, packed.folder, tmp_path / name]
-        done = subprocess.run(
-            [*map(str, command)], env=settings, capture_output=True, text=True, check=False, timeout=240
-        )
-        assert done.returncode == 0, done.stderr
+    processes.run(program, packed.folder, tmp_path / "one", check=True)
+    done = processes.ranks(2, program, packed.folder, tmp_path / "two")
+    assert done.returncode == 0, done.stderr
     (one,), (two,) = ((tmp_path / name).iterdir() for name in ("one", "two"))
     losses = [
         [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (one, two)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+import processes
 import pytest
-from processes import quiet
 from test_detect import learning, squares  # noqa: F401 - a fixture
 from test_mended import classes
 from training import recipe
@@ -19,9 +17,8 @@ pytestmark = pytest.mark.slow
 
 def scored(ranks, run, *words):
     """What the ranks find and print together."""
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    command = [sys.executable, *launch, "-m", "penstock", "evaluate", run, "--pictures", 0, "--device", "cpu", *words]
-    done = subprocess.run([*map(str, command)], env=quiet(), capture_output=True, text=True, check=False)
+    command = ["-m", "penstock", "evaluate", run, "--pictures", 0, "--device", "cpu", *words]
+    done = processes.ranks(ranks, *command) if ranks > 1 else processes.run(*command)
     assert done.returncode == 0, done.stderr
     (path,) = [path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-")]
     found = json.loads(path.read_text())

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import miniatures
+import processes
 import pytest
 from test_cli import call
 from test_mended import classes
@@ -148,8 +149,7 @@ def test_a_file_that_grows_too_large_is_named(packed, tmp_path):
         # Lifted again: what measures coverage writes a file of its own when the process ends.
         "try:\n    main(sys.argv[1:])\nfinally:\n    resource.setrlimit(resource.RLIMIT_FSIZE, before)"
     )
-    command = [sys.executable, "-c", code, "show", str(packed.folder), "-o", str(tmp_path / "s.png")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.run("-c", code, "show", packed.folder, "-o", tmp_path / "s.png")
 
     assert done.returncode == 2
     assert done.stderr == (
@@ -192,7 +192,7 @@ def test_little_memory_is_a_sentence(packed, tmp_path):
     )
     words = ["train", packed.folder, "--model", "unet:resnet18", "--weights", "none", "--crop", "1024", "1024"]
     words += ["--batch", "8", "--steps", "1", "--set", "train.device=cpu", "--runs", tmp_path]
-    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False)
+    done = processes.run("-c", code, *words)
 
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: memory: expected as much as this needs, found less (")

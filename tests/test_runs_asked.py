@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import processes
 import pytest
 import timm
 import torch
@@ -253,10 +254,10 @@ class TestOutput:
     @pytest.mark.slow
     def test_one_of_several_ranks_speaks(self, packed, tmp_path):
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=2)))
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "penstock"]
-        command = [*launch, "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
-        done = subprocess.run([*map(str, command)], env=quiet(), capture_output=True, text=True, check=True)
+        words = ["-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
+        done = processes.ranks(2, *words)
 
+        assert done.returncode == 0, done.stderr
         assert sum(line.startswith("report ") for line in done.stdout.splitlines()) == 1
 
     def test_a_path_that_is_no_text_is_named(self, packed, tmp_path, capsys):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 from norms_child import learn, network
-from processes import quiet
 from torch import nn
 from training import recipe
 
@@ -24,16 +22,15 @@ from penstock.tasks import Objective
 TESTS = Path(__file__).parent
 
 
-def torchrun(*words):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *map(str, words)]
-    done = subprocess.run(command, env=quiet(), capture_output=True, text=True, check=False)
+def two_ranks(*words):
+    done = processes.ranks(2, *words)
     assert done.returncode == 0, done.stderr
 
 
 def test_two_ranks_are_one_process(tmp_path):
     pictures = [40 + torch.randn((5, 3, 12, 10)) for _ in range(3)]
     torch.save(pictures, tmp_path / "pictures")
-    torchrun(TESTS / "norms_child.py", tmp_path / "pictures", tmp_path / "rank")
+    two_ranks(TESTS / "norms_child.py", tmp_path / "pictures", tmp_path / "rank")
     first, second = (torch.load(tmp_path / f"rank-{rank}") for rank in (0, 1))
     alone = learn(network().train(), pictures)
 
@@ -59,11 +56,11 @@ def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path)
     chosen = recipe(packed.folder, sync_norms=True, average=0.0)
     folder, _ = train(chosen, tmp_path / "one")
     (tmp_path / "recipe.toml").write_text(dump(chosen))
-    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
     (other,) = (tmp_path / "two").iterdir()
     apart = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, sync_norms=False))
     (tmp_path / "recipe.toml").write_text(dump(apart))
-    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "apart")
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "apart")
     (third,) = (tmp_path / "apart").iterdir()
 
     # What rounding makes grows fifty-fold with every step, by other amounts on other processors.
@@ -89,7 +86,7 @@ def test_every_loss_is_that_of_one_process_on_two_ranks(packed, tmp_path, object
     )
     folder, _ = train(chosen, tmp_path / "one")
     (tmp_path / "recipe.toml").write_text(dump(chosen))
-    torchrun("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
     (other,) = (tmp_path / "two").iterdir()
 
     assert len(losses(other)) == 4
