@@ -18,7 +18,7 @@ from watching import Batches, Given, compare_losses
 from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError
 from penstock.recipe import Data, Model, apply, default_recipe, train
-from penstock.session import Hook
+from penstock.session import CheckpointStore, Hook
 
 HEIGHT, WIDTH = 48, 64
 ROWS, COLUMNS = np.mgrid[:HEIGHT, :WIDTH]
@@ -428,3 +428,11 @@ def test_records_are_shuffled_in_blocks_within_windows(packed, tmp_path, window)
     assert frozenset(first if window == 1 else set(range(21)) - set(first)) in blocks
     assert (frozenset(first[:7]) in blocks) == (window == 1)
     assert first != sorted(first)
+
+
+def test_evaluations_and_checkpoints_come_as_often_as_the_recipe_says(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=7, evaluate_every=3, save_every=2, keep=9), tmp_path)
+    lines = folder.lines("events.jsonl")
+
+    assert [line["step"] for line in lines if line["event"] == "evaluated"] == [3, 6, 7]
+    assert CheckpointStore(folder.checkpoints).names() == [f"step-{step:08d}" for step in (2, 3, 4, 6, 7)]
