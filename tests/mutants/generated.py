@@ -12,6 +12,7 @@ those of every function's edits whose number ends in one of a package's digits.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -83,12 +84,16 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", choices=[[], *PACKAGES])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--record", type=Path, help="what became of each, as JSON, for table.py")
     options = parser.parse_args()
     below = 0
     for name in options.packages or PACKAGES:
         package = PACKAGES[name]
         with tempfile.TemporaryDirectory() as folder:
             found = mutated(package, Path(folder), options.jobs, "0-9" if options.all else package.digits)
+        if options.record:
+            before = json.loads(options.record.read_text()) if options.record.exists() else {}
+            options.record.write_text(json.dumps({**before, name: found}, indent=1) + "\n")
         noticed = sum(result in NOTICED for result in found.values())
         share = noticed / max(1, len(found))
         below += share < AIM

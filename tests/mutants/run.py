@@ -4,6 +4,7 @@
     python tests/mutants/run.py NAME ...         these; a name may hold * and ?
     python tests/mutants/run.py --changed BASE   those whose source or test changed since a commit
     python tests/mutants/run.py --sample 20      a fixed sample of them, the same for the same set
+    python tests/mutants/run.py --record FILE    every one, and what became of each as JSON, for table.py
 
 A mutant is an entry of one of the .toml files beside this one: an edit of one source file, the row of docs/ledger.md
 or the promise of a document that it takes away, and the test that must fail. It exits with 1 if a mutant survives,
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -240,6 +242,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--changed")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--record", type=Path)
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without mutants first")
     return parser.parse_args(words)
 
@@ -254,6 +257,10 @@ def main() -> int:
     for file in broken:
         print(f"{file}: fails without any mutant")
     found = attempt_all(mutants, options.jobs)
+    if options.record:
+        before = json.loads(options.record.read_text()) if options.record.exists() else {}
+        results = {name: result for name, (result, _) in sorted(found.items())}
+        options.record.write_text(json.dumps({**before, **results}, indent=1) + "\n")
     counts = Counter(result for result, _ in found.values())
     print(", ".join(f"{count} {result}" for result, count in counts.most_common()) or "no mutants")
     for name, (result, _) in found.items():

@@ -1,0 +1,77 @@
+"""Writes docs/mutants.md: which mutants were noticed, by row, promise and setting, and by package.
+
+python tests/mutants/run.py --record named.json
+python tests/mutants/generated.py --record generated.json
+python tests/mutants/table.py named.json generated.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from generated import NOTICED
+from run import ROOT, Mutant, read
+
+PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe"}
+
+
+def place(shown: str) -> str:
+    """Where a row or promise stands."""
+    word = re.split(r"[: ]", shown, maxsplit=1)[0]
+    return PLACES.get(word, "docs/ledger.md")
+
+
+def named(mutants: list[Mutant], results: dict[str, str]) -> list[str]:
+    """A section for each place, a line for each row."""
+    rows: dict[str, dict[str, list[Mutant]]] = defaultdict(lambda: defaultdict(list))
+    for mutant in mutants:
+        for shown in mutant.shows:
+            rows[place(shown)][shown].append(mutant)
+    lines = []
+    for name, found in rows.items():
+        tried = {mutant.name for each in found.values() for mutant in each}
+        noticed = sum(results.get(each) == "killed" for each in tried)
+        lines += [
+            f"## {name}: {noticed} of {len(tried)} noticed",
+            "",
+            "| what is taken away | noticed | by |",
+            "|---|---|---|",
+        ]
+        for shown, each in found.items():
+            killed = sum(results.get(mutant.name) == "killed" for mutant in each)
+            tests = sorted({test.partition("[")[0].replace("|", "") for mutant in each for test in mutant.tests})
+            said = shown.split(": ", 1)[-1].removeprefix("setting ")
+            lines.append(f"| {said} | {killed} of {len(each)} | {', '.join(f'`{test}`' for test in tests)} |")
+        lines.append("")
+    return lines
+
+
+def generated(results: dict[str, dict[str, str]]) -> list[str]:
+    """A line for each package, and what nothing noticed."""
+    lines = ["## Edits that mutmut made", "", "| package | noticed | share |", "|---|---|---|"]
+    for package, found in results.items():
+        noticed = sum(result in NOTICED for result in found.values())
+        lines.append(f"| {package} | {noticed} of {len(found)} | {noticed / len(found):.1%} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    """Write the page."""
+    named_path, generated_path = map(Path, sys.argv[1:3])
+    results, made = json.loads(named_path.read_text()), json.loads(generated_path.read_text())
+    head = [
+        "# Mutants",
+        "",
+        "What the tests notice when it is taken away (`make mutants`; `tests/mutants/table.py` writes this page).",
+        "",
+    ]
+    lines = [*head, *named(read(), results), *generated(made)]
+    (ROOT / "docs" / "mutants.md").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
