@@ -19,9 +19,14 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Writes docs/mutants.md, and fails where a mutant survives.
 mutants: .venv/ready
-	$(BIN)/python tests/mutants/run.py
-	$(BIN)/python tests/mutants/generated.py
+	rm -f mutants.json generated.json
+	failed=0; \
+	$(BIN)/python tests/mutants/run.py --record mutants.json || failed=1; \
+	$(BIN)/python tests/mutants/generated.py --record generated.json || failed=1; \
+	$(BIN)/python tests/mutants/table.py mutants.json generated.json; \
+	exit $$failed
 
 soak: .venv/ready
 	$(BIN)/pytest -m soak -s
