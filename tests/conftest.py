@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import broker as brokers
@@ -12,6 +13,9 @@ from penstock.datasets import inspect, pack, scenes
 
 # Child processes import what this one tests, not what is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(penstock.__file__).parents[1]), str(Path(__file__).parent)))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it leaves in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children inherit it, and are to hear Ctrl-C
 
 settings.register_profile("penstock", deadline=None, max_examples=60)
 settings.load_profile("penstock")

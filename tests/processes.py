@@ -190,6 +190,29 @@ def ranks(count, *words, timeout=300, **options):
     return Done(code, "".join(out for out, _ in printed), "".join(err for _, err in printed))
 
 
+def elastic(count, *words, restarts=2):
+    """What several ranks did under torchrun's own agent, which starts all of them again when one fails."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    multiprocessing.get_context("forkserver").set_forkserver_preload(LIBRARIES)
+    folder = Path(tempfile.mkdtemp())
+    config = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=count, max_restarts=restarts, start_method="forkserver",
+        rdzv_backend="c10d", rdzv_endpoint="localhost:0", run_id=folder.name, monitor_interval=0.1,
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs")),
+    )  # fmt: skip
+    out = folder / "out"
+    elastic_launch(config, _as_rank)([str(word) for word in words], str(out))
+    printed = out.read_text()
+    shutil.rmtree(folder)
+    return printed
+
+
+def _as_rank(words, out):
+    _become(words, {**os.environ, "OMP_NUM_THREADS": "1"}, str(Path.cwd()), out, out)
+
+
 def kill_tree(process):
     """SIGKILL for a process and all that it started, in whatever session: torchrun puts each rank into its own."""
     found = [process.pid]

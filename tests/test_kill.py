@@ -146,14 +146,8 @@ def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path
 
 
 def restarted(*words):
-    """Two ranks under torchrun, which starts them again when one is killed."""
-    child = str(CHILD.with_name("restart_child.py"))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=2", "--standalone"]
-    done = subprocess.run(
-        [*launch, child, *map(str, words)], env=quiet(), capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Two ranks under torchrun's agent, which starts them again when one is killed."""
+    return processes.elastic(2, CHILD.with_name("restart_child.py"), *words)
 
 
 @pytest.mark.slow
