@@ -1,6 +1,8 @@
 # Everything needs only python3 and make; the environment is made in .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
+# One more than cores: a quarter of the time tests wait, for brokers and for children.
+WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 .PHONY: demo test check mutants soak bench docs clean
 
@@ -9,7 +11,7 @@ demo: .venv/ready
 
 test: .venv/ready
 	$(BIN)/coverage erase
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -m "not soak" -n auto --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/coverage combine -q --append 2>/dev/null || true
 	$(BIN)/coverage report
 

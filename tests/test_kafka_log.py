@@ -262,4 +262,4 @@ class TestBroker:
 
         assert total == 600_000_000
         assert held <= 256
-        assert grown < 256 + 4 * (16 + 8) + 100
+        assert grown < 256 + 4 * (16 + 8) + 150
