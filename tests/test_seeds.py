@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections import Counter
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import positions, seeds
 
-from penstock.seeds import Generator, generator, key, permute, unpermute
+from penstock.seeds import Generator, below, generator, key, permute, unpermute
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 16, 97, 100, 1000, 4099])
@@ -109,3 +111,37 @@ def test_numpy_generator_follows_the_stream():
 
     assert np.array_equal(a, b)
     assert not np.array_equal(a, generator(0, "x", 2).numpy().random(4))
+
+
+def test_a_stream_is_blocks_of_blake2b_over_a_counter():
+    material = key(9, "stream")
+    blocks = [hashlib.blake2b(struct.pack("<Q", number), key=material).digest() for number in range(3)]
+    expected = [number for block in blocks for number in struct.unpack("<8Q", block)]
+    drawn = Generator(material)
+
+    assert [drawn.bits() for _ in range(24)] == expected
+    drawn = Generator(material)
+    assert [drawn.uniform(2, 4) for _ in range(9)] == [2 + 2 * (bits >> 11) / 2**53 for bits in expected[:9]]
+
+
+def test_a_number_below_a_bound_is_the_rest_of_its_key():
+    for number in range(50):
+        digits = [byte << 8 * place for place, byte in enumerate(key(number, "below"))]
+        assert below(1000, key(number, "below")) == sum(digits) % 1000
+
+
+def test_chance_is_below_its_probability_and_never_at_it():
+    class Still(Generator):
+        def bits(self):
+            return 1 << 63
+
+    half = Still(key(0))
+
+    assert half.uniform() == 0.5
+    assert (half.chance(0.5), half.chance(0.500001)) == (False, True)
+
+
+def test_a_turn_is_asked_for_and_0_where_nobody_says():
+    assert generator(1, "a", 2).turn == 0
+    assert generator(1, "a", 2, lambda: 7).turn == 7
+    assert Generator(key(1)).turn == 0

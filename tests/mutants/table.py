@@ -61,15 +61,16 @@ def generated(results: dict[str, dict[str, str]]) -> list[str]:
 
 def main() -> None:
     """Write the page."""
-    named_path, generated_path = map(Path, sys.argv[1:3])
-    results, made = json.loads(named_path.read_text()), json.loads(generated_path.read_text())
+    results, *made = [json.loads(Path(path).read_text()) for path in sys.argv[1:]]
     head = [
         "# Mutants",
         "",
         "What the tests notice when it is taken away (`make mutants`; `tests/mutants/table.py` writes this page).",
         "",
     ]
-    lines = [*head, *named(read(), results), *generated(made)]
+    lines = [*head, *named(read(), results)]
+    for each in made:
+        lines += generated(each)
     (ROOT / "docs" / "mutants.md").write_text("\n".join(lines))
 
 
