@@ -7,13 +7,17 @@ import copy
 import dataclasses
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import cv2
 import numpy as np
+import processes
 import pytest
 import torch
 from test_cli import call
@@ -27,7 +31,8 @@ from penstock.recipe import apply, dump, load, load_model, open_parts, resume, t
 from penstock.records.example import encode
 from penstock.records.schema import decode_segmentation
 from penstock.runs import environment
-from penstock.session import CheckpointStore, Hook
+from penstock.session import Checkpoint, CheckpointStore, Hook
+from penstock.sources import FilesSource, waiting
 from penstock.tasks import Segmentation
 from penstock.values import Record
 
@@ -511,6 +516,72 @@ class TestTraining:
         assert str(caught.value).startswith(
             "here#3: expected field image/segmentation/class/encoded (bytes_list), found only image/encoded."
         )
+
+    def test_a_signal_while_data_is_waited_for_saves_what_nothing_else_would(self, packed, tmp_path, monkeypatch):
+        """A source that does not answer any more, as a broker that is away."""
+        away, read = threading.Event(), FilesSource.read
+
+        def stalls(source, *place):
+            while away.is_set():
+                waiting.check()
+                time.sleep(0.01)
+            return read(source, *place)
+
+        class Stalls(Hook):
+            def after_step(self, session):
+                if session.step == 2:
+                    away.set()
+                    threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+                    threading.Timer(25.0, away.clear).start()  # so that a training that is deaf ends too
+
+        monkeypatch.setattr(FilesSource, "read", stalls)
+        chosen = recipe(packed.folder, steps=1000, save_every=999, evaluate_every=999, feed_threads=1)
+        folder, outcome = train(chosen, tmp_path, hooks=[Stalls()])
+
+        assert outcome.status == "interrupted"
+        assert away.is_set()
+        assert 2 <= outcome.step < 20
+        assert CheckpointStore(folder.checkpoints).names() == [f"step-{outcome.step:08d}"]
+
+    def test_the_last_checkpoint_is_whole_wherever_a_save_is_cut_short(self, tmp_path):
+        class Cut(Exception):
+            pass
+
+        def audit(event, arguments):
+            if event == "os.rename" and str(tmp_path) in str(arguments[0]):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise Cut
+
+        left, ended = [0], False
+        sys.addaudithook(audit)
+        for number in range(1, 20):
+            store = CheckpointStore(tmp_path / str(number), keep=1)
+            store.folder.mkdir()
+            store.save(Checkpoint(1, {"model": {"a": torch.ones(3)}}, {"of": 1}))
+            left[0] = number
+            try:
+                store.save(Checkpoint(2, {"model": {"a": 2 * torch.ones(3)}}, {"of": 2}))
+                ended = True
+            except Cut:
+                pass
+            left[0] = 0
+            found = store.load()
+            assert found.state["of"] == found.step == found.tensors["model"]["a"][0], number
+            if ended:
+                break
+        assert ended
+        assert number > 2
+
+
+@pytest.mark.slow
+def test_ranks_evaluate_every_picture_once_in_training(packed, tmp_path):
+    done = processes.ranks(2, Path(__file__).with_name("kill_child.py"), packed.folder, tmp_path, "never", 0)
+    assert done.returncode == 0, done.stderr
+    (run,) = tmp_path.iterdir()
+    found = [json.loads(path.read_text())["confusion"] for path in (run / "evaluations").iterdir()]
+
+    assert [sum(map(sum, confusion)) for confusion in found] == [7 * 64 * 96] * 3
 
 
 class TestLogs:

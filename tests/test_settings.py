@@ -276,23 +276,33 @@ class TestRegularize:
         assert factors[1] - room < max(found) < factors[1] + 1e-3
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.75])
-def test_boxes_stay_where_enough_of_them_is_inside_the_crop(tmp_path, kept):
+def boxes(root):
+    """Pictures of places with a box each, 20 x 20 pixels, packed."""
     rows = ["file,class,xmin,ymin,xmax,ymax"]
     for number in range(8):
         pixels = np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 30 * number)], axis=2).astype(np.uint8)
-        miniatures.write(tmp_path / "raw" / f"{number}.png", png(pixels))
+        miniatures.write(root / "raw" / f"{number}.png", png(pixels))
         rows.append(f"{number}.png,thing,2,4,22,24")
-    miniatures.write(tmp_path / "raw" / "boxes.csv", "\n".join(rows) + "\n")
-    dataset, given = pack(inspect(tmp_path / "raw"), tmp_path / "data"), Batches()
+    miniatures.write(root / "raw" / "boxes.csv", "\n".join(rows) + "\n")
+    return pack(inspect(root / "raw"), root / "data")
+
+
+def detecting(dataset, *settings):
+    """A recipe that crops 32 x 32 of them as they are."""
     begun = dataclasses.replace(
         default_recipe("detection"),
         data=Data(str(dataset.folder), validation=""),
         model=Model("ssd:test_resnet", "none"),
     )
-    settings = [f"augment.kept={kept}", "augment.crop=[32, 32]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0"]
-    settings += ["train.steps=6", "train.batch=16", "train.device=cpu", "augment.resize_range=[48, 64]"]
-    train(apply(begun, [*settings, "optimizer.learning_rate=1e-6"]), tmp_path / "runs", hooks=[given])
+    words = ["augment.crop=[32, 32]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0", "augment.resize_range=[48, 64]"]
+    words += ["train.steps=6", "train.batch=16", "train.device=cpu", "optimizer.learning_rate=1e-6"]
+    return apply(begun, [*words, *settings])
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.75])
+def test_boxes_stay_where_enough_of_them_is_inside_the_crop(tmp_path, kept):
+    given = Batches()
+    train(detecting(boxes(tmp_path), f"augment.kept={kept}"), tmp_path / "runs", hooks=[given])
     seen = []
     for batch in given.batches:
         for image, label, box in zip(batch["image"].numpy(), batch["label"], batch["boxes"].numpy(), strict=True):
@@ -436,3 +446,13 @@ def test_evaluations_and_checkpoints_come_as_often_as_the_recipe_says(packed, tm
 
     assert [line["step"] for line in lines if line["event"] == "evaluated"] == [3, 6, 7]
     assert CheckpointStore(folder.checkpoints).names() == [f"step-{step:08d}" for step in (2, 3, 4, 6, 7)]
+
+
+def test_a_layer_that_a_model_has_not_is_named(tmp_path):
+    begun = detecting(boxes(tmp_path), "optimizer.head=logits", "optimizer.head_rate=10")
+    with pytest.raises(RecipeError) as caught:
+        train(begun, tmp_path / "runs")
+
+    assert str(caught.value) == (
+        "optimizer.head: expected all, as ssd:test_resnet has no layer of that name, found logits. Leave it out."
+    )
