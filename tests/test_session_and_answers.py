@@ -646,6 +646,15 @@ class TestLogs:
         assert kept["command"] == ["penstock", "train", "somewhere"]
         assert kept["packages"] == environment()["packages"]
 
+    def test_a_resume_elsewhere_says_what_differs_and_keeps_it(self, packed, tmp_path, capsys):
+        folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(2)])
+        kept = folder.read_json("environment.json")
+        folder.write_json("environment.json", {**kept, "threads": 77})
+        resume(folder.path)
+
+        assert f"note: threads was 77, is {kept['threads']}: same records, same order; " in capsys.readouterr().out
+        assert [then["threads"] for then in folder.read_json("environment.json")["then"]] == [kept["threads"]]
+
     def test_tensorboard_has_a_point_as_often_as_asked(self, packed, tmp_path):
         accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
         folder, _ = train(recipe(packed.folder, log_every=5, evaluate_every=99), tmp_path)
