@@ -7,8 +7,9 @@
     python tests/mutants/run.py --record FILE    every one, and what became of each as JSON, for table.py
 
 A mutant is an entry of one of the .toml files beside this one: an edit of one source file, the row of docs/ledger.md
-or the promise of a document that it takes away, and the test that must fail. It exits with 1 if a mutant survives,
-does not apply, or its test fails without it.
+or the promise of a document that it takes away, and the test that must fail. settings.toml names a test for every
+setting of the recipe, and the mutant is a training that ignores the setting. It exits with 1 if a mutant survives, does
+not apply, or its test fails without it.
 
 Libraries are imported once, and every mutant is tried in a fork: the import of torch takes longer than most tests.
 """
@@ -33,10 +34,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("src", "tests", "docs", "bench", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
@@ -46,6 +47,8 @@ LIBRARIES = (
     "torchmetrics", "confluent_kafka", "safetensors.torch", "pytest", "sympy", "torch._dynamo",
 )  # fmt: skip
 QUIET = "ignore:Module already imported so cannot be rewritten"  # imported before the fork
+SETTINGS = Path(__file__).parent / "settings.toml"
+TRAINING = "    device = devices.choose(recipe.train.device, ranking.from_environment().local)\n"  # where it begins
 LIMIT = 300.0  # seconds; a mutant that hangs is noticed too
 
 
@@ -82,12 +85,27 @@ class Mutant:
 
 def read() -> list[Mutant]:
     """All named mutants."""
-    found = []
-    for path in sorted(Path(__file__).parent.glob("*.toml")):
+    found = list(_ignored(tomllib.loads(SETTINGS.read_text())))
+    for path in sorted(set(SETTINGS.parent.glob("*.toml")) - {SETTINGS}):
         for name, entry in tomllib.loads(path.read_text()).items():
             lists = {key: tuple(entry.pop(key)) for key in ("shows", "tests")}
             found.append(Mutant(name, **lists, **entry))
     return found
+
+
+def _ignored(tests: dict[str, Any], sections: tuple[str, ...] = ()) -> Iterator[Mutant]:
+    """A mutant for every setting that settings.toml names: training takes its default, whatever the recipe says."""
+    for name, entry in tests.items():
+        path = (*sections, name)
+        if isinstance(entry, dict):
+            yield from _ignored(entry, path)
+            continue
+        value = ".".join(("type(recipe" + "".join(f".{each}" for each in sections) + ")()", name))
+        for depth in reversed(range(len(path))):
+            value = f"replace({'.'.join(('recipe', *path[:depth]))}, {path[depth]}={value})"
+        after = f"    recipe = {value}\n{TRAINING}"
+        shown, label = f"setting {'.'.join(path)}", "-".join(path).replace("_", "-")
+        yield Mutant(f"{label}-is-ignored", (shown,), "recipe/running.py", TRAINING, after, (entry,))
 
 
 def chosen(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:

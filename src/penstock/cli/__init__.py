@@ -12,10 +12,12 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from types import FrameType
+
+INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -29,21 +31,21 @@ def main(arguments: list[str] | None = None) -> None:
 
         app.main(arguments)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:
+def _interrupted(_: int, frame: FrameType | None) -> None:
     """Ctrl-C: an exception, but for imports, which take seconds and in which libraries may swallow one. Nothing has
     begun by then, so the process ends at once.
     """
     while frame:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os._exit(128 + number)
+            os._exit(INTERRUPTED)
         frame = frame.f_back
     raise KeyboardInterrupt
 
 
-__all__ = ["main"]
+__all__ = ["INTERRUPTED", "main"]

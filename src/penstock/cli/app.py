@@ -11,10 +11,10 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
+from penstock.cli import INTERRUPTED
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import drop_output
 
-INTERRUPTED: Final = 130
 FAILED: Final = 2
 STDIN: Final = "/dev/stdin"
 _PLACES: Final = frozenset(
