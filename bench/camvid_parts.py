@@ -25,7 +25,7 @@ TRAIN = [
 ]  # fmt: skip
 PARTS = {
     "plain": [],
-    "class weights (median frequency)": ["--set", "loss.class_weights=median"],
+    "class weights (inverse frequency)": ["--set", "loss.class_weights=inverse"],
     "hardest quarter of the pixels": ["--set", "loss.hardest=0.25", "--set", "loss.hardest_after=150"],
 }
 

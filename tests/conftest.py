@@ -6,7 +6,7 @@ from pathlib import Path
 
 import broker as brokers
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import penstock
 from penstock.datasets import inspect, pack, scenes
@@ -18,6 +18,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children inherit it, and are to hear Ctrl-C
 
 settings.register_profile("penstock", deadline=None, max_examples=60)
+settings.register_profile(  # for mutmut, which runs a test many times in one process, and is to find the same again
+    "repeated",
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.differing_executors],
+)
 settings.load_profile("penstock")
 
 REAL_DATA = Path(os.environ.get("PENSTOCK_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))

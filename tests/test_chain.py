@@ -51,6 +51,8 @@ def test_every_new_record_comes_once_in_its_own_stage(chain):
         new = Counter(address for address in found if address.offset >= stage.new.partitions[0].start)
         assert new == everything(stage.new)
         assert {chain.stage(position) for position in range(first, stop)} == {number}
+        epochs = [number + (position - first) / (stop - first) for position in range(first, stop)]
+        assert [chain.epoch(position) for position in range(first, stop)] == pytest.approx(epochs)
 
 
 @given(chains())
@@ -82,7 +84,10 @@ def test_what_is_reached_ahead_holds_everything_and_gets_on(chain, natural):
     while position < chain.end:
         further, runs = chain.reach(position, natural)
         assert further > position
-        held |= {Address(name, offset) for name, start, stop in runs for offset in range(start, stop)}
+        wanted = Counter(Address(name, offset) for name, start, stop in runs for offset in range(start, stop))
+        begin = chain.stages[chain.stage(position)].new.partitions[0].start
+        assert all(count == 1 for address, count in wanted.items() if address.offset >= begin)  # no window twice
+        held |= set(wanted)
         assert {chain.at(p) for p in range(position, min(further, chain.end))} <= held
         position = further
     assert position == chain.end

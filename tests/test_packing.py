@@ -44,12 +44,16 @@ def test_records_hold_the_original_bytes(raw, packed):
 
 def test_the_description_counts_what_is_there(raw, packed):
     described = packed.description
-    pixels = Counter()
+    pixels, around = Counter(), Counter()
     for path in (raw / "masks" / "train").iterdir():
-        pixels.update(decode_mask(path.read_bytes(), "m").ravel().tolist())
+        found = Counter(decode_mask(path.read_bytes(), "m").ravel().tolist())
+        del found[255]
+        pixels.update(found)
+        around.update(dict.fromkeys(found, found.total()))
 
     assert described.classes == scenes.CLASSES
     assert described.splits["train"].per_class == tuple(pixels[i] for i in range(6))
+    assert described.splits["train"].image_pixels == tuple(around[i] for i in range(6))
     assert (described.splits["train"].height, described.splits["train"].width) == (64, 96)
     assert Dataset.open(packed.folder).description == described
     assert described.content == described.digest()

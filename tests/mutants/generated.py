@@ -5,8 +5,8 @@
     python tests/mutants/generated.py --all ...   every edit instead of a sample, which takes hours
 
 Every package is mutated in a copy of the checkout, and its own tests are run on each mutant. A mutant that hangs counts
-as noticed, one that no test runs through does not. What is left over is named, for somebody to look at. The sample are
-those of every function's edits whose number ends in one of a package's digits.
+as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may stay.
+The sample are those of every function's edits whose number ends in one of a package's digits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from run import ROOT, Tree
@@ -26,6 +26,30 @@ from run import ROOT, Tree
 AIM = 0.9
 NOTICED = {"killed", "timeout", "caught by type check"}
 NOT_TRIED = "not checked"
+MUTMUT = (sys.executable, "-m", "mutmut")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a package's mutants.
+
+    Attributes:
+        counts: of mutants, by result.
+        left: what those that nothing noticed put into the source, by name.
+    """
+
+    counts: dict[str, int]
+    left: dict[str, str]
+
+    @property
+    def tried(self) -> int:
+        """How many there were."""
+        return sum(self.counts.values())
+
+    @property
+    def noticed(self) -> int:
+        """How many of them a test noticed."""
+        return sum(count for result, count in self.counts.items() if result in NOTICED)
 
 
 @dataclass(frozen=True)
@@ -52,30 +76,40 @@ _SETTINGS = """
 [tool.mutmut]
 source_paths = ["src/penstock/{source}"]
 pytest_add_cli_args_test_selection = [{tests}]
-pytest_add_cli_args = ["-q", "-p", "no:cacheprovider", "-m", "not slow and not soak"]
+pytest_add_cli_args = ["-q", "-p", "no:cacheprovider", "-m", "not slow and not soak", "--hypothesis-profile=repeated"]
 also_copy = ["src", "tests", "docs", "bench", "README.md"]
 """
 
 
-def mutated(package: Package, folder: Path, jobs: int, digits: str) -> dict[str, str]:
-    """What became of every mutant that was tried, by name."""
+def mutated(package: Package, folder: Path, jobs: int, digits: str) -> Found:
+    """Try a package's mutants in a folder of their own."""
     Tree(folder).fill()
     tests = ", ".join(f'"tests/test_{name}.py"' for name in package.tests)
     with (folder / "pyproject.toml").open("a") as settings:
         settings.write(_SETTINGS.format(source=package.source, tests=tests))
     data = os.environ.get("PENSTOCK_TEST_DATA", str(ROOT.parent / "shared" / "data"))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_TEST_DATA": data}
-    mutmut = [sys.executable, "-m", "mutmut"]
     log = folder / "mutmut.log"
     with log.open("w") as out:
-        command = [*mutmut, "run", "--max-children", str(jobs), f"*[{digits}]"]
+        command = [*MUTMUT, "run", "--max-children", str(jobs), f"*[{digits}]"]
         done = subprocess.run(command, cwd=folder, env=environment, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise SystemExit(f"mutmut failed on {package.source}:\n{log.read_text()[-3000:]}")
-    command = [*mutmut, "results", "--all", "true"]
-    results = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    found = dict(line.strip().rsplit(": ", 1) for line in results.stdout.splitlines() if ": " in line)
-    return {name: result for name, result in found.items() if result != NOT_TRIED}
+    lines = [line.strip() for line in _printed(folder, "results", "--all", "true").splitlines() if ": " in line]
+    results = dict(line.rsplit(": ", 1) for line in lines)
+    left = [name for name, result in results.items() if result not in {*NOTICED, NOT_TRIED}]
+    counts = Counter(result for result in results.values() if result != NOT_TRIED)
+    return Found(counts, {name: _edit(_printed(folder, "show", name)) for name in left})
+
+
+def _printed(folder: Path, *words: str) -> str:
+    command = [*MUTMUT, *words]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def _edit(diff: str) -> str:
+    """The lines that a diff adds."""
+    return " ".join(line[1:].strip() for line in diff.splitlines() if line[:1] == "+" and line[:3] != "+++")
 
 
 def main() -> int:
@@ -93,14 +127,13 @@ def main() -> int:
             found = mutated(package, Path(folder), options.jobs, "0-9" if options.all else package.digits)
         if options.record:
             before = json.loads(options.record.read_text()) if options.record.exists() else {}
-            options.record.write_text(json.dumps({**before, name: found}, indent=1) + "\n")
-        noticed = sum(result in NOTICED for result in found.values())
-        share = noticed / max(1, len(found))
+            options.record.write_text(json.dumps({**before, name: asdict(found)}, indent=1, ensure_ascii=False) + "\n")
+        share = found.noticed / max(1, found.tried)
         below += share < AIM
-        ends = ", ".join(f"{count} {result}" for result, count in Counter(found.values()).most_common())
-        print(f"{name:<10} {noticed:>6} of {len(found):>6} noticed  {share:.1%}  ({ends})", flush=True)
-        left = [f"    {each}: {result}" for each, result in found.items() if result not in NOTICED]
-        print(*left, sep="\n", flush=True)
+        ends = ", ".join(f"{count} {result}" for result, count in found.counts.items())
+        print(f"{name:<10} {found.noticed:>6} of {found.tried:>6} noticed  {share:.1%}  ({ends})", flush=True)
+        for each, edit in found.left.items():
+            print(f"    {each}: {edit}", flush=True)
     return int(below > 0)
 
 

@@ -48,6 +48,7 @@ LIBRARIES = (
 )  # fmt: skip
 QUIET = "ignore:Module already imported so cannot be rewritten"  # imported before the fork
 SETTINGS = Path(__file__).parent / "settings.toml"
+LEFT = SETTINGS.with_name("left.toml")  # of generated.py
 TRAINING = "    device = devices.choose(recipe.train.device, ranking.from_environment().local)\n"  # where it begins
 LIMIT = 300.0  # seconds; a mutant that hangs is noticed too
 
@@ -86,7 +87,7 @@ class Mutant:
 def read() -> list[Mutant]:
     """All named mutants."""
     found = list(_ignored(tomllib.loads(SETTINGS.read_text())))
-    for path in sorted(set(SETTINGS.parent.glob("*.toml")) - {SETTINGS}):
+    for path in sorted(set(SETTINGS.parent.glob("*.toml")) - {SETTINGS, LEFT}):
         for name, entry in tomllib.loads(path.read_text()).items():
             lists = {key: tuple(entry.pop(key)) for key in ("shows", "tests")}
             found.append(Mutant(name, **lists, **entry))

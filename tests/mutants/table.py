@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-from generated import NOTICED
-from run import ROOT, Mutant, read
+from generated import Found
+from run import LEFT, ROOT, Mutant, read
 
 PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe"}
 
@@ -50,12 +51,17 @@ def named(mutants: list[Mutant], results: dict[str, str]) -> list[str]:
     return lines
 
 
-def generated(results: dict[str, dict[str, str]]) -> list[str]:
-    """A line for each package, and what nothing noticed."""
+def generated(packages: dict[str, Found], reasons: dict[str, str]) -> list[str]:
+    """A line for each package, and one for each edit that nothing noticed."""
     lines = ["## Edits that mutmut made", "", "| package | noticed | share |", "|---|---|---|"]
-    for package, found in results.items():
-        noticed = sum(result in NOTICED for result in found.values())
-        lines.append(f"| {package} | {noticed} of {len(found)} | {noticed / len(found):.1%} |")
+    for package, found in packages.items():
+        lines.append(f"| {package} | {found.noticed} of {found.tried} | {found.noticed / found.tried:.1%} |")
+    lines += ["", "Nothing noticed these:", "", "| where | becomes | why it may stay |", "|---|---|---|"]
+    for found in packages.values():
+        for name, edit in found.left.items():
+            where = name.partition("__mutmut")[0].replace("xǁ", "").replace("ǁ", ".").replace(".x_", ".")
+            shown = edit.replace("|", "\\|")
+            lines.append(f"| {where} | `{shown}` | {reasons.get(edit, '')} |")
     return [*lines, ""]
 
 
@@ -69,8 +75,9 @@ def main() -> None:
         "",
     ]
     lines = [*head, *named(read(), results)]
+    reasons = tomllib.loads(LEFT.read_text())
     for each in made:
-        lines += generated(each)
+        lines += generated({name: Found(**found) for name, found in each.items()}, reasons)
     (ROOT / "docs" / "mutants.md").write_text("\n".join(lines))
 
 

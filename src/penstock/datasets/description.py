@@ -48,6 +48,7 @@ class Split:
         objects: the most boxes in a picture, for detection.
         slices: the most slices in a volume; 0 where the records are pictures.
         per_class: of every class, pixels for segmentation, pictures for classification, objects for detection.
+        image_pixels: of every class, the labelled pixels of the pictures that it occurs in; of segmentation alone.
     """
 
     records: int
@@ -57,6 +58,7 @@ class Split:
     per_class: tuple[int, ...]
     objects: int = 0
     slices: int = 0
+    image_pixels: tuple[int, ...] = ()
 
     def joined(self, other: Split) -> Split:
         """This one and another behind it."""
@@ -68,6 +70,7 @@ class Split:
             tuple(map(sum, zip(self.per_class, other.per_class, strict=True))),
             max(self.objects, other.objects),
             max(self.slices, other.slices),
+            tuple(map(sum, zip(self.image_pixels, other.image_pixels, strict=False))),
         )
 
 

@@ -181,6 +181,17 @@ def pixels_per_class(facts: list[Facts], classes: int) -> list[int]:
     return [total[i] for i in range(classes)]
 
 
+def image_pixels_per_class(task: Task, facts: list[Facts], classes: int) -> list[int]:
+    """For segmentation, the labelled pixels of the items that every class occurs in."""
+    if task != "segmentation":
+        return []
+    total: Counter[int] = Counter()
+    for fact in facts:
+        labelled = sum(count for label, count in fact.pixels if label < classes)
+        total.update({label: labelled for label, _ in fact.pixels})
+    return [total[i] for i in range(classes)]
+
+
 def items_per_class(facts: list[Facts], classes: int) -> list[int]:
     """Pictures of every class over some items."""
     total = Counter(fact.item.label for fact in facts)

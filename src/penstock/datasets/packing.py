@@ -229,6 +229,7 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
         objects=max(len(fact.item.boxes or ()) for fact in facts),
         slices=max(fact.item.slices for fact in facts),
         per_class=tuple(inspection.count_per_class(found.layout.task, facts, classes)),
+        image_pixels=tuple(inspection.image_pixels_per_class(found.layout.task, facts, classes)),
     )
 
 

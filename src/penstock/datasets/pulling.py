@@ -96,6 +96,7 @@ class _Split:
         self.dataset, self.output, self.split, self.shard_bytes = dataset, output, split, shard_bytes
         self.count = self.height = self.width = self.slices = self.objects = 0
         self._per_class: Counter[int] = Counter()
+        self._image_pixels: Counter[int] = Counter()
         self._shards: list[ShardFacts] = []
         self._pending: list[bytes] = []
         self._size = 0
@@ -114,8 +115,16 @@ class _Split:
         if self._pending:
             self._flush()
         classes = len(self.dataset.description.classes)
-        per_class = tuple(self._per_class[i] for i in range(classes))
-        return Split(self.count, tuple(self._shards), self.height, self.width, per_class, self.objects, self.slices)
+        return Split(
+            self.count,
+            tuple(self._shards),
+            self.height,
+            self.width,
+            tuple(self._per_class[i] for i in range(classes)),
+            self.objects,
+            self.slices,
+            tuple(self._image_pixels[i] for i in range(classes)) if self._image_pixels else (),
+        )
 
     def _flush(self) -> None:
         name = f"{self.split}-{len(self._shards):05d}.tfrecord"
@@ -146,7 +155,11 @@ class _Split:
             if self.dataset.description.task == "matting":
                 front = round(int(counts @ np.arange(256)) / 255)
                 counts = np.array([int(counts.sum()) - front, front])
-            self._per_class.update({int(i): int(counts[i]) for i in np.flatnonzero(counts)})
+            classes = len(self.dataset.description.classes)
+            present = {int(i): int(counts[i]) for i in np.flatnonzero(counts[:classes])}
+            self._per_class.update(present)
+            if self.dataset.description.task == "segmentation":
+                self._image_pixels.update(dict.fromkeys(present, sum(present.values())))
         self.slices = max(self.slices, slices)
         self.height = max(self.height, info.size[0] // max(1, slices))
         self.width = max(self.width, info.size[1])

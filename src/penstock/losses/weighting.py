@@ -11,33 +11,38 @@ if TYPE_CHECKING:
     Weighting = Literal["none", "inverse", "median", "effective"]
 
 
-def class_weights(pixels: Sequence[int], how: Weighting) -> tuple[float, ...]:
+def class_weights(pixels: Sequence[int], how: Weighting, image_pixels: Sequence[int] = ()) -> tuple[float, ...]:
     """One weight per class, 1 on the mean over the classes that occur; a class without pixels gets 1.
 
     Args:
         pixels: per class, of the training split.
-        how: "inverse" frequency; the "median" frequency divided by the class's own (Eigen and Fergus 2015), over all
-            pixels; the inverse of the "effective" number of samples (Cui et al. 2019), with beta = 1 - 1 / all pixels.
+        how: "inverse" frequency over all pixels; "median" frequency (Eigen and Fergus 2015), whose frequency of a class
+            is among the pixels of the images that it occurs in; the inverse of the "effective" number of samples (Cui
+            et al. 2019), with beta = 1 - 1 / all pixels.
+        image_pixels: per class, the labelled pixels of the images that it occurs in; "median" needs them.
 
     Raises:
-        ValueError: no class has a pixel.
+        ValueError: no class has a pixel, or "median" has no image_pixels.
     """
     if how == "none":
         return ()
-    total, present = sum(pixels), sorted(count for count in pixels if count)
-    if not present:
+    if not any(pixels):
         message = "no class has a pixel"
         raise ValueError(message)
-    middle = (present[(len(present) - 1) // 2] + present[len(present) // 2]) / 2
-    raw = [_weight(count, total, middle, how) if count else 0.0 for count in pixels]
-    mean = sum(raw) / len(present)
+    if how == "median":
+        pairs = zip(pixels, image_pixels, strict=True)
+        raw = [around / count if count else 0.0 for count, around in pairs]  # the median itself cancels out below
+    elif how == "inverse":
+        raw = [1 / count if count else 0.0 for count in pixels]
+    else:
+        total = sum(pixels)
+        raw = [1 / _effective(count, total) if count else 0.0 for count in pixels]
+    mean = sum(raw) / sum(weight > 0 for weight in raw)
     return tuple(weight / mean if weight else 1.0 for weight in raw)
 
 
-def _weight(count: int, total: int, middle: float, how: Weighting) -> float:
-    if how == "inverse":
-        return total / count
-    if how == "median":
-        return middle / count
-    # (1 - beta) / (1 - beta ** count) with beta = 1 - 1 / total, whose powers lose their digits where total is large
-    return 1 / total / -math.expm1(count * math.log1p(-1 / total)) if total > 1 else 1.0
+def _effective(count: int, total: int) -> float:
+    """The effective number of samples divided by `total`: 1 - beta ** count, whose powers lose their digits where total
+    is large.
+    """
+    return -math.expm1(count * math.log1p(-1 / total)) if total > 1 else 1.0

@@ -145,15 +145,19 @@ class Chain:
         return new.at(k * (self.batch - mixed) + place - before)
 
     def reach(self, position: int, natural: int = 64) -> tuple[int, list[tuple[str, int, int]]]:
-        """What will be wanted together with a position, as `Plan.reach` gives it, in whole global batches."""
+        """What will be wanted together with a position, as `Plan.reach` gives it, in whole global batches.
+
+        `natural` changes nothing: the stages of a chain are always shuffled.
+        """
+        del natural
         number, local = self._place(position)
         fresh, (new, older) = self.fresh(self.stages[number]), self._plans(number)
         k = local // self.batch
-        until = -(-new.reach(k * fresh, natural)[0] // fresh)
-        runs = _runs(new, k * fresh, until * fresh, natural)
+        until = -(-new.reach(k * fresh)[0] // fresh)
+        runs = _runs(new, k * fresh, until * fresh)
         if older:
             mixed = self.batch - fresh
-            runs += _runs(older, k * mixed, until * mixed, natural)
+            runs += _runs(older, k * mixed, until * mixed)
         return self._first(number) + until * self.batch, runs
 
     def _place(self, position: int) -> tuple[int, int]:
@@ -187,11 +191,11 @@ class Chain:
         return {}
 
 
-def _runs(plan: Plan, position: int, stop: int, natural: int) -> list[tuple[str, int, int]]:
+def _runs(plan: Plan, position: int, stop: int) -> list[tuple[str, int, int]]:
     """The runs of all windows that positions `[position, stop)` lie in."""
     runs = []
     while position < stop:
-        position, more = plan.reach(position, natural)
+        position, more = plan.reach(position)
         runs += more
     return runs
 

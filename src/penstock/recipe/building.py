@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.datasets.description import Description
+    from penstock.datasets.description import Description, Split
     from penstock.recipe.values import Data, Recipe
     from penstock.tasks import Task
 
@@ -54,8 +54,8 @@ class Parts:
         return make_task(self.recipe, *self._learnt)
 
     @property
-    def _learnt(self) -> tuple[Description, tuple[int, ...]]:
-        return self.dataset.description, self.dataset.split(self.recipe.data.train).per_class
+    def _learnt(self) -> tuple[Description, Split]:
+        return self.dataset.description, self.dataset.split(self.recipe.data.train)
 
     @cached_property
     def _training(self) -> Any:

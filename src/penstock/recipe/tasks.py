@@ -24,11 +24,9 @@ from penstock.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import nn
 
-    from penstock.datasets.description import Description
+    from penstock.datasets.description import Description, Split
     from penstock.tasks import Task
 
 _CLASSIFIER: Final = Recipe(
@@ -99,19 +97,19 @@ def defaults(task: str, model: str) -> tuple[Recipe, ...]:
     return default_recipe(task), default_recipe(task, model), Recipe()
 
 
-def make_task(recipe: Recipe, described: Description, counts: Sequence[int]) -> Task:
+def make_task(recipe: Recipe, described: Description, split: Split) -> Task:
     """What is learnt.
 
     Args:
         recipe: how.
         described: the dataset.
-        counts: pixels, or pictures, of every class in the training split.
+        split: the training split, whose counts of every class give them weights.
 
     Raises:
         RecipeError: the recipe is for another task.
     """
     _check_parts(recipe)
-    weights = weights_of(recipe.loss, described.classes, counts)
+    weights = weights_of(recipe.loss, described.classes, split.per_class, split.image_pixels)
     if described.learnt == "volumes":
         return _volumes(recipe, described, weights)
     if described.task == "segmentation":

@@ -21,8 +21,8 @@ class Objective:
 
     Attributes:
         cross_entropy, focal, dice, jaccard, tversky, lovasz: what each weighs; 0 leaves it out.
-        class_weights: of cross-entropy: "none", one number per class, or from the training split's pixels: "inverse" or
-            "median" frequency, or "effective" number of samples.
+        class_weights: of cross-entropy: "none", one number per class, or from the training split's pixels: "inverse"
+            frequency, "median" frequency by image, or "effective" number of samples.
         smoothing: of cross-entropy's target, from 0 to below 1.
         hardest: the share of each picture's pixels with the largest cross-entropy that counts.
         hardest_after: steps over which that share falls from 1 to `hardest`.
@@ -61,13 +61,16 @@ class Objective:
         return Mixture([(weight, term) for weight, term in terms if weight])
 
 
-def weights_of(objective: Objective, classes: Sequence[str], pixels: Sequence[int]) -> tuple[float, ...]:
+def weights_of(
+    objective: Objective, classes: Sequence[str], pixels: Sequence[int], image_pixels: Sequence[int] = ()
+) -> tuple[float, ...]:
     """The class weights of an objective.
 
     Args:
         objective: says how.
         classes: their names.
         pixels: of each class in the training split.
+        image_pixels: of the images that each class occurs in.
 
     Raises:
         RecipeError: there are as many numbers as classes not, one is no weight, or no pixels are counted.
@@ -96,4 +99,11 @@ def weights_of(objective: Objective, classes: Sequence[str], pixels: Sequence[in
             found="one that does not: a topic, or classes that never occur",
             remedy="Pull the topic to shards with penstock pull, or write the numbers: loss.class_weights=[1.0, 2.5]",
         )
-    return class_weights(pixels, chosen)
+    if chosen == "median" and not image_pixels:
+        raise RecipeError(
+            "loss.class_weights",
+            expected="a dataset whose description counts the pixels of the images that each class occurs in",
+            found="one that does not: classes of whole images, or packed by an earlier version",
+            remedy="Take loss.class_weights=inverse, or pack masks again",
+        )
+    return class_weights(pixels, chosen, image_pixels)
