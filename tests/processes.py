@@ -54,8 +54,8 @@ class Child:
     """
 
     def __init__(self, words, *, env=None, cwd=None, log=None):
-        self.folder = Path(tempfile.mkdtemp())
-        self.out, self.err = (log, log) if log else (self.folder / "out", self.folder / "err")
+        self._folder = None if log else Path(tempfile.mkdtemp())
+        self.out, self.err = (log, log) if log else (self._folder / "out", self._folder / "err")
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(LIBRARIES)
         begin = ([str(word) for word in words], env or quiet(), str(cwd or Path.cwd()), str(self.out), str(self.err))
@@ -83,7 +83,8 @@ class Child:
     def printed(self):
         """What it printed and what it complained of, once it has ended."""
         texts = [path.read_text() for path in (self.out, self.err)]
-        shutil.rmtree(self.folder)
+        if self._folder:
+            shutil.rmtree(self._folder)
         return texts
 
 
@@ -210,7 +211,7 @@ def elastic(count, *words, restarts=2):
 
 
 def _as_rank(words, out):
-    _become(words, {**os.environ, "OMP_NUM_THREADS": "1"}, str(Path.cwd()), out, out)
+    _become(words, quiet(), str(Path.cwd()), out, out)
 
 
 def kill_tree(process):

@@ -1,8 +1,13 @@
-"""Several ranks score as one process does: every integer the same, and what is no integer up to the order of sums."""
+"""Several ranks score as one process does: every integer the same, and what is no integer up to the order of sums; and
+torchrun itself, as README has it.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import processes
 import pytest
@@ -10,7 +15,7 @@ from test_detect import learning, squares  # noqa: F401 - a fixture
 from test_mended import classes
 from training import recipe
 
-from penstock.recipe import train
+from penstock.recipe import dump, train
 
 pytestmark = pytest.mark.slow
 
@@ -60,3 +65,22 @@ def test_classes(tmp_path):
 def test_boxes(squares, tmp_path):  # noqa: F811 - a fixture
     chosen = learning(squares)
     compared(train(chosen, tmp_path)[0].path)
+
+
+def test_torchrun_trains_the_batches_of_one_process(packed, tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text(dump(recipe(packed.folder, steps=3)))
+    torchrun = [Path(sys.executable).with_name("torchrun"), "--nproc-per-node", "2"]
+    words = ["-m", "penstock", "train", file, "--runs"]
+    ranks = subprocess.run(
+        [*torchrun, *words, tmp_path / "two"], env=processes.quiet(), capture_output=True, text=True, check=False
+    )
+    assert ranks.returncode == 0, ranks.stderr
+    processes.run(*words, tmp_path / "one", check=True)
+
+    def trained(runs):
+        (run,) = (path for path in (tmp_path / runs).iterdir() if path.name[0].isdigit())
+        steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return steps, (run / "origins.jsonl").read_text()
+
+    assert trained("two") == trained("one")

@@ -99,7 +99,7 @@ def mutated(package: Package, folder: Path, jobs: int, digits: str) -> Found:
     results = dict(line.rsplit(": ", 1) for line in lines)
     left = [name for name, result in results.items() if result not in {*NOTICED, NOT_TRIED}]
     counts = Counter(result for result in results.values() if result != NOT_TRIED)
-    return Found(counts, {name: _edit(_printed(folder, "show", name)) for name in left})
+    return Found(dict(counts), {name: _edit(_printed(folder, "show", name)) for name in left})
 
 
 def _printed(folder: Path, *words: str) -> str:
