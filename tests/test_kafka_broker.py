@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import broker as brokers
 import processes
@@ -137,6 +138,22 @@ def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
     assert " within 4 seconds, found nothing (" in message
     assert message.endswith("Bring the broker back, then go on with --resume; no record is lost.")
     reading.log.close()
+
+
+def test_a_range_that_does_not_come_within_the_limit_is_an_error_with_a_name(cluster, filled):
+    log = KafkaLog(Address(filled.world.servers, filled.log.name), patience=4.0)
+    log.fetch(0, 0, 8)
+    with ThreadPoolExecutor(1) as pool:
+        for node in cluster.nodes:
+            node.signal(signal.SIGSTOP)
+        try:
+            error = pool.submit(log.fetch, 1, 0, 8).exception(30)
+        finally:
+            for node in cluster.nodes:
+                node.signal(signal.SIGCONT)
+
+    assert str(error).startswith(f"{filled.log.name}/1: expected offset 0 within 4 seconds, found nothing (")
+    log.close()
 
 
 def test_a_reader_that_is_forked_reads_on(cluster, filled):
