@@ -22,6 +22,7 @@ from penstock.images import header as probing
 from penstock.images.color import Jitter, apply
 from penstock.images.geometry import Affine
 from penstock.images.warp import warp_image, warp_mask
+from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
 from penstock.tasks import Augment
 
@@ -66,6 +67,29 @@ class TestProbe:
 
         assert info.orientation == orientation
         assert info.size == ((60, 40) if orientation > 4 else (40, 60))
+
+    @pytest.mark.parametrize("order", ["<", ">"])
+    def test_the_orientation_is_found_among_other_tags_in_either_byte_order(self, order):
+        """TIFF 6.0: a header, and a directory of tag, type, count and value; the tag is a SHORT from 1 to 8."""
+
+        def block(*entries):
+            head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+            body = b"".join(struct.pack(f"{order}HHIHH", tag, kind, 1, value, 0) for tag, kind, value in entries)
+            return head + struct.pack(f"{order}H", len(entries)) + body
+
+        other, long = (0x0100, 3, 5), (0x0112, 4, 6)
+        assert [probing.exif_orientation(block((0x0112, 3, value))) for value in range(11)] == [
+            1,
+            1,
+            *range(2, 9),
+            1,
+            1,
+        ]
+        assert probing.exif_orientation(block(other, other, (0x0112, 3, 6))) == 6
+        assert probing.exif_orientation(block(long, (0x0112, 3, 3))) == 3
+        assert probing.exif_orientation(block(other)) == 1
+        assert probing.exif_orientation(block(other, (0x0112, 3, 6))[:-4]) == 1
+        assert probing.exif_orientation(b"XX" + block((0x0112, 3, 6))[2:]) == 1
 
     def test_png_kinds(self):
         gray = Image.fromarray(picture()[..., 0])
@@ -562,6 +586,46 @@ class TestLabels:
         assert str(caught.value) == (
             "m#1: expected a mask of 5 x 4 (height x width), like its image, found one of 4 x 5. Make both the same "
             "size, then pack again."
+        )
+
+
+class TestObjects:
+    def record(self, *boxes):
+        objects = tuple(Object(label, *edges) for *edges, label in boxes)
+        return DetectionRecord(image=b"", objects=objects, name="n", height=40, width=60, format="jpeg")
+
+    @pytest.mark.parametrize("box", [(0, 0, 60, 40, 0), (-0.0005, -0.0005, 60.0005, 40.0005, 1), (3, 4, 5, 6, 1)])
+    def test_those_inside_are_taken(self, box):
+        labels.check_objects(self.record(box), 2, (40, 60), "r#1")
+
+    @pytest.mark.parametrize(
+        ("box", "said"),
+        [
+            ((1, 2, 3, 4, 2), "of class 2: 1, 2 to 3, 4"),
+            ((1, 2, 3, 4, -1), "of class -1: 1, 2 to 3, 4"),
+            ((-1, 2, 3, 4, 0), "of class 0: -1, 2 to 3, 4"),
+            ((1, -2, 3, 4, 0), "of class 0: 1, -2 to 3, 4"),
+            ((1, 2, 61, 4, 0), "of class 0: 1, 2 to 61, 4"),
+            ((1, 2, 3, 41, 0), "of class 0: 1, 2 to 3, 41"),
+            ((3, 2, 3, 4, 0), "of class 0: 3, 2 to 3, 4"),
+            ((1, 4, 3, 4, 0), "of class 0: 1, 4 to 3, 4"),
+        ],
+    )
+    def test_one_outside_is_named(self, box, said):
+        with pytest.raises(LabelError) as caught:
+            labels.check_objects(self.record((1, 2, 3, 4, 0), box), 2, (40, 60), "r#1")
+        assert str(caught.value) == (
+            f"r#1: expected boxes inside 40 x 60 (height x width), of classes from 0 to 1, found box 2 {said}. "
+            "Pack the data again."
+        )
+
+    @pytest.mark.parametrize("size", [(41, 60), (40, 61)])
+    def test_a_picture_of_another_size_is_named(self, size):
+        with pytest.raises(LabelError) as caught:
+            labels.check_objects(self.record(), 2, size, "r#1")
+        assert str(caught.value) == (
+            "r#1: expected a picture of 40 x 60 (height x width), as the record says, found one of "
+            f"{size[0]} x {size[1]}. Pack the data again."
         )
 
 

@@ -6,6 +6,7 @@ import csv
 import itertools
 import shutil
 import struct
+import sys
 
 import miniatures
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import decode_image, decode_mask, fetch_image, geometry, probe
 from penstock.images.codecs import encode_png
-from penstock.images.volumes import Volume, read_labels, read_volume, write_labels
+from penstock.images.volumes import Volume, channels_of, read_labels, read_volume, write_labels
 from penstock.metrics import dice
 from penstock.recipe import apply, load, load_model, open_parts
 from penstock.records.schema import decode_segmentation
@@ -150,11 +151,48 @@ def test_labels_are_written_in_the_geometry_of_the_input(tmp_path):
     assert answer.get_data_dtype() == np.uint8
     assert np.array_equal(answer.affine, image.affine)
     assert answer.header.get_zooms() == image.header.get_zooms()
+    assert answer.header.get_xyzt_units() == ("mm", "unknown")
+    assert bytes(answer.header["descrip"]).startswith(b"scanner 7")
+    assert [float(answer.header[name]) for name in ("cal_min", "cal_max")] == [0.0, 0.0]
     assert (answer.header["sform_code"], answer.header["qform_code"]) == (
         image.header["sform_code"],
         image.header["qform_code"],
     )
     assert (np.asanyarray(answer.dataobj) == own).all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 0.01, 1e6])
+def test_intensities_are_spread_however_small_they_are(scale):
+    voxels, _ = scene()
+    one, other = (Volume("v", array[np.newaxis], np.eye(4)).images() for array in (voxels, scale * voxels))
+
+    assert np.abs(one.astype(int) - other).max() <= 1
+    assert not Volume("v", np.zeros((1, 4, 4, 4), np.float32), np.eye(4)).images().any()
+
+
+def test_a_single_modality_is_gray_with_square_pixels():
+    """Columns twice as far apart as rows: each becomes two, between which a slope goes on."""
+    voxels = np.broadcast_to(np.arange(1, 21, dtype=np.float32)[:, None, None], (20, 8, 3))
+    images = Volume("v", voxels[np.newaxis], np.diag([2.0, 1, 5, 1])).images()
+    at = np.clip((np.arange(40) + 0.5) / 2 - 0.5, 0, 19) + 1
+    low, high = np.percentile(voxels, (0.5, 99.5))
+    expected = ((at - low) / (high - low) * 255).clip(0, 255)
+
+    assert images.shape == (3, 8, 40, 3)
+    assert np.abs(images - expected[:, None]).max() <= 2
+    assert Volume("v", voxels[np.newaxis], np.diag([2.0, 1, 5, 1])).images(1).shape == (3, 8, 40, 1)
+    assert [channels_of(count) for count in (1, 2, 3, 4)] == [1, 3, 3, 4]
+
+
+def test_a_file_of_one_modality_may_say_so_with_a_fourth_axis(tmp_path):
+    voxels = [scene(number)[0] for number in (1, 2)]
+    plain = [write(tmp_path / f"plain{n}.nii", stored(each, "RAS")) for n, each in enumerate(voxels)]
+    fourth = [
+        write(tmp_path / f"fourth{n}.nii", nibabel.Nifti1Image(each[..., None], nibabel.load(plain[0]).affine))
+        for n, each in enumerate(voxels)
+    ]
+
+    assert (read_volume(fourth).voxels == read_volume(plain).voxels).all()
 
 
 def test_modalities_become_channels(tmp_path):
@@ -231,7 +269,7 @@ class TestMistakes:
             read_volume([path])
 
         assert str(caught.value) == (
-            "a.nii: expected a volume of up to 4 modalities, found arrays of shape (4, 4, 4, 5) in 1 files. Choose 4 "
+            "a.nii: expected a volume of up to 4 modalities, found arrays of shape (4, 4, 4, 5) in 1 file. Choose 4 "
             "modalities, and leave the others out of the folder."
         )
 
@@ -254,7 +292,7 @@ class TestMistakes:
 
         assert messages == [
             "v.nii: expected 4 modalities, found 2. Give all volumes the same modalities.",
-            "v.nii: expected at most 1 modalities, found 2. Give all volumes the same modalities.",
+            "v.nii: expected at most 1 modality, found 2. Give all volumes the same modalities.",
         ]
 
     def test_labels_that_were_interpolated(self, tmp_path):
@@ -271,10 +309,29 @@ class TestMistakes:
     def test_labels_of_another_geometry(self, tmp_path):
         volume = read_volume([write(tmp_path / "v.nii", stored(scene()[0], "RAS"))])
         path = write(tmp_path / "l.nii", stored(scene()[1], "RAS", (1, 1, 2)))
-        with pytest.raises(
-            ImageError, match=r"l.nii: expected the shape and geometry of v.nii: \(12, 15, 9\), found another affine"
-        ):
+        with pytest.raises(ImageError) as caught:
             read_labels(path, volume)
+
+        assert str(caught.value) == (
+            "l.nii: expected the shape and geometry of v.nii: (12, 15, 9), found another affine. Resample the labels to "
+            "their volume."
+        )
+
+    def test_who_lacks_nibabel_is_told_what_to_install(self, tmp_path, monkeypatch):
+        path = write(tmp_path / "v.nii", stored(scene()[0], "RAS"))
+        monkeypatch.setitem(sys.modules, "nibabel", None)
+        with pytest.raises(RecipeError) as caught:
+            read_volume([path])
+
+        assert str(caught.value) == (
+            "a NIfTI file: expected nibabel to be installed, found that it is not. Install penstock[volumes]."
+        )
+
+    @pytest.mark.parametrize("channels", [1, 4])
+    def test_a_slice_that_is_cut_short(self, channels):
+        whole = encode_png(np.random.default_rng(0).integers(0, 256, (30, 40, channels), np.uint8))
+        with pytest.raises(ImageError, match=r"^s#3: expected a whole image, found .*\. Restore the file from a copy"):
+            decode_image(whole[:-300], "s#3", channels=channels)
 
     def test_a_file_that_is_cut_short(self, tmp_path):
         path = write(tmp_path / "v.nii.gz", stored(scene()[0], "RAS"))

@@ -54,11 +54,18 @@ class Found:
 
 @dataclass(frozen=True)
 class Package:
-    """What is mutated, below src/penstock, the tests that are to notice, and the digits of the sample."""
+    """What is mutated, below src/penstock, the tests that are to notice (files, or node ids in them), and the digits of
+    the sample.
+    """
 
     source: str
     tests: tuple[str, ...]
     digits: str = "27"
+
+    @property
+    def nodes(self) -> list[str]:
+        """The tests as pytest takes them, behind "tests/test_"."""
+        return [name if "::" in name else f"{name}.py" for name in self.tests]
 
 
 PACKAGES = {
@@ -67,7 +74,7 @@ PACKAGES = {
     "records": Package("records", ("records", "layouts", "packing", "refusals")),
     "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
     "metrics": Package("metrics", ("metrics", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
-    "images": Package("images", ("images", "jpeg", "png", "volumes", "matting", "feed")),
+    "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours")),
     "session": Package("session", ("session", "checkpoints", "holes", "fast", "oracles", "run_folder", "mended")),
     "tasks": Package("tasks", ("holes", "oracles", "feed", "classify", "detect", "matting", "volumes_whole", "images", "promises")),
 }  # fmt: skip
@@ -84,7 +91,7 @@ also_copy = ["src", "tests", "docs", "bench", "README.md"]
 def mutated(package: Package, folder: Path, jobs: int, digits: str) -> Found:
     """Try a package's mutants in a folder of their own."""
     Tree(folder).fill()
-    tests = ", ".join(f'"tests/test_{name}.py"' for name in package.tests)
+    tests = ", ".join(f'"tests/test_{name}"' for name in package.nodes)
     with (folder / "pyproject.toml").open("a") as settings:
         settings.write(_SETTINGS.format(source=package.source, tests=tests))
     data = os.environ.get("PENSTOCK_TEST_DATA", str(ROOT.parent / "shared" / "data"))

@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 
 from penstock.errors import ImageError, RecipeError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +115,7 @@ class Volume:
         if many > channels or (channels == MODALITIES and many != channels):
             raise ImageError(
                 self.name,
-                expected=f"{'4' if channels == MODALITIES else f'at most {channels}'} modalities",
+                expected=("" if channels == MODALITIES else "at most ") + counted(channels, "modality"),
                 found=f"{many}",
                 remedy="Give all volumes the same modalities",
             )
@@ -169,7 +170,7 @@ def read_volume(paths: Sequence[Path]) -> Volume:
         raise ImageError(
             name,
             expected=f"a volume of up to {MODALITIES} modalities",
-            found=f"arrays of shape {arrays[0].shape} in {len(paths)} files",
+            found=f"arrays of shape {arrays[0].shape} in {counted(len(paths), 'file')}",
             remedy=f"Choose {MODALITIES} modalities, and leave the others out of the folder",
         )
     for number, modality in enumerate(voxels):

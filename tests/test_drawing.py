@@ -1,0 +1,88 @@
+"""What drawings look like, against OpenCV's own text and rectangles at the places that are written out here."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from penstock.images import drawing
+
+FONT = cv2.FONT_HERSHEY_SIMPLEX
+
+
+def written(image, text, at, ink):
+    cv2.putText(image, text, at, FONT, 0.4, ink, 1, cv2.LINE_AA)
+    return image
+
+
+def test_a_caption_is_white_on_a_dark_bar_below():
+    image = np.full((40, 105, 3), 9, np.uint8)
+    for text, shown in [
+        ("as long as it", "as long as it"),
+        ("exactly fiftee!", "exactly fiftee!"),  # 15 letters of 7 pixels
+        ("one letter more!", "one letter m..."),
+    ]:
+        bar = written(np.full((18, 105, 3), 32, np.uint8), shown, (4, 13), (255, 255, 255))
+        assert np.array_equal(drawing.caption(image, text), np.vstack([image, bar])), text
+    tiny = drawing.caption(np.zeros((4, 8, 3), np.uint8), "abc")
+    assert np.array_equal(tiny[4:], written(np.full((18, 8, 3), 32, np.uint8), "a...", (4, 13), (255, 255, 255)))
+
+
+def test_a_legend_has_a_square_and_a_name_for_each_class():
+    names, colors = ["road", "sky", "a longer name"], drawing.palette()
+    expected = np.full((2 * 18 + 6, 300, 3), 240, np.uint8)
+    for name, color, (x, y) in zip(names, colors.tolist(), [(6, 6), (138, 6), (6, 24)], strict=False):
+        cv2.rectangle(expected, (x, y), (x + 11, y + 11), color, cv2.FILLED)
+        written(expected, name, (x + 16, y + 10), (0, 0, 0))
+
+    assert np.array_equal(drawing.legend(names, colors, 300), expected)  # 132 pixels each: two fit beside each other
+    assert drawing.legend(names, colors, 264).shape == (2 * 18 + 6, 264, 3)
+    assert drawing.legend(names, colors, 263).shape == (3 * 18 + 6, 263, 3)
+    assert drawing.legend(names, colors, 5).shape == (3 * 18 + 6, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("label", "box", "at"),
+    [
+        (2, (30, 40, 90, 80), (29, 40)),  # above the box
+        (0, (30, 3, 90, 80), (29, None)),  # within the box, where there is no room above
+        (2, (180, 40, 199, 80), (None, 40)),  # further to the left
+        (3, (-9, 40, 20, 80), (0, 40)),  # further to the right
+    ],
+)
+def test_boxes_are_drawn_with_a_word_on_their_colour(label, box, at):
+    blank = np.full((100, 200, 3), 7, np.uint8)
+    color = drawing.palette(drawing.OBJECTS)[label].tolist()
+    (width, height), base = cv2.getTextSize("mug 9%", FONT, 0.4, 1)
+    x = 200 - width - 4 if at[0] is None else at[0]
+    y = height + base + 2 if at[1] is None else at[1]
+    expected = blank.copy()
+    cv2.rectangle(expected, box[:2], box[2:], color, 2)
+    plain = expected.copy()
+    cv2.rectangle(expected, (x, y - height - base - 2), (x + width + 3, y), color, cv2.FILLED)
+    luma = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
+    written(expected, "mug 9%", (x + 2, y - base), (0, 0, 0) if luma > 140 else (255, 255, 255))
+
+    edges, labels = np.array([box], np.float32), np.array([label])
+    assert np.array_equal(drawing.boxes(blank, edges, labels), plain)
+    assert np.array_equal(drawing.boxes(blank, edges, labels, ["mug 9%"]), expected)
+
+
+def test_objects_have_no_background():
+    objects, classes = drawing.palette(drawing.OBJECTS), drawing.palette(7)
+
+    assert objects[0].tolist() == classes[1].tolist() == [230, 25, 75]
+    assert classes[0].tolist() == [60, 70, 80]
+    assert classes[7].tolist() == [255, 255, 255]
+    assert objects[255].tolist() == drawing.palette_of("voc", 255)[255].tolist()
+    assert np.array_equal(drawing.palette_of("distinct", 7), classes)
+
+
+def test_pictures_are_fitted_with_both_sides_at_least_a_pixel():
+    wide = np.random.default_rng(0).integers(0, 256, (2, 400, 3), np.uint8)
+
+    assert drawing.fit(wide, 100).shape == (1, 100, 3)
+    assert drawing.fit(wide.transpose(1, 0, 2), 100).shape == (100, 1, 3)
+    means = wide.reshape(1, 2, 100, 4, 3).mean(axis=(1, 3))
+    assert np.abs(drawing.fit(wide, 100) - means).max() <= 1
