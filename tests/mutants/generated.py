@@ -73,7 +73,7 @@ PACKAGES = {
     "order": Package("order", ("order", "chain", "feed", "following")),
     "records": Package("records", ("records", "layouts", "packing", "refusals")),
     "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
-    "metrics": Package("metrics", ("metrics", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
+    "metrics": Package("metrics", ("metrics", "scores", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
     "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours")),
     "session": Package("session", ("session", "checkpoints", "holes", "fast", "oracles", "run_folder", "mended")),
     "tasks": Package("tasks", ("holes", "oracles", "feed", "classify", "detect", "matting", "volumes_whole", "images", "promises")),
