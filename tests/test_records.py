@@ -7,20 +7,26 @@ import zlib
 
 import google_crc32c
 import pytest
+from google.protobuf import descriptor_pb2, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import fields, payloads
 
 from penstock.errors import CorruptRecord, SchemaError, SourceError
-from penstock.records import SegmentationRecord, ShardWriter, open_shard, read_all
+from penstock.records import SegmentationRecord, ShardWriter, example, framing, open_shard, read_all
 from penstock.records import index as indexing
 from penstock.records.example import Fields, encode
 from penstock.records.framing import frame, masked_crc
 from penstock.records.schema import (
     ClassificationRecord,
+    DetectionRecord,
+    Object,
     decode_classification,
+    decode_detection,
+    decode_name,
     decode_segmentation,
     encode_classification,
+    encode_detection,
     encode_segmentation,
 )
 from penstock.values import Record
@@ -124,6 +130,17 @@ def refuse(*_, **__):
     raise PermissionError(13, "Permission denied")
 
 
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+def test_a_compressed_shard_may_be_as_large_as_is_said(tmp_path, monkeypatch, kind):
+    path, content = tmp_path / "a.tfrecord", frame(bytes(100)) + frame(bytes(3))
+    path.write_bytes(gzip.compress(content) if kind == "gzip" else zlib.compress(content))
+    monkeypatch.setattr(framing, "MOST_UNPACKED", len(content))
+    assert len(open_shard(path)) == 2
+    monkeypatch.setattr(framing, "MOST_UNPACKED", len(content) - 1)
+    with pytest.raises(CorruptRecord, match=r"expected at most 0 MiB in a compressed shard, .*, found more\. "):
+        open_shard(path)
+
+
 class TestDamage:
     """Every message names shard, record and byte."""
 
@@ -132,8 +149,12 @@ class TestDamage:
         return write(tmp_path / "a.tfrecord", [b"first", b"second", b"third"])
 
     def message(self, path):
+        """The same, whether a shard is indexed and read, or read from its beginning to its end."""
         with pytest.raises(CorruptRecord) as caught:
             payloads_of(path)
+        with pytest.raises(CorruptRecord) as other:
+            list(read_all(path))
+        assert str(other.value) == str(caught.value)
         return str(caught.value)
 
     def damage(self, path, position, bit=0):
@@ -189,8 +210,6 @@ class TestDamage:
             f"{path}: expected a TFRecord with at least one record, found an empty file. Remove the file, or pack it "
             "again."
         )
-        with pytest.raises(CorruptRecord):
-            list(read_all(path))
 
     def test_no_tfrecord_at_all(self, tmp_path):
         path = tmp_path / "notes.txt"
@@ -273,6 +292,17 @@ class TestExample:
             "the record."
         )
 
+    def test_messages_are_described_as_tensorflow_does(self):
+        """tensorflow/core/example/feature.proto and example.proto."""
+        assert example._describe() == text_format.Parse(PROTO, descriptor_pb2.FileDescriptorProto())
+        built = example._build().FromString(GOLDEN_EXAMPLE)
+        assert built.DESCRIPTOR.full_name == "tensorflow.Example"
+        assert list(built.features.feature["i"].int64_list.value) == [1, -2]
+
+    def test_a_record_without_fields_says_so(self):
+        with pytest.raises(SchemaError, match=r"x#1: expected field a \(bytes_list\), found only no fields at all\. "):
+            Fields(encode({}), "x#1").first_bytes("a")
+
     def test_values_of_other_types_are_refused(self):
         with pytest.raises(TypeError, match=r"field a: a dict does not fit a tf\.train\.Example"):
             encode({"a": [{}]})
@@ -282,6 +312,41 @@ GOLDEN_EXAMPLE = bytes.fromhex(
     "0a480a0e0a016212090a070a01780a02797a0a110a0166120c120a0a080000003f0000c03f0a140a0169120f1a0d0a0b01feffffffffffff"
     "ffff010a0d0a017312080a060a0474657874"
 )
+
+
+PROTO = """
+name: "penstock/example.proto" package: "tensorflow" syntax: "proto3"
+message_type {
+  name: "BytesList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES json_name: "value" }
+}
+message_type {
+  name: "FloatList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT json_name: "value" }
+}
+message_type {
+  name: "Int64List" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 json_name: "value" }
+}
+message_type {
+  name: "Feature"
+  field { name: "bytes_list" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.BytesList" oneof_index: 0 }
+  field { name: "float_list" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.FloatList" oneof_index: 0 }
+  field { name: "int64_list" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.Int64List" oneof_index: 0 }
+  oneof_decl { name: "kind" }
+}
+message_type {
+  name: "Features"
+  field { name: "feature" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".tensorflow.Features.FeatureEntry" }
+  nested_type {
+    name: "FeatureEntry"
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.Feature" }
+    options { map_entry: true }
+  }
+}
+message_type {
+  name: "Example"
+  field { name: "features" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".tensorflow.Features" }
+}
+"""
 
 
 class TestSchema:
@@ -314,6 +379,62 @@ class TestSchema:
         assert str(caught.value) == (
             "x#1: expected field image/class/label (int64_list), found only image/encoded. The record is not of this "
             "task, or was written by another program."
+        )
+
+    def test_volumes_say_how_many_slices_they_have(self):
+        record = SegmentationRecord(b"img", b"msk", "name", "png", 12, 4, 3)
+
+        assert decode_segmentation(Record("x", encode_segmentation(record))) == record
+        assert "image/slices" in Fields(encode_segmentation(record), "x").names()
+
+    def test_detection_round_trips_with_the_object_detection_apis_keys(self):
+        objects = (Object(1, 8, 4, 16, 20, "fig", True, False), Object(0, 0, 0, 64, 32, "", False, True))
+        record = DetectionRecord(b"img", objects, "a", "jpeg", 32, 64)
+        read = Fields(encode_detection(record), "x")
+
+        assert decode_detection(Record("x", encode_detection(record))) == record
+        assert decode_name(Record("x", encode_detection(record))) == "a"
+        assert read.first_bytes("image/source_id") == read.first_bytes("image/filename") == b"a"
+        assert read.floats("image/object/bbox/xmin") == [0.125, 0.0]
+        assert read.floats("image/object/bbox/ymax") == [0.625, 1.0]
+        assert read.ints("image/object/class/label") == [2, 1]
+        alone = DetectionRecord(b"img", (), "a", "jpeg", 24, 32)
+        assert decode_detection(Record("x", encode_detection(alone))) == alone
+
+    @pytest.mark.parametrize("lists", [{}, {"text": [b"fig"], "is_crowd": [1], "difficult": [1, 0, 1]}])
+    def test_what_is_not_said_of_every_object_is_not_said(self, lists):
+        edges = {
+            f"bbox/{edge}": [0.0, 0.5] if edge[1:] == "min" else [0.5, 1.0] for edge in ("xmin", "ymin", "xmax", "ymax")
+        }
+        objects = {f"image/object/{name}": value for name, value in {**edges, "class/label": [1, 2], **lists}.items()}
+        if texts := objects.pop("image/object/text", []):
+            objects["image/object/class/text"] = texts
+        found = decode_detection(
+            Record("x", encode({"image/encoded": b"i", "image/height": 4, "image/width": 8, **objects}))
+        )
+
+        assert found.objects == (
+            Object(0, 0, 0, 4, 2, "fig" if lists else "", False, False), Object(1, 4, 2, 8, 4, "", False, False)
+        )  # fmt: skip
+        assert (found.name, found.format) == ("", "")
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"image/height": 0, "image/width": 8}, "0 x 8, 0, 0, 0, 0 edges and 0 labels"),
+            ({"image/height": 4, "image/width": 0}, "4 x 0, 0, 0, 0, 0 edges and 0 labels"),
+            (
+                {"image/height": 4, "image/width": 8, "image/object/class/label": [1, 2]},
+                "4 x 8, 0, 0, 0, 0 edges and 2 labels",
+            ),
+        ],
+    )
+    def test_more_said_of_some_objects_than_of_others_is_named(self, fields, said):
+        with pytest.raises(SchemaError) as caught:
+            decode_detection(Record("x#4", encode({"image/encoded": b"i", **fields})))
+        assert str(caught.value) == (
+            "x#4: expected a size, and for every object four edges (image/object/bbox/...) and a label, found "
+            f"{said}. Check which program wrote the record."
         )
 
     def test_names_that_are_no_text_are_refused(self):

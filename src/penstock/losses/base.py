@@ -36,7 +36,7 @@ class Mixture:
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The counts of all terms, of shape (terms,)."""
         counts = [term.count(target, ignore) for _, term in self.terms]
-        return torch.stack(counts) if len(counts) == 1 else torch.stack([count.float() for count in counts])
+        return torch.stack(counts)
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The weighted sums of all terms, float32 of shape (terms,)."""
