@@ -224,6 +224,8 @@ def test_class_weights_as_published():
     assert class_weights((1, 1), "effective") == (1.0, 1.0)
     assert class_weights((1, 0), "effective") == (1.0, 1.0)
     assert class_weights((10, 30), "none") == ()
+    with pytest.raises(ValueError, match=r"^no class has a pixel$"):
+        class_weights((0, 0), "inverse")
 
 
 def test_mining_begins_slowly():
