@@ -243,6 +243,30 @@ class TestDamage:
             open_shard(shard)
 
 
+def test_a_shard_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    path, synced = tmp_path / "a.tfrecord", []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists())))
+    with ShardWriter(path) as writer:
+        assert [writer.write(payload) for payload in (b"first", b"second", b"third")] == [0, 1, 2]
+
+    assert synced == [(path.stat().st_size, False)]
+    assert indexing.path_of(path).stat().st_mode & 0o777 == 0o644
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=12), st.integers(1, 200), st.data())
+def test_runs_of_records_are_as_long_as_their_bytes_allow(tmp_path_factory, lengths, limit, data):
+    path = write(tmp_path_factory.mktemp("spans") / "a.tfrecord", [bytes(length) for length in lengths])
+    start = data.draw(st.integers(0, len(lengths)))
+    stop = data.draw(st.integers(start, len(lengths)))
+    runs = list(indexing.spans(indexing.of(path), start, stop, limit))
+    framed = [length + 16 for length in lengths]
+
+    assert [number for first, last in runs for number in range(first, last)] == list(range(start, stop))
+    for first, last in runs:
+        assert last - first == 1 or sum(framed[first:last]) <= limit
+        assert last == stop or sum(framed[first : last + 1]) > limit
+
+
 def test_a_failed_write_leaves_nothing(tmp_path):
     def fail():
         with ShardWriter(tmp_path / "a.tfrecord") as writer:
