@@ -172,7 +172,9 @@ class TestDamage:
     def test_a_flipped_length_bit(self, shard):
         self.damage(shard, 21)
 
-        assert self.message(shard).startswith(f"{shard}#1 (byte 21): expected a record length with checksum ")
+        message = self.message(shard)
+        assert message.startswith(f"{shard}#1 (byte 21): expected a record length with checksum ")
+        assert message.endswith(". The file is damaged. Restore the shard from a copy, or pack it again.")
 
     def test_a_wrong_length_with_a_right_checksum(self, shard):
         data = bytearray(shard.read_bytes())

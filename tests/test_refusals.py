@@ -20,6 +20,7 @@ from training import recipe
 from penstock.cli import main
 from penstock.datasets.listing import check_names
 from penstock.errors import CorruptRecord, DatasetError, RunError
+from penstock.progress import counted
 from penstock.recipe import Recipe, apply, train
 from penstock.records import framing, open_shard
 from penstock.report import write_report
@@ -292,9 +293,20 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch
 
 def test_one_of_a_thing_is_one(tmp_path, capsys):
     miniatures.write(tmp_path / "raw" / "train" / "cat" / "a.jpg", miniatures.picture())
-    code, out, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", "folders", capsys=capsys)
-    if code == 0:
-        assert "\n1 class, " in out
-        assert call("verify", tmp_path / "data", capsys=capsys)[1] == "1 record is sound, 0 faults\n"
-    else:
-        assert "Traceback" not in err
+    _, inspected, _ = call("inspect", tmp_path / "raw", "--layout", "folders", capsys=capsys)
+    code, packed, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", "folders", capsys=capsys)
+    assert code == 0
+    assert "because 1 folder of pictures, one per class" in inspected
+    assert "train: 1 picture, height x width " in inspected
+    assert f"\n  cat {1:>23} picture\n" in inspected
+    assert "train: 1 record in 1 shard\n" in packed
+    assert "\n1 class, " in packed
+    assert call("verify", tmp_path / "data", capsys=capsys)[1] == "1 record is sound, 0 faults\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "said"),
+    [(1, "box", "1 box"), (2, "box", "2 boxes"), (0, "class", "0 classes"), (1234, "entry", "1,234 entries")],
+)
+def test_numbers_of_things_are_said_as_people_do(number, what, said):
+    assert counted(number, what) == said

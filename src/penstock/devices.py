@@ -55,7 +55,7 @@ def describe(device: torch.device) -> str:
     """The device as people know it."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
+    return f"cpu ({counted(torch.get_num_threads(), 'thread')})" if device.type == "cpu" else str(device)
 
 
 def place(model: nn.Module, device: torch.device, layout: torch.memory_format | None = None) -> nn.Module:

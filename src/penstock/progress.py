@@ -69,7 +69,7 @@ def drop_output() -> None:
 
 def counted(number: int, what: str) -> str:
     """A number of things as people say it: "1 picture", "1,234 pictures", "2 modalities"."""
-    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith("s") else f"{what}s"
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith(("s", "x")) else f"{what}s"
     return f"{number:,} {what if number == 1 else several}"
 
 

@@ -71,7 +71,7 @@ class Package:
 PACKAGES = {
     "seeds": Package("seeds.py", ("seeds", "order", "fast")),
     "order": Package("order", ("order", "chain", "feed", "following")),
-    "records": Package("records", ("records", "packing", "layouts", "replaced_records", "detect.py::TestRecords")),
+    "records": Package("records", ("records", "packing", "layouts", "replaced_records", "detect.py::TestRecords", "refusals.py::test_a_small_file_that_unpacks_to_gigabytes_is_refused")),
     "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
     "metrics": Package("metrics", ("metrics", "scores", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
     "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours")),

@@ -115,7 +115,7 @@ def pack(
         dataset = pack_folder(found, output, options, progress=progress)
     described = dataset.description
     for name, split in described.splits.items():
-        print(f"{name}: {split.records:,} records in {counted(len(split.shards), 'shard')}")
+        print(f"{name}: {counted(split.records, 'record')} in {counted(len(split.shards), 'shard')}")
     ignored = f"ignore label {described.ignore_label}, " if described.task == "segmentation" else ""
     print(f"{counted(len(described.classes), 'class')}, {ignored}content {described.content}")
     print(f"dataset {output}")
@@ -300,14 +300,13 @@ def _notes(found: Inspection) -> list[str]:
 def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # type: ignore[type-arg]
     sizes = Counter((fact.height, fact.width) for fact in facts if fact.height)
     common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
-    lines = [f"{split}: {len(facts):,} pictures, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
+    lines = [f"{split}: {counted(len(facts), 'picture')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
     names = found.labels.classes
     counts = count_per_class(found.layout.task, facts, len(names))
     if found.layout.task != "segmentation":
-        unit = {"classification": "pictures", "detection": "boxes", "matting": "pixels, by their shares"}[
-            found.layout.task
-        ]
-        return lines + [f"  {name:<16} {count:>10,} {unit}" for name, count in zip(names, counts, strict=True)]
+        unit = {"classification": "picture", "detection": "box", "matting": "pixel"}[found.layout.task]
+        rows = zip(names, counts, strict=True)
+        return lines + [f"  {name:<16} {count:>10,} {counted(count, unit).split()[1]}" for name, count in rows]
     seen: Counter[int] = Counter()
     for fact in facts:
         seen.update(dict(fact.pixels))

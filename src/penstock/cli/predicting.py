@@ -235,7 +235,7 @@ class _Boxes:
 
     def said(self) -> str:
         return (
-            f"{self.output / _TABLE} holds all {len(self.rows):,} boxes, in pixels; NAME-boxes.png shows the "
+            f"{self.output / _TABLE} holds all {counted(len(self.rows), 'box')}, in pixels; NAME-boxes.png shows the "
             f"{self.drawn:,} that score above {self.score:g}"
         )
 
@@ -247,7 +247,7 @@ def _answers(
     if isinstance(task, Segmentation) and (many > 1 or task.channels != _COLORS):
         raise RecipeError(
             "penstock predict",
-            expected=f"NIfTI volumes, as the run learnt slices of {many or task.channels} modalities",
+            expected=f"NIfTI volumes, as the run learnt slices of {counted(many or task.channels, 'modality')}",
             found="pictures",
             remedy="Name volumes",
         )

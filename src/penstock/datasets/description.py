@@ -12,6 +12,7 @@ import msgspec
 from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
 from penstock.errors import DatasetError
+from penstock.progress import counted
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class Dataset:
             if shard.digest not in ("", partition.fingerprint):
                 raise DatasetError(
                     str(self.folder / shard.name),
-                    expected=f"the {shard.records:,} records that {PACKED} describes ({shard.digest[:12]})",
+                    expected=f"the {counted(shard.records, 'record')} that {PACKED} describes ({shard.digest[:12]})",
                     found=f"{len(partition):,} others ({partition.fingerprint[:12]})",
                     remedy="Restore the shard, or pack the dataset again",
                 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from penstock.datasets.topics import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
 from penstock.errors import DatasetError
-from penstock.progress import silent
+from penstock.progress import counted, silent
 from penstock.sources.kafka import KafkaLog, KafkaSource
 from penstock.sources.kafka.producer import OVERHEAD, Creation, Writer, create
 
@@ -252,7 +252,7 @@ def _compare(log: Log, plan: _Plan) -> None:
         if not count == len(partition) == plan.count(number):
             raise DatasetError(
                 f"{log.name}/{number}",
-                expected=f"{plan.count(number):,} records",
+                expected=f"{counted(plan.count(number), 'record')}",
                 found=f"{len(partition):,}",
                 remedy="Something else writes to the topic: publish to a new one, with --create",
             )

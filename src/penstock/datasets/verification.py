@@ -11,7 +11,7 @@ from penstock.datasets.topics import DIGEST, digest
 from penstock.errors import CorruptRecord, LabelError, PenstockError
 from penstock.images import codecs, probe
 from penstock.images.labels import LabelSet, check_objects, decode_ids
-from penstock.progress import silent
+from penstock.progress import counted, silent
 from penstock.records import open_shard, read_all
 from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 from penstock.values import Record
@@ -115,7 +115,7 @@ def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[
 def _as_described(path: Path, facts: ShardFacts, sound: int) -> list[str]:
     """Whether a shard of sound records holds those that were packed: none lost, doubled, exchanged or moved."""
     if sound != facts.records:
-        wrong = f"expected {facts.records:,} records, as dataset.json says, found {sound:,}"
+        wrong = f"expected {counted(facts.records, 'record')}, as dataset.json says, found {sound:,}"
     elif facts.digest not in ("", found := open_shard(path).index.digest):
         wrong = f"expected the records that dataset.json describes ({facts.digest[:12]}), found others ({found[:12]})"
     else:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock import devices
-from penstock.progress import Progress, drop_output
+from penstock.progress import Progress, counted, drop_output
 from penstock.session import Hook
 from penstock.session.options import ENDLESS
 
@@ -40,7 +40,7 @@ class Console(Hook):
         until = "on, until it is stopped," if options.steps >= ENDLESS else f"to {options.steps:,}"
         self.say(
             f"{'resuming at' if session.step else 'from'} step {session.step:,} {until} on {where}, "
-            f"{ranks.of} rank{'s' * (ranks.of > 1)}, {session.feed.batch} pictures a step"
+            f"{counted(ranks.of, 'rank')}, {counted(session.feed.batch, 'picture')} a step"
         )
         self._mark = (session.step, time.perf_counter(), 0.0)
         if self._bar:

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.errors import ImageError, LabelError
 from penstock.images import jpeg, png
 from penstock.images.header import ImageInfo, probe, truncated
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,8 +104,8 @@ def _decode_modalities(data: bytes, where: str, info: ImageInfo, channels: int) 
     if (info.format, info.channels, info.bits) != ("png", channels, 8):
         raise ImageError(
             where,
-            expected=f"an 8-bit PNG of {channels} channels, as the dataset says",
-            found=f"{info.bits} bits and {info.channels} channels ({info.format})",
+            expected=f"an 8-bit PNG of {counted(channels, 'channel')}, as the dataset says",
+            found=f"{counted(info.bits, 'bit')} and {counted(info.channels, 'channel')} ({info.format})",
             remedy="Pack the dataset again",
         )
     flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION

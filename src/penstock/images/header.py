@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ImageError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def not_an_image(data: bytes, where: str) -> ImageError:
     return ImageError(
         where,
         expected="a JPEG or PNG image",
-        found=f"{len(data):,} bytes that start with {data[:8].hex(' ') or 'nothing'}",
+        found=f"{counted(len(data), 'byte')} that start with {data[:8].hex(' ') or 'nothing'}",
         remedy="Convert the file, or leave it out",
     )
 

@@ -10,6 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from penstock.images.header import PNG_SIGNATURE, truncated
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,4 +66,4 @@ def _chunks(data: bytes, where: str) -> Iterator[tuple[bytes, int, int]]:
         if name == b"IEND":
             return
         position = end
-    raise truncated(where, f"a PNG that ends early, after {len(data):,} bytes")
+    raise truncated(where, f"a PNG that ends early, after {counted(len(data), 'byte')}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
 from penstock.models import DeepLab
+from penstock.progress import counted
 from penstock.recipe.values import Model, Recipe, Train
 from penstock.session import OptimizerSpec
 from penstock.sources.kafka import is_topic
@@ -191,7 +192,7 @@ def _check_colors(recipe: Recipe, described: Description) -> None:
     if described.channels != _COLORS and recipe.augment.jitter != Jitter():
         raise RecipeError(
             "augment.jitter",
-            expected=f"nothing: the dataset's pictures have {described.channels} channels, which are no colours",
+            expected=f"nothing: pictures of {counted(described.channels, 'channel')} have no colours",
             found=f"{recipe.augment.jitter}",
             remedy="Leave it out",
         )

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from penstock.errors import SchemaError
+from penstock.progress import counted
 
 Value = bytes | str | int | float | Sequence[bytes] | Sequence[int] | Sequence[float]
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -95,7 +96,7 @@ class Fields:
             raise SchemaError(
                 origin,
                 expected="a tf.train.Example",
-                found=f"{len(payload):,} bytes that do not parse as one",
+                found=f"{counted(len(payload), 'byte')} that do not parse as one",
                 remedy="Check which program wrote the record",
             ) from error
         self.origin = origin

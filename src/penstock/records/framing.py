@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 import google_crc32c
 
 from penstock.errors import CorruptRecord
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def read_header(header: bytes, place: Place) -> int:
         raise CorruptRecord(
             str(place),
             expected=f"a record header of {HEADER.size} bytes",
-            found=f"the end of the file after {len(header)} bytes of it",
+            found=f"the end of the file after {counted(len(header), 'byte')} of it",
             remedy=f"The shard was cut short. {_RESTORE}",
         )
     length, stored = HEADER.unpack(header)
@@ -88,7 +89,7 @@ def check_payload(payload: bytes, stored: int, place: Place) -> None:
     if (computed := masked_crc(payload)) != stored:
         raise CorruptRecord(
             str(place),
-            expected=f"a payload of {len(payload):,} bytes with checksum {stored:08x}",
+            expected=f"a payload of {counted(len(payload), 'byte')} with checksum {stored:08x}",
             found=f"checksum {computed:08x}",
             remedy=f"Some bit of the record is wrong. {_RESTORE}",
         )
@@ -109,8 +110,8 @@ def unframe(framed: bytes, length: int, place: Place, checksum: int | None = Non
     if (found := read_header(framed[: HEADER.size], place)) != length:
         raise CorruptRecord(
             str(place),
-            expected=f"a record of {length:,} bytes, as the index says",
-            found=f"one of {found:,} bytes",
+            expected=f"a record of {counted(length, 'byte')}, as the index says",
+            found=f"one of {counted(found, 'byte')}",
             remedy=f"The shard changed after it was indexed. {_RESTORE}",
         )
     if len(framed) != length + OVERHEAD:
@@ -142,8 +143,8 @@ def cut_short(place: Place, length: int, available: int) -> CorruptRecord:
     """The error for a record whose bytes run past the end of its shard."""
     return CorruptRecord(
         str(place),
-        expected=f"a payload of {length:,} bytes and its checksum",
-        found=f"the end of the file after {max(available, 0):,} bytes of them",
+        expected=f"a payload of {counted(length, 'byte')} and its checksum",
+        found=f"the end of the file after {counted(max(available, 0), 'byte')} of them",
         remedy=f"The shard was cut short. {_RESTORE}",
     )
 

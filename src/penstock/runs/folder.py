@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from penstock import files
 from penstock.errors import RunError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +167,7 @@ def cut_back(path: Path, size: int) -> None:
         if found < size:
             raise RunError(
                 str(path),
-                expected=f"at least the {size:,} bytes that the checkpoint counted",
+                expected=f"at least the {counted(size, 'byte')} that the checkpoint counted",
                 found=f"{found:,}",
                 remedy="The file was edited or lost: restore it, or start a new run with --init",
             )

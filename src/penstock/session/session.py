@@ -17,6 +17,7 @@ import torch
 
 from penstock import devices, seeds
 from penstock.errors import CheckpointError
+from penstock.progress import counted
 from penstock.session import finite, signals, state
 from penstock.session import hook as hooking
 from penstock.session.average import Average
@@ -134,10 +135,10 @@ class Session:
             if self.average:
                 state.load_model(self.average.model, checkpoint.tensors["ema"], where)
             self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
-            if self.cursor.position != self.step * self.feed.batch:
+            if self.cursor.position != (position := self.step * self.feed.batch):
                 raise CheckpointError(
                     where,
-                    expected=f"a cursor at position {self.step * self.feed.batch:,}, after {self.step:,} steps",
+                    expected=f"a cursor at position {position:,}, behind {counted(self.step, 'step')}",
                     found=f"position {self.cursor.position:,}",
                     remedy="The checkpoint is of another batch size, or damaged: use another one of the run",
                 )

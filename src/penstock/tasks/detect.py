@@ -16,6 +16,7 @@ from penstock.images.labels import check_objects
 from penstock.metrics import Boxes, DetectionScores, Found, check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
+from penstock.progress import counted
 from penstock.records.schema import decode_detection
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -83,7 +84,7 @@ class PrepareDetection:
         if len(fields.objects) > self.most:
             raise LabelError(
                 record.origin,
-                expected=f"at most {self.most} boxes, as the dataset's description says",
+                expected=f"at most {counted(self.most, 'box')}, as the dataset's description says",
                 found=str(len(fields.objects)),
                 remedy="Pack or publish the data again; who sends records says how many with About(objects=...)",
             )

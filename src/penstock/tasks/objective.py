@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import RecipeError
 from penstock.losses import CrossEntropy, Focal, Lovasz, Mixture, Tversky, class_weights
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,7 @@ def weights_of(
         if len(chosen) != len(classes):
             raise RecipeError(
                 "loss.class_weights",
-                expected=f"{len(classes)} numbers, one for each of {', '.join(classes)}",
+                expected=f"{counted(len(classes), 'number')}, one for each of {', '.join(classes)}",
                 found=f"{len(chosen)}",
                 remedy="Write as many, in the order of the ids",
             )

@@ -15,6 +15,7 @@ from penstock.images import codecs, drawing, probe
 from penstock.images.labels import LabelSet
 from penstock.metrics import Cases, VolumeScores
 from penstock.models import build_volume_network
+from penstock.progress import counted
 from penstock.records.schema import decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -52,7 +53,7 @@ def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels
         raise SchemaError(
             record.origin,
             expected="a volume: image/slices slices below one another",
-            found=f"{fields.slices} slices in {info.height} rows",
+            found=f"{counted(fields.slices, 'slice')} in {info.height} rows",
             remedy="Pack the dataset again, with --layout nifti-volumes",
         )
     where = f"{record.origin} (mask)"

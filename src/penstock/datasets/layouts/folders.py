@@ -9,6 +9,7 @@ from penstock.datasets.items import Item, Labels, Layout, Problem, named
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.errors import ImageError
 from penstock.images import probe
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def recognise(folder: Path) -> Layout | None:
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"divided into {', '.join(splits)}" if divided else "without splits: all training data"
-    reason = f"{len(classes)} folders of pictures, one per class, {how}"
+    reason = f"{counted(len(classes), 'folder')} of pictures, one per class, {how}"
     return Layout(
         "classification",
         "one folder per class",

@@ -13,6 +13,7 @@ from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Made, Problem
 from penstock.errors import DatasetError
 from penstock.images import codecs
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +115,7 @@ def _load(path: Path) -> NDArray[np.uint8]:
         raise DatasetError(
             str(path),
             expected=f"an IDX file of bytes of shape {shape or 'that it states'}",
-            found=f"{len(data):,} bytes that are not",
+            found=f"{counted(len(data), 'byte')} that are not",
             remedy="Download it again",
         )
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)

@@ -73,7 +73,7 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
             continue
         with _named(folder, case, problems):
             items += list(cut(split, case, channels))
-    reason = f"{len(found)} volumes of {counted(most, 'modality')}, {how}"
+    reason = f"{counted(len(found), 'volume')} of {counted(most, 'modality')}, {how}"
     labels = Labels(listing.read_classes(folder))
     return Layout(
         "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
@@ -86,7 +86,7 @@ def _unfit(case: Case, count: int, most: int, usual: tuple[str, ...]) -> tuple[s
         said = "expected labels of the same name, found none. Add them, or move the volume away."
         return "labels missing", said
     if count < most:
-        said = f"expected {most} modalities, as other cases have, found {count}. "
+        said = f"expected {counted(most, 'modality')}, as other cases have, found {count}. "
         return "modalities missing", f"{said}Add the missing ones, or move the case away."
     if (kinds := _kinds(case)) != usual:
         said = f"expected the modalities {', '.join(usual)}, as most cases have, found {', '.join(kinds)}. "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.datasets import listing
 from penstock.datasets.items import Item, Labels, Layout, Problem
 from penstock.errors import DatasetError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
         if match
     ]
     problems = [_unnamed(path.relative_to(folder).as_posix(), pattern) for path, match in found.items() if not match]
-    reason = f"{len(classes)} classes in the names of files, by {pattern}"
+    reason = f"{counted(len(classes), 'class')} in the names of files, by {pattern}"
     return Layout("classification", "labels in names", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 from penstock.datasets import listing
 from penstock.datasets.items import Box, Item, Labels, Layout, Problem
 from penstock.errors import DatasetError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ def recognise_masks(folder: Path) -> Layout | None:
         names, seen = _names(more), set(lists.get("val", ()))
         lists["train"], folders["train"] = [name for name in names if name not in seen], more_masks
         left = len(names) - len(lists["train"])
-        reasons.append(f"train is {more.name}: {len(lists['train']):,} pictures, {left:,} of val left out")
+        reasons.append(f"train is {more.name}: {counted(len(lists['train']), 'picture')}, {left:,} of val left out")
         problems += _unlike_published(more.relative_to(folder).as_posix(), len(lists["train"]), val="val" in lists)
     items: list[Item] = []
     for split, names in lists.items():
@@ -92,7 +93,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 except DatasetError as error:
                     problems.append(Problem("object without a box", picture.relative_to(folder).as_posix(), str(error)))
                 items.append(Item(split, name, picture, boxes=boxes, size=_size(tree)))
-    reasons = (f"JPEGImages/ and boxes of {len(classes)} classes in Annotations/*.xml, counted from 1",)
+    reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
 
 
