@@ -130,6 +130,14 @@ def refuse(*_, **__):
     raise PermissionError(13, "Permission denied")
 
 
+@pytest.mark.parametrize("length", [0x8B1F, 0x9C78, 0x0178])
+def test_a_length_may_begin_as_compressed_files_do(tmp_path, length):
+    path = write(tmp_path / "a.tfrecord", [bytes(length)])
+
+    assert path.read_bytes()[:2] in (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01")
+    assert payloads_of(path) == [bytes(length)]
+
+
 @pytest.mark.parametrize("kind", ["gzip", "zlib"])
 def test_a_compressed_shard_may_be_as_large_as_is_said(tmp_path, monkeypatch, kind):
     path, content = tmp_path / "a.tfrecord", frame(bytes(100)) + frame(bytes(3))
