@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 
@@ -50,6 +51,17 @@ def test_no_flipped_bit_of_a_manifest_goes_unnoticed(store):
         except CheckpointError:
             continue
         assert (found.step, json.loads(damaged)) == (2, json.loads(sound)), damaged
+
+
+def test_a_file_that_is_gone_or_another_is_named(store):
+    store.save(small(1))
+    path = store.folder / "step-00000001" / "model.safetensors"
+    sums = [hashlib.sha256(content).hexdigest()[:16] for content in (path.read_bytes(), b"another")]
+    for content, found in ((b"another", f"{sums[1]}..."), (None, "no such file")):
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(CheckpointError) as caught:
+            store.load("step-00000001")
+        assert str(caught.value).startswith(f"{path}: expected a file with SHA-256 {sums[0]}..., found {found}. ")
 
 
 def test_a_checkpoint_in_the_folder_of_another_step_is_refused(store):
