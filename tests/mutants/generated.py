@@ -3,6 +3,7 @@
     python tests/mutants/generated.py             a fixed sample of all of them
     python tests/mutants/generated.py losses ...  of these packages
     python tests/mutants/generated.py --all ...   every edit instead of a sample, which takes hours
+    python tests/mutants/generated.py --left --record FILE ...   only what was left over in the record, with today's tests
 
 Every package is mutated in a copy of the checkout, and its own tests are run on each mutant. A mutant that hangs counts
 as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may stay.
@@ -20,8 +21,12 @@ import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from run import ROOT, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 AIM = 0.9
 NOTICED = {"killed", "timeout", "caught by type check"}
@@ -51,6 +56,11 @@ class Found:
         """How many of them a test noticed."""
         return sum(count for result, count in self.counts.items() if result in NOTICED)
 
+    def beside(self, before: Found) -> Found:
+        """What became of all, where these were left over before."""
+        counts = {result: count for result, count in before.counts.items() if result in NOTICED}
+        return Found(dict(Counter(counts) + Counter(self.counts)), self.left)
+
 
 @dataclass(frozen=True)
 class Package:
@@ -74,7 +84,7 @@ PACKAGES = {
     "records": Package("records", ("records", "packing", "layouts", "replaced_records", "detect.py::TestRecords", "refusals.py::test_a_small_file_that_unpacks_to_gigabytes_is_refused")),
     "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
     "metrics": Package("metrics", ("metrics", "scores", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
-    "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours")),
+    "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours"), "2"),
     "session": Package("session", ("state", "session", "checkpoints", "holes", "fast", "oracles"), "2"),
     "tasks": Package("tasks", ("holes", "oracles", "settings", "classify", "detect", "matting", "volumes_whole"), "2"),
 }  # fmt: skip
@@ -88,8 +98,8 @@ also_copy = ["src", "tests", "docs", "bench", "README.md"]
 """
 
 
-def mutated(package: Package, folder: Path, jobs: int, digits: str) -> Found:
-    """Try a package's mutants in a folder of their own."""
+def mutated(package: Package, folder: Path, jobs: int, names: Sequence[str]) -> Found:
+    """Try a package's mutants of some names, which may hold wildcards, in a folder of their own."""
     Tree(folder).fill()
     tests = ", ".join(f'"tests/test_{name}"' for name in package.nodes)
     with (folder / "pyproject.toml").open("a") as settings:
@@ -98,7 +108,7 @@ def mutated(package: Package, folder: Path, jobs: int, digits: str) -> Found:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_TEST_DATA": data}
     log = folder / "mutmut.log"
     with log.open("w") as out:
-        command = [*MUTMUT, "run", "--max-children", str(jobs), f"*[{digits}]"]
+        command = [*MUTMUT, "run", "--max-children", str(jobs), *names]
         done = subprocess.run(command, cwd=folder, env=environment, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise SystemExit(f"mutmut failed on {package.source}:\n{log.read_text()[-3000:]}")
@@ -125,13 +135,18 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", choices=[[], *PACKAGES])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--left", action="store_true")
     parser.add_argument("--record", type=Path, help="what became of each, as JSON, for table.py")
     options = parser.parse_args()
     below = 0
     for name in options.packages or PACKAGES:
         package = PACKAGES[name]
+        before = json.loads(options.record.read_text()) if options.record and options.record.exists() else {}
+        names = [*before[name]["left"]] if options.left else ["*" if options.all else f"*[{package.digits}]"]
         with tempfile.TemporaryDirectory() as folder:
-            found = mutated(package, Path(folder), options.jobs, "0-9" if options.all else package.digits)
+            found = mutated(package, Path(folder), options.jobs, names)
+        if options.left:
+            found = found.beside(Found(**before[name]))
         if options.record:
             before = json.loads(options.record.read_text()) if options.record.exists() else {}
             options.record.write_text(json.dumps({**before, name: asdict(found)}, indent=1, ensure_ascii=False) + "\n")
