@@ -85,6 +85,17 @@ def test_a_manifest_of_anything_else_is_refused(store, content):
         store.load("step-00000001")
 
 
+def test_what_is_no_json_says_so(store):
+    store.save(small(1))
+    path = store.folder / "step-00000001" / "manifest.json"
+    path.write_bytes(b"{")
+    with pytest.raises(CheckpointError) as caught:
+        store.load("step-00000001")
+    assert str(caught.value).startswith(
+        f"{path}: expected a readable JSON file, found Expecting property name enclosed in double quotes: line 1 column 2 "
+    )
+
+
 def test_a_link_to_itself_is_no_last_checkpoint(store):
     store.save(small(1))
     (store.folder / "last").unlink()

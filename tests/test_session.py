@@ -25,7 +25,7 @@ from penstock.recipe import apply, load, open_parts, resume, train
 from penstock.recipe.fitting import check_optimizer
 from penstock.recipe.tasks import freeze_backbone
 from penstock.runs import RunFolder
-from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Session, Steps
+from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Outcome, Session, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Objective
@@ -366,9 +366,16 @@ def test_signals_save_and_end(packed, tmp_path, number):
     # Nothing else saves at that step.
     folder, outcome = train(recipe(packed.folder, save_every=99, evaluate_every=99), tmp_path, hooks=[Signal()])
 
-    assert (outcome.status, outcome.step, outcome.signal) == ("interrupted", 3, number)
+    assert outcome == Outcome("interrupted", signal.Signals(number).name, 3, int(number))
     assert CheckpointStore(folder.checkpoints).load().step == 3
     assert signal.getsignal(number) == before
+
+
+def test_an_outcome_says_why_training_ended(packed, tmp_path):
+    short = recipe(packed.folder, steps=2, evaluate_every=9)
+
+    assert train(short, tmp_path)[1] == Outcome("finished", "step 2 reached", 2)
+    assert train(short, tmp_path, hooks=[Stop(1)])[1] == Outcome("stopped", "the test asks", 1)
 
 
 @pytest.mark.parametrize(("number", "reported"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
