@@ -237,7 +237,7 @@ class TestDamage:
         with pytest.raises(CorruptRecord) as caught:
             list(opened.read(0, 1))
         assert str(caught.value) == (
-            f"{shard}#0 (byte 0): expected a record of 5 bytes, as the index says, found one of 1 bytes. The shard "
+            f"{shard}#0 (byte 0): expected a record of 5 bytes, as the index says, found one of 1 byte. The shard "
             "changed after it was indexed. Restore the shard from a copy, or pack it again."
         )
 

@@ -395,7 +395,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     )
     code, out, _ = call("export", run, "-o", tmp_path / "model.pt2", capsys=capsys)
     assert (code, "image, uint8 (n, 32, 32, 4); gives" in out) == (0, True)
-    with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: the dataset's pictures have 4 channels"):
+    with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: pictures of 4 channels have no colours"):
         _ = open_parts(apply(load(run / "recipe.toml"), ["augment.jitter.brightness=0.2"])).task
     for number in range(2):
         found = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
