@@ -29,7 +29,7 @@ from penstock.tasks import Augment
 from penstock.values import Cursor
 
 PICTURES, BATCH, CROP, BATCHES, ROUNDS = 64, 16, (321, 321), 24, 15
-LENGTH, RECORDS, PASSES = 100_000, 4000, 9
+LENGTH, RECORDS, PASSES = 100_000, 4000, 5
 
 
 class Lent(Slots):

@@ -69,6 +69,14 @@ def test_boxes_are_drawn_with_a_word_on_their_colour(label, box, at):
     assert np.array_equal(drawing.boxes(blank, edges, labels, ["mug 9%"]), expected)
 
 
+def test_mattes_are_gray_or_lay_their_picture_over_green():
+    shares = np.array([[0, 51, 255]], np.uint8)
+    image = np.array([[[10, 20, 30], [100, 150, 200], [7, 8, 9]]], np.uint8)
+
+    assert np.array_equal(drawing.gray(shares), [[[0, 0, 0], [51, 51, 51], [255, 255, 255]]])
+    assert np.array_equal(drawing.composed(image, shares), [[[0, 177, 64], [20, 172, 91], [7, 8, 9]]])
+
+
 def test_objects_have_no_background():
     objects, classes = drawing.palette(drawing.OBJECTS), drawing.palette(7)
 

@@ -67,6 +67,30 @@ def test_no_side_of_a_range_vanishes(shortest, expected):
     assert geometry.fit_range(shortest, 100, 100) == expected
 
 
+def test_a_rectangle_is_taken_to_a_rectangle():
+    affine = Affine.rectangle((2, 3, 4, 5), (10, 20, 8, 15))
+
+    assert (affine.point(2, 3), affine.point(6, 8)) == ((10, 20), (18, 35))
+
+
+@pytest.mark.parametrize(("scale", "grid"), [(0.9, 1), (0.5, 2), (0.3, 2), (0.25, 4), (0.1, 8)])
+def test_scaled_crops_are_of_whole_blocks(scale, grid):
+    for number in range(40):
+        at = number / 40
+        affine = geometry.scale_and_crop((401, 603), (20, 30), scale, (at, 1 - at - 1e-9)).affine
+        height, width = affine.yy * 20, affine.xx * 30
+        assert [round(each, 6) % grid for each in (affine.x0, affine.y0, width, height)] == [0.0] * 4
+
+
+def test_boxes_are_cut_at_the_edges_and_dropped_one_by_one():
+    view = View((50, 60), Affine())
+    boxes = np.array([[0, 0, 9, 8], [-5, -6, 4, 3], [59.5, 1, 70, 9], [1, 49.5, 9, 70], [2, 3, 60, 50]], float)
+    moved, stays = geometry.move_boxes(boxes, view, (100, 100), 0.0)
+
+    assert moved.tolist() == [[0, 0, 9, 8], [0, 0, 4, 3], [59.5, 1, 60, 9], [1, 49.5, 9, 50], [2, 3, 60, 50]]
+    assert stays.tolist() == [True, True, False, False, True]
+
+
 def test_resizing_fetches_the_whole_picture():
     assert geometry.resize((40, 60), (20, 20)) == View((20, 20), Affine(xx=3.0, yy=2.0))
     assert geometry.resize((40, 60), (20, 20), (30, 50)) == View((30, 50), Affine(xx=3.0, yy=2.0))
