@@ -249,8 +249,10 @@ class TestDamage:
         assert str(caught.value) == (
             f"{shard}: expected a readable file, found no such file or directory. Check the path and its permissions."
         )
-        with pytest.raises(SourceError):
-            open_shard(shard)
+        for opening in (open_shard, indexing.of):
+            with pytest.raises(SourceError) as other:
+                opening(shard)
+            assert str(other.value) == str(caught.value)
 
 
 def test_a_shard_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
