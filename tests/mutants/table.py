@@ -68,7 +68,13 @@ def generated(packages: dict[str, Found], reasons: dict[str, str]) -> list[str]:
     lines = ["## Edits that mutmut made", "", "| package | noticed | share |", "|---|---|---|"]
     for package, found in packages.items():
         lines.append(f"| {package} | {found.noticed} of {found.tried} | {found.noticed / found.tried:.1%} |")
-    lines += ["", "Nothing noticed these:", "", "| where | becomes | why it may stay |", "|---|---|---|"]
+    lines += [
+        "",
+        "Nothing noticed these. Where no reason stands, a test is to come.",
+        "",
+        "| where | becomes | why it may stay |",
+        "|---|---|---|",
+    ]
     for found in packages.values():
         for name, edit in found.left.items():
             where = name.partition("__mutmut")[0].replace("xǁ", "").replace("ǁ", ".").replace(".x_", ".")
