@@ -426,8 +426,7 @@ def safety(found: dict) -> list[str]:
     parts = [
         "## What being sure costs",
         "Batches own their memory until nobody looks at them, and a topic is asked after every read of a block whether it is "
-        f"still the one that the snapshot was taken of. Each way took its turn in one process. {about(found)} "
-        + found.get("beside", ""),
+        f"still the one that the snapshot was taken of. Each way took its turn in one process. {about(found)}",
         table(
             ["memory of batches of 16 crops of 321 x 321", "samples/s", "of the first (min to max)"],
             rows(found["memory"]),
