@@ -28,18 +28,13 @@ def connect(servers: str) -> Any:
     return opened("AdminClient", chosen, _ADMIN)
 
 
-def describe(address: Address, seconds: float, client: Any = None) -> Topic:
+def describe(address: Address, seconds: float) -> Topic:
     """A topic as it is now; asked again while leaders are being elected.
-
-    Args:
-        address: of the topic.
-        seconds: within which an answer must come.
-        client: an AdminClient that is connected already; by default one is made.
 
     Raises:
         SourceError: the cluster cannot be reached, or the topic is not there.
     """
-    kafka, admin = librdkafka(), client or connect(address.servers)
+    kafka, admin = librdkafka(), connect(address.servers)
     end = time.monotonic() + seconds
     while True:
         try:

@@ -46,7 +46,6 @@ class KafkaLog:
         self.patience = patience
         self.silent = False
         self._idle: list[_Reader] = []
-        self._admin: Any = None
         self._lock = threading.Lock()
         _LOGS.add(self)
 
@@ -57,10 +56,7 @@ class KafkaLog:
 
     def topic(self, seconds: float = _ASK) -> Topic:
         """The topic as it is now; an answer must come within some seconds."""
-        with self._lock:  # connecting takes longer than an answer, which every read asks for
-            self._admin = self._admin or admin.connect(self.address.servers)
-            client = self._admin
-        return admin.describe(self.address, seconds, client)
+        return admin.describe(self.address, seconds)
 
     def offsets_at(self, milliseconds: int) -> dict[int, int]:
         """For every partition the first offset that is not earlier, or its end."""
@@ -98,7 +94,6 @@ class KafkaLog:
         """Let go of all connections; reading again makes new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
-            self._admin = None
         for reader in idle:
             reader.close()
 
@@ -108,9 +103,6 @@ class KafkaLog:
         idle, self._idle = self._idle, []
         for reader in idle:
             reader.abandon()
-        if self._admin is not None:
-            _abandon(self._admin)
-            self._admin = None
 
     def _borrow(self, partition: int, start: int) -> _Reader:
         """The idle consumer that stands at an offset, or else any, or a new one."""
@@ -120,11 +112,6 @@ class KafkaLog:
                 self._idle.remove(chosen[0])
                 return chosen[0]
         return _Reader(self.address)
-
-
-def _abandon(client: Any) -> None:
-    """Never end a client that came through a fork: its threads are the parent's, and librdkafka would abort."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
 _LOGS: Final[weakref.WeakSet[KafkaLog]] = weakref.WeakSet()
@@ -165,8 +152,8 @@ class _Reader:
         return int(found.offset)
 
     def abandon(self) -> None:
-        """Leave the consumer to the process that made it."""
-        _abandon(self.consumer)
+        """Never end a consumer that came through a fork: its threads are the parent's, and librdkafka would abort."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.consumer))
 
     def close(self) -> None:
         """End the consumer's threads."""
