@@ -305,8 +305,9 @@ def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # ty
     counts = count_per_class(found.layout.task, facts, len(names))
     if found.layout.task != "segmentation":
         unit = {"classification": "picture", "detection": "box", "matting": "pixel"}[found.layout.task]
+        how = ", by their shares" if found.layout.task == "matting" else ""
         rows = zip(names, counts, strict=True)
-        return lines + [f"  {name:<16} {count:>10,} {counted(count, unit).split()[1]}" for name, count in rows]
+        return lines + [f"  {name:<16} {count:>10,} {counted(count, unit).split()[1]}{how}" for name, count in rows]
     seen: Counter[int] = Counter()
     for fact in facts:
         seen.update(dict(fact.pixels))
