@@ -63,6 +63,14 @@ def test_shares_are_packed_as_they_are(mattes):
         assert (decode_mask(found[f"{number}"].mask, "m") == disk(number)[1]).all()
 
 
+def test_inspect_counts_pixels_by_their_shares(mattes, capsys):
+    _, out, _ = call("inspect", mattes.folder.parent / "raw", capsys=capsys)
+    background, foreground = mattes.description.splits["train"].per_class
+
+    assert f"\n  background       {background:>10,} pixels, by their shares\n" in out
+    assert f"\n  foreground       {foreground:>10,} pixels, by their shares\n" in out
+
+
 @pytest.mark.parametrize("folders", ["{split}/images {split}/matte", "images alpha"])
 def test_other_names_are_recognised(tmp_path, folders):
     for number, split in enumerate(("train", "val")):
