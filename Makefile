@@ -31,7 +31,7 @@ mutants: .venv/ready
 	exit $$failed
 
 soak: .venv/ready
-	$(BIN)/pytest -m soak -s
+	$(BIN)/pytest -m soak -s -o faulthandler_timeout=0
 
 bench: .venv/ready
 	$(BIN)/python bench/feed.py

@@ -369,7 +369,7 @@ def kafka_memory(found: dict) -> list[str]:
         "## Memory of a long follow",
         f"`{found['command']}`: a trainer left alone for {found['minutes']:g} minutes with pictures of 480 x 640, "
         f"`--follow --older 0.25`; {found['received_mib']:,} MiB came in {found['snapshots']} snapshots, several times the 256 MiB of "
-        "blocks that it keeps. Its resident memory, every 5 seconds, on average in the first, second and last third: "
+        "blocks that it keeps. Its resident memory, every 5 seconds, below which nine tenths of the first, second and last third are: "
         f"{first:,}, {second:,} and {third:,} MiB ({min(found['samples_mib']):,} to {max(found['samples_mib']):,}; the highest "
         "are evaluations of whole pictures).",
     ]
@@ -425,7 +425,7 @@ def safety(found: dict) -> list[str]:
 
     parts = [
         "## What being sure costs",
-        "Batches own their memory until nobody looks at them, and a topic is asked after every read of a block whether it is "
+        "Batches own their memory until nobody looks at them, and a topic is asked for its id after every read of a block: whether it is "
         f"still the one that the snapshot was taken of. Each way took its turn in one process. {about(found)}",
         table(
             ["memory of batches of 16 crops of 321 x 321", "samples/s", "of the first (min to max)"],

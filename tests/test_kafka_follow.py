@@ -470,6 +470,13 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     (run,) = (tmp_path / "b").iterdir()
     chosen = recipes.load(run / "recipe.toml")
     assert (chosen.optimizer.schedule, chosen.optimizer.name, chosen.train.steps) == ("constant", "adamw", 5)
+    own = recipes.apply(chosen, ["optimizer.schedule=cosine", "train.steps=3", "follow.on=false", "follow.older=0.0"])
+    (tmp_path / "own.toml").write_text(recipes.dump(own))
+    words = ["--follow", "--set", "follow.patience=1"]
+    assert call("train", tmp_path / "own.toml", *words, "--runs", tmp_path / "c", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "c").iterdir()
+    chosen = recipes.load(run / "recipe.toml")  # a recipe says for itself how long and how fast
+    assert (chosen.optimizer.schedule, chosen.train.steps, chosen.follow.on) == ("cosine", 3, True)
 
 
 def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -121,18 +122,19 @@ def test_memory_is_level_once_the_cache_is_full(tmp_path):
 
 
 def write_memory(samples, received, run):
+    # What it needs at its busiest: of evaluations, which need half as much, a third has more or fewer samples by chance.
     thirds = [samples[len(samples) * third // 3 : len(samples) * (third + 1) // 3] for third in range(3)]
-    means = [round(sum(third) / len(third)) for third in thirds]
+    busiest = [round(statistics.quantiles(third, n=10)[-1]) for third in thirds]
     content = {
         "minutes": MINUTES,
         "received_mib": received,
         "snapshots": len(taken(run)),
-        "thirds_mib": means,
+        "thirds_mib": busiest,
         "samples_mib": samples,
     }
     common.write("kafka_memory", "make soak", content)
     assert received > 2 * 256
-    assert means[2] < 1.02 * means[1], content
+    assert busiest[2] < 1.05 * busiest[1], content  # a quarter of what comes in a third of the time would be more
 
 
 def check_topic(address):

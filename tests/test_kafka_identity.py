@@ -58,13 +58,12 @@ class TestMadeAgain:
             read(source, 0, 4)
 
     def test_at_bounded_intervals(self):
-        log, asked = FakeLog("t"), []
+        log = FakeLog("t")
         topic = FakeTopic(log)
         fill(topic, b"a")
         source = opened(topic, look=1000.0)
         read(source, 0, 40)
-        before = log.topic
-        log.topic = lambda *_: asked.append(1) or before()
+        asked = counted(log, "topic")
         for _ in range(50):
             read(source, 0, 40)
         assert asked == []
@@ -77,12 +76,27 @@ class TestMadeAgain:
         log = FakeLog("t")
         fill(FakeTopic(log), b"a")
         source = opened(FakeTopic(log))
-        asked, before = [], log.topic
-        log.topic = lambda *_: asked.append(1) or before()
+        asked = counted(log, "topic_id")
         for _ in range(2):
             source._still_the_same(Run(0, 0, 4), 0.0)
 
         assert asked == []  # the snapshot asked since
+
+    def test_a_read_asks_a_single_question(self):
+        log = FakeLog("t")
+        fill(FakeTopic(log), b"a")
+        source = opened(FakeTopic(log))
+        whole, alone = counted(log, "topic"), counted(log, "topic_id")
+        read(source, 0, 12)
+
+        assert (len(whole), len(alone)) == (0, 3)  # blocks of 4
+
+
+def counted(log, method):
+    """The questions that a log is asked from now on."""
+    asked, before = [], getattr(log, method)
+    setattr(log, method, lambda *words: asked.append(words) or before(*words))
+    return asked
 
 
 class FakeTopic:
@@ -102,6 +116,14 @@ class TestCompacted:
         assert len(read(source, 0, 8)) == 8
         log.settings["cleanup.policy"] = "compact"
         log.compact(0, *range(8, 40))
+        with pytest.raises(SourceError, match=COMPACT):
+            read(source, 8, 12)
+
+    def test_while_all_is_there_yet(self):
+        log = FakeLog("t")
+        fill(FakeTopic(log), b"a")
+        source = opened(FakeTopic(log), look=0.0)
+        log.settings["cleanup.policy"] = "compact"
         with pytest.raises(SourceError, match=COMPACT):
             read(source, 8, 12)
 

@@ -143,6 +143,14 @@ def test_a_topic_made_again_has_another_id(world):
     assert before.id != after.id
 
 
+def test_the_id_alone_is_that_of_the_topic_now(world):
+    topic = world.topic()
+    before = topic.log.topic_id()
+    assert before == topic.log.topic().id
+    topic.recreate()
+    assert before != topic.log.topic_id() == topic.log.topic().id
+
+
 def test_a_topic_can_grow(world):
     topic = world.topic(1)
     topic.append(b"a")
@@ -208,6 +216,42 @@ class TestBroker:
     def test_no_broker(self):
         with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
             KafkaLog(Address("127.0.0.1:9", "x")).topic(seconds=1)
+        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
+            KafkaLog(Address("127.0.0.1:9", "x")).topic_id(seconds=1)
+
+    def test_many_questions_take_one_connection(self, broker, monkeypatch):
+        """To connect takes several times as long as an answer."""
+        from penstock.sources.kafka import admin
+
+        topic, made, real = broker.topic(), [], admin.connect
+        monkeypatch.setattr(admin, "connect", lambda servers: made.append(servers) or real(servers))
+        for _ in range(3):
+            topic.log.topic()
+            topic.log.topic_id()
+            topic.log.offsets_at(0)
+        assert len(made) == 1
+        topic.log.close()
+        topic.log.topic_id()
+        assert len(made) == 2
+
+    def test_one_that_had_no_answer_is_not_asked_again(self, broker, monkeypatch):
+        """It would go on waiting for a controller that is gone."""
+        from penstock.sources.kafka import admin, mistakes
+
+        topic, made, real = broker.topic(), [], admin.connect
+        monkeypatch.setattr(admin, "connect", lambda servers: made.append(servers) or real(servers))
+        topic.log.topic_id()
+        own = admin.topic_id
+
+        def away(*_):
+            raise mistakes.unreachable("h:1", "Timed out waiting for controller")
+
+        monkeypatch.setattr(admin, "topic_id", away)
+        with pytest.raises(SourceError):
+            topic.log.topic_id()
+        monkeypatch.setattr(admin, "topic_id", own)
+        topic.log.topic_id()
+        assert len(made) == 2
 
     def test_offsets_that_nobody_leads_are_asked_for_again(self, broker, monkeypatch):
         """While a leader is being elected, the answer may be no error, but the offset -1001."""

@@ -191,6 +191,17 @@ class TestPin:
             "topic to shards, or keep them longer"
         ]
 
+    def test_while_a_snapshot_is_read_too(self, caplog):
+        log = FakeLog("t")
+        for _ in range(8):
+            log.append(b"1", milliseconds=int(1000 * (time.time() - 9.5 * 3600)))
+        source = KafkaSource(log, look=0.0, block=4)
+        source.snapshot()
+        assert caplog.messages == []
+        log.settings["retention.ms"] = str(10 * 3_600_000)
+        list(source.read("t/0", 0, 4))
+        assert caplog.messages[0].startswith("t/0: retention may delete the oldest records in 30 minutes (")
+
 
 class TestHoles:
     def test_they_are_samples_of_no_weight_at_their_own_place(self):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.sources.kafka import mistakes, settings
 from penstock.sources.kafka.library import librdkafka, opened
 from penstock.sources.kafka.log import Extent, Topic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.sources.kafka.settings import Address
+
+Answer = TypeVar("Answer")
 
 _ADMIN: Final = "confluent_kafka.admin"
 _AGAIN: Final = 0.2  # seconds
@@ -28,17 +32,31 @@ def connect(servers: str) -> Any:
     return opened("AdminClient", chosen, _ADMIN)
 
 
-def describe(address: Address, seconds: float) -> Topic:
+def describe(admin: Any, address: Address, seconds: float) -> Topic:
     """A topic as it is now; asked again while leaders are being elected.
 
     Raises:
         SourceError: the cluster cannot be reached, or the topic is not there.
     """
-    kafka, admin = librdkafka(), connect(address.servers)
+    return _answer(lambda kafka, left: _describe(kafka, admin, address.topic, left), address, seconds)
+
+
+def topic_id(admin: Any, address: Address, seconds: float) -> str:
+    """The id of a topic, for one question.
+
+    Raises:
+        SourceError: as `describe`.
+    """
+    return _answer(lambda kafka, left: str(_about(kafka, admin, address.topic, left).topic_id), address, seconds)
+
+
+def _answer(ask: Callable[[Any, float], Answer], address: Address, seconds: float) -> Answer:
+    """What the cluster answers, asked again while it says that it is not ready."""
+    kafka = librdkafka()
     end = time.monotonic() + seconds
     while True:
         try:
-            return _describe(kafka, admin, address.topic, max(1.0, end - time.monotonic()))
+            return ask(kafka, max(1.0, end - time.monotonic()))
         except kafka.KafkaException as error:
             if time.monotonic() > end or error.args[0].code() not in _passing(kafka.KafkaError):
                 raise _explained(kafka, error, address) from None
@@ -65,11 +83,15 @@ def _passing(codes: Any) -> set[int]:
 
 def _describe(kafka: Any, admin: Any, name: str, seconds: float) -> Topic:
     """One answer of the cluster for the topic's identity, two for its offsets, one for its settings."""
-    about = admin.describe_topics(kafka.TopicCollection([name]), request_timeout=seconds)[name].result()
+    about = _about(kafka, admin, name, seconds)
     cluster = admin.describe_cluster(request_timeout=seconds).result().cluster_id
     numbers = [partition.id for partition in about.partitions]
     extents = _extents(kafka, admin, name, numbers, seconds)
     return Topic(cluster, str(about.topic_id), name, extents, _settings(admin, name, seconds))
+
+
+def _about(kafka: Any, admin: Any, name: str, seconds: float) -> Any:
+    return admin.describe_topics(kafka.TopicCollection([name]), request_timeout=seconds)[name].result()
 
 
 def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: float) -> tuple[Extent, ...]:
@@ -96,11 +118,11 @@ def _settings(admin: Any, topic: str, seconds: float) -> dict[str, str]:
     return {name: entry.value for name, entry in entries.items() if not entry.is_sensitive}
 
 
-def offsets_at(address: Address, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
+def offsets_at(admin: Any, address: Address, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
     """For every partition the first offset whose timestamp is not earlier, or its end."""
     spec = librdkafka(_ADMIN).OffsetSpec
 
-    kafka, admin = librdkafka(), connect(address.servers)
+    kafka = librdkafka()
     places = [kafka.TopicPartition(address.topic, extent.partition) for extent in topic.extents]
     asked = admin.list_offsets(dict.fromkeys(places, spec.for_timestamp(max(1, milliseconds))), request_timeout=seconds)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -17,7 +18,7 @@ from penstock.sources.kafka.library import librdkafka, opened
 from penstock.sources.kafka.log import Message, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from penstock.sources.kafka.settings import Address
 
@@ -46,6 +47,7 @@ class KafkaLog:
         self.patience = patience
         self.silent = False
         self._idle: list[_Reader] = []
+        self._admin: Any = None
         self._lock = threading.Lock()
         _LOGS.add(self)
 
@@ -56,11 +58,19 @@ class KafkaLog:
 
     def topic(self, seconds: float = _ASK) -> Topic:
         """The topic as it is now; an answer must come within some seconds."""
-        return admin.describe(self.address, seconds)
+        with self._asking() as client:
+            return admin.describe(client, self.address, seconds)
+
+    def topic_id(self, seconds: float = _ASK) -> str:
+        """The id of the topic that is behind the name now."""
+        with self._asking() as client:
+            return admin.topic_id(client, self.address, seconds)
 
     def offsets_at(self, milliseconds: int) -> dict[int, int]:
         """For every partition the first offset that is not earlier, or its end."""
-        return admin.offsets_at(self.address, milliseconds, self.topic(), _ASK)
+        topic = self.topic()
+        with self._asking() as client:
+            return admin.offsets_at(client, self.address, milliseconds, topic, _ASK)
 
     def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
         """All messages with offsets in `[start, stop)`, in order."""
@@ -94,6 +104,7 @@ class KafkaLog:
         """Let go of all connections; reading again makes new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self._admin = None
         for reader in idle:
             reader.close()
 
@@ -102,7 +113,26 @@ class KafkaLog:
         self._lock = threading.Lock()
         idle, self._idle = self._idle, []
         for reader in idle:
-            reader.abandon()
+            _abandon(reader.consumer)
+        if self._admin is not None:
+            _abandon(self._admin)
+            self._admin = None
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """The AdminClient, which is kept: to connect takes several times as long as an answer. One that had no answer
+        is let go of: it goes on waiting for the controller that it knew, though another one leads by now.
+        """
+        with self._lock:
+            if self._admin is None:
+                self._admin = admin.connect(self.address.servers)
+            client = self._admin
+        try:
+            yield client
+        except AwayError:
+            with self._lock:
+                self._admin = None
+            raise
 
     def _borrow(self, partition: int, start: int) -> _Reader:
         """The idle consumer that stands at an offset, or else any, or a new one."""
@@ -112,6 +142,11 @@ class KafkaLog:
                 self._idle.remove(chosen[0])
                 return chosen[0]
         return _Reader(self.address)
+
+
+def _abandon(client: Any) -> None:
+    """Never end a client that came through a fork: its threads are the parent's, and librdkafka would abort."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
 _LOGS: Final[weakref.WeakSet[KafkaLog]] = weakref.WeakSet()
@@ -150,10 +185,6 @@ class _Reader:
         """The next offset that would be taken; negative before the first one."""
         (found,) = self.consumer.position([self.kafka.TopicPartition(self.topic, partition)])
         return int(found.offset)
-
-    def abandon(self) -> None:
-        """Never end a consumer that came through a fork: its threads are the parent's, and librdkafka would abort."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.consumer))
 
     def close(self) -> None:
         """End the consumer's threads."""

@@ -54,6 +54,13 @@ class FakeLog:
             )
             return Topic(self._cluster, self._id, self.name, extents, dict(self.settings))
 
+    def topic_id(self, seconds: float = 20.0) -> str:
+        """The id that the topic has now."""
+        del seconds
+        if self.away:
+            raise self.away
+        return self._id
+
     def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
         """All messages with offsets in `[start, stop)`."""
         if self.away:

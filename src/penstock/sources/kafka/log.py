@@ -89,6 +89,14 @@ class Log(Protocol):
         """
         ...
 
+    def topic_id(self, seconds: float = 20.0) -> str:
+        """The id of the topic that is behind the name now, for one question instead of `topic`'s five.
+
+        Raises:
+            SourceError: as `topic`.
+        """
+        ...
+
     def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
         """All messages with offsets in `[start, stop)`, in order; aborted ones and markers are left out.
 

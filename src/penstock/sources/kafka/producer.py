@@ -53,14 +53,14 @@ def create(address: Address, creation: Creation, seconds: float = 30.0) -> None:
     except kafka.KafkaException as error:
         if error.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             raise _refused(str(address), error.args[0].str()) from None
-    _wait(address, time.monotonic() + seconds)
+    _wait(cluster, address, time.monotonic() + seconds)
 
 
-def _wait(address: Address, end: float) -> None:
+def _wait(cluster: Any, address: Address, end: float) -> None:
     """A topic is made before every broker knows of it."""
     while True:
         try:
-            admin.describe(address, 1.0)
+            admin.describe(cluster, address, 1.0)
         except SourceError:
             if time.monotonic() > end:
                 raise

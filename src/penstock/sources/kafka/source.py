@@ -7,19 +7,32 @@ import logging
 import threading
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.errors import AwayError, ExpiredError, SourceError
 from penstock.sources import waiting
 from penstock.sources.kafka import mistakes
 from penstock.sources.kafka.blocks import Blocks, Run
+from penstock.sources.kafka.partitions import (
+    compare,
+    epoch_of,
+    name_of,
+    number_of,
+    refuse_another,
+    refuse_compacted,
+    safe_start,
+    snapshot_of,
+    taken,
+)
 from penstock.sources.kafka.ranges import Range
 from penstock.values import Partition, Record, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.sources.kafka.log import Extent, Log, Message, Topic
+
+Answer = TypeVar("Answer")
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _LOOK: Final = 60.0  # seconds after which the topic is looked at again
@@ -81,10 +94,10 @@ class KafkaSource:
         partitions = []
         for extent in topic.extents:
             start, stop = self.range.of(extent)
-            partitions.append(_taken(topic, extent, start, stop))
+            partitions.append(taken(topic, extent, start, stop))
         if not sum(len(partition) for partition in partitions):
             raise mistakes.nothing(topic.name)
-        return self._pin(_snapshot(topic, partitions), topic)
+        return self._pin(snapshot_of(topic, partitions), topic)
 
     def growth(self, seen: Sequence[Partition]) -> tuple[Snapshot, Snapshot]:
         """What came since some offsets were seen, and what is still held of those; perhaps nothing. Pins nothing.
@@ -98,24 +111,24 @@ class KafkaSource:
             SourceError: it cannot be reached, is another topic, or lost offsets that were not seen yet.
         """
         topic = self._kept()
-        _compare(seen, topic, whole=False)
+        compare(seen, topic, whole=False)
         known = {partition.name: partition for partition in seen}
         new, held = [], []
         for extent in topic.extents:
-            before = known.get(_name(topic, extent))
+            before = known.get(name_of(topic, extent))
             if before is None and self.range.is_ahead(extent):
                 continue
             start = self.range.of(extent)[0] if before is None else before.stop
-            new.append(_taken(topic, extent, start, max(start, extent.stop)))
+            new.append(taken(topic, extent, start, max(start, extent.stop)))
             if before is not None:
                 self._same_end(topic, extent, before)
-                first = max(before.start, _safe(topic, extent))
-                held.append(_taken(topic, extent, min(first, before.stop), before.stop))
-        return _snapshot(topic, new), _snapshot(topic, held)
+                first = max(before.start, safe_start(topic, extent))
+                held.append(taken(topic, extent, min(first, before.stop), before.stop))
+        return snapshot_of(topic, new), snapshot_of(topic, held)
 
     def _same_end(self, topic: Topic, extent: Extent, seen: Partition) -> None:
         """After a change of leaders, the last offset that was seen must still be what it was."""
-        epoch = _epoch(seen)
+        epoch = epoch_of(seen)
         if not 0 <= epoch < extent.epoch or seen.stop <= max(extent.low, seen.start):
             return
         for message in self.log.fetch(extent.partition, seen.stop - 1, seen.stop):
@@ -124,7 +137,7 @@ class KafkaSource:
 
     def _kept(self) -> Topic:
         topic = self.log.topic()
-        _refuse_compacted(topic)
+        refuse_compacted(topic)
         return topic
 
     def pin(self, snapshot: Snapshot, needed: Snapshot | None = None, patience: float = 0.0) -> Snapshot:
@@ -140,17 +153,18 @@ class KafkaSource:
             SourceError: another cluster or topic is behind the name, or records are gone.
             InterruptedError: nobody waits for the broker any more.
         """
-        topic = self._awaited(patience)
-        _refuse_compacted(topic)
-        _compare((needed or snapshot).partitions, topic)
-        _compare(snapshot.partitions, topic, whole=False)
+        topic = self._awaited(self.log.topic, patience)
+        refuse_compacted(topic)
+        compare((needed or snapshot).partitions, topic)
+        compare(snapshot.partitions, topic, whole=False)
         return self._pin(snapshot, topic, needed)
 
-    def _awaited(self, patience: float) -> Topic:
+    def _awaited(self, ask: Callable[..., Answer], patience: float) -> Answer:
+        """The answer to a question about the topic, asked again while the broker is away."""
         end = time.monotonic() + patience
         while True:
             try:
-                return self.log.topic(_PATIENT) if patience else self.log.topic()
+                return ask(_PATIENT) if patience else ask()
             except AwayError as error:
                 if time.monotonic() > end:
                     raise
@@ -172,7 +186,7 @@ class KafkaSource:
         """As `read`, but with keys, headers and tombstones."""
         part = self._partition(partition)
         self._look_again()
-        number, offset = _number(partition), start
+        number, offset = number_of(partition), start
         while offset < stop:
             run = self.blocks.holding(number, offset) or self._around(part, number, offset, stop - offset)
             block = self.blocks.get(run)
@@ -184,7 +198,7 @@ class KafkaSource:
         """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
         self._partition(partition)
         with contextlib.suppress(SourceError):
-            self.blocks.get(Run(_number(partition), start, stop))
+            self.blocks.get(Run(number_of(partition), start, stop))
 
     @cached_property
     def block(self) -> int:
@@ -204,7 +218,7 @@ class KafkaSource:
             self.snapshot()
         for partition in self._needed:  # of others, retention may have taken the beginning
             stop = min(partition.stop, partition.start + _FEW)
-            sizes += [len(m.value) for m in self.log.fetch(_number(partition.name), partition.start, stop) if m.value]
+            sizes += [len(m.value) for m in self.log.fetch(number_of(partition.name), partition.start, stop) if m.value]
             if sizes:
                 break
         return max(1, sum(sizes) // max(1, len(sizes)))
@@ -232,9 +246,11 @@ class KafkaSource:
 
     def _fetch(self, run: Run) -> dict[int, Message]:
         self._look_again()
-        epoch = _epoch(self._partitions[f"{self.log.name}/{run.partition}"])
+        epoch = epoch_of(self._partitions[f"{self.log.name}/{run.partition}"])
         messages = self._read(run)
         self._still_the_same(run, time.monotonic())
+        if len(messages) < run.stop - run.start:  # what is missing may be what compaction took
+            refuse_compacted(self._answer(self.log.topic, run))
         for message in messages:
             if 0 <= epoch < message.epoch:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
@@ -246,7 +262,7 @@ class KafkaSource:
             return self.log.fetch(*run)
         except ExpiredError:
             topic = self.log.topic()
-            needed = {_number(partition.name): partition.start for partition in self._needed if len(partition)}
+            needed = {number_of(partition.name): partition.start for partition in self._needed if len(partition)}
             (low,) = (extent.low for extent in topic.extents if extent.partition == run.partition)
             if low > needed.get(run.partition, low):
                 raise
@@ -263,21 +279,24 @@ class KafkaSource:
         name and offsets. Threads that have read meanwhile share an answer.
 
         Raises:
-            SourceError: another topic is behind the name, or it is compacted by now.
+            SourceError: another topic is behind the name.
         """
         with self._asking:
             if self._known > read:
                 return
             began = time.monotonic()
-            try:
-                topic = self._awaited(self.log.patience)
-            except AwayError as error:
-                name, patience = self.log.name, self.log.patience
-                raise mistakes.stalled(name, run.partition, run.start, patience, error.found) from error
-            _refuse_compacted(topic)
+            topic_id = self._answer(self.log.topic_id, run)
             for partition in self._partitions.values():
-                _same(topic, partition)
+                refuse_another(self.log.name, topic_id, partition)
             self._known = began
+
+    def _answer(self, ask: Callable[..., Answer], run: Run) -> Answer:
+        """What is asked after a run was read; a broker that is away is waited for as long as for the run itself."""
+        name, patience = self.log.name, self.log.patience
+        try:
+            return self._awaited(ask, patience)
+        except AwayError as error:
+            raise mistakes.stalled(name, run.partition, run.start, patience, error.found) from error
 
     def _look_again(self) -> None:
         """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""
@@ -289,8 +308,8 @@ class KafkaSource:
             topic = self.log.topic()
         except AwayError:
             return  # reading waits for it
-        _refuse_compacted(topic)
-        _compare(self._needed, topic)
+        refuse_compacted(topic)
+        compare(self._needed, topic)
         self._warn(topic)
 
     def _warn(self, topic: Topic) -> None:
@@ -299,7 +318,7 @@ class KafkaSource:
         for partition in self._needed:
             if kept < 0 or not len(partition):
                 continue
-            first = self.log.fetch(_number(partition.name), partition.start, partition.start + 1)
+            first = self.log.fetch(number_of(partition.name), partition.start, partition.start + 1)
             left = (first[0].time + kept) / _SECOND - time.time() if first and first[0].time >= 0 else kept
             if left < _NEAR * kept / _SECOND:
                 _LOGGER.warning(
@@ -309,71 +328,7 @@ class KafkaSource:
                 )  # fmt: skip
 
 
-def _refuse_compacted(topic: Topic) -> None:
-    """Compaction takes records out of the middle of a topic, so what is read is not what was there."""
-    if "compact" in (found := topic.settings.get("cleanup.policy", "delete")):
-        raise mistakes.compacted(topic.name, found)
-
-
 def together(record_bytes: int, size: int, most: int) -> int:
     """How many records of a size make about `size` bytes: a power of two from 4 to `most`."""
     count = max(1, size // record_bytes)
     return int(min(most, max(4, 1 << (count.bit_length() - 1))))
-
-
-def _number(partition: str) -> int:
-    return int(partition.rpartition("/")[2])
-
-
-def _name(topic: Topic, extent: Extent) -> str:
-    return f"{topic.name}/{extent.partition}"
-
-
-def _fingerprint(topic: Topic, extent: Extent) -> str:
-    """Which log this is: the cluster, the topic's own id, and the leader epoch of its end."""
-    return f"{topic.cluster} {topic.id} {extent.epoch}"
-
-
-def _epoch(partition: Partition) -> int:
-    """The leader epoch of a partition's end when it was taken."""
-    return int(partition.fingerprint.rpartition(" ")[2])
-
-
-def _snapshot(topic: Topic, partitions: list[Partition]) -> Snapshot:
-    return Snapshot(f"kafka://{topic.name}", tuple(partitions))
-
-
-def _taken(topic: Topic, extent: Extent, start: int, stop: int) -> Partition:
-    """Offsets of a partition, once it is known that retention has left the first of them."""
-    if start < extent.low and start < stop:
-        raise mistakes.expired(topic.name, extent.partition, start, extent.low, topic.settings)
-    return Partition(_name(topic, extent), start, stop, _fingerprint(topic, extent))
-
-
-def _safe(topic: Topic, extent: Extent) -> int:
-    """The first offset that retention will leave for a while yet."""
-    limits = (topic.settings.get("retention.ms", "-1"), topic.settings.get("retention.bytes", "-1"))
-    cuts = any(int(limit) >= 0 for limit in limits)
-    return extent.low + (round(_NEAR * (extent.stop - extent.low)) if cuts else 0)
-
-
-def _compare(partitions: Sequence[Partition], topic: Topic, *, whole: bool = True) -> None:
-    """Partitions must be of this topic, reach no further, and, if `whole`, still begin where they did."""
-    extents = {_name(topic, extent): extent for extent in topic.extents}
-    for partition in partitions:
-        _same(topic, partition)
-        extent = extents.get(partition.name)
-        if extent is None:
-            raise mistakes.no_partition(topic.name, partition.name)
-        if whole and extent.low > partition.start and len(partition):
-            raise mistakes.expired(topic.name, extent.partition, partition.start, extent.low, topic.settings)
-        if extent.stop < partition.stop:
-            raise mistakes.truncated(topic.name, extent.partition, partition.stop, extent.stop)
-
-
-def _same(topic: Topic, partition: Partition) -> None:
-    cluster, topic_id, _ = partition.fingerprint.split(" ")
-    if cluster != topic.cluster:
-        raise mistakes.replaced(topic.name, "cluster", cluster, topic.cluster)
-    if topic_id != topic.id:
-        raise mistakes.replaced(topic.name, "the topic with id", topic_id, topic.id)
