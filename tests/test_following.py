@@ -156,6 +156,37 @@ def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkey
     assert "waiting for the broker: away" in world.said
 
 
+def test_the_time_that_a_broker_is_away_does_not_count_as_a_time_without_records(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.recipe.following._AGAIN", 0.02)
+    world = World(tmp_path, patience=0.4, seconds=0.1)
+    world.send(0, 8)
+    follower = world.follower()
+    follower.next(never)
+    world.log.away = mistakes.unreachable("h", "away")
+    began = time.monotonic()
+
+    def back_after_twice_the_patience():
+        if time.monotonic() - began > 0.8 and world.log.away:
+            world.log.away = None
+            world.send(0, 4)
+            follower._grown = late(follower._grown)
+        return False
+
+    def late(grown):
+        """Nothing is seen at the first look after the broker is back."""
+        looks = []
+
+        def look(is_late):
+            looks.append(1)
+            return grown(is_late) if len(looks) > 1 else None
+
+        return look
+
+    feed = follower.next(back_after_twice_the_patience)
+    assert feed is not None
+    assert spans(follower.parts.stages[-1]) == [("t/0", 8, 12)]
+
+
 def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.recipe.following.AWAY", 0.3)
     world = World(tmp_path)

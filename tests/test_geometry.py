@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from strategies import affines, numbers
 
-from penstock.images import geometry
+from penstock.images import fetch_image, geometry, probe
+from penstock.images.codecs import encode_png
 from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_image
 from penstock.seeds import generator
@@ -174,3 +175,40 @@ class TestShrinking:
 
         assert inside.sum() > 100
         assert np.abs(out - expected)[inside].max() <= 1.6
+
+    def test_a_png_is_averaged_too_though_it_is_not_decoded_at_a_smaller_size(self):
+        data, out = encode_png(self.noise), np.empty((12, 18, 3), np.uint8)
+        view = geometry.resize((48, 72), (12, 18))
+        fetch_image(data, "a.png", probe(data, "a.png"), view.affine, (0, 0, 0), out)
+
+        assert np.abs(out - self.noise.reshape(12, 4, 18, 4, 3).mean(axis=(1, 3))).max() <= 1
+
+
+class TestMirrored:
+    """What lies outside, where nothing is to fill it."""
+
+    noise = np.random.default_rng(2).integers(0, 256, (12, 16, 3), np.uint8)
+
+    @pytest.mark.parametrize(
+        ("down", "right"), [(0, 0), (5, 0), (-5, 0), (0, 7), (0, -7), (3, -4), (-3, 4), (11, 0), (0, 15), (-9, 13)]
+    )
+    def test_it_is_the_mirror_of_the_picture(self, down, right):
+        """Up to the picture's whole size away, by pixels counted from its edges."""
+        out = np.full((12, 16, 3), 77, np.uint8)
+        warp_image(self.noise, Affine(x0=-right, y0=-down), None, out)
+        rows, columns = (self.reflected(np.arange(n) - by, n) for n, by in ((12, down), (16, right)))
+
+        np.testing.assert_array_equal(out, self.noise[rows][:, columns])
+
+    @staticmethod
+    def reflected(places, length):
+        folded = np.abs(places) % (2 * length - 2)
+        return np.minimum(folded, 2 * length - 2 - folded)
+
+
+@pytest.mark.parametrize(("x", "y"), [(40.0, 0.0), (-40.0, 0.0), (0.0, 40.0), (0.0, -40.0), (16.0, 0.0)])
+def test_a_view_beside_the_picture_is_filled(x, y):
+    out = np.full((12, 16, 3), 77, np.uint8)
+    warp_image(TestMirrored.noise, Affine(x0=x, y0=y), (1, 2, 3), out)
+
+    assert (out == (1, 2, 3)).all()

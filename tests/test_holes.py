@@ -74,7 +74,17 @@ def batch(task, numbers):
     return Batch(tensors, weight, Cursor(), tuple("" if n is None else f"t#{n}" for n in numbers))
 
 
-def learnt(task, numbers, accumulate=1):
+class OneOfTwo(Ranks):
+    """One of two ranks, of which the other has nothing to add."""
+
+    def __init__(self):
+        super().__init__(0, 2)
+
+    def sum(self, tensor):
+        return tensor
+
+
+def learnt(task, numbers, accumulate=1, ranks=None):
     """Loss, gradients and buffers after one batch."""
     torch.manual_seed(1)
     model = task.model().train()
@@ -82,7 +92,7 @@ def learnt(task, numbers, accumulate=1):
         if isinstance(module, nn.Dropout):
             module.p = 0.0  # its draws go by place in a batch
     options = Options(steps=1, accumulate=accumulate)
-    gradients = Gradients(model, model, ranks=Ranks(), device=CPU, options=options, layout=torch.channels_last)
+    gradients = Gradients(model, model, ranks=ranks or Ranks(), device=CPU, options=options, layout=torch.channels_last)
     torch.manual_seed(2)
     loss = gradients.compute(task, batch(task, numbers))
     found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -144,6 +154,22 @@ def test_a_batch_of_holes_alone_has_no_gradient_and_changes_nothing():
     assert found["loss"] == 0
     assert all(found[name] is None for name, parameter in TASKS["masks"].model().named_parameters())
     assert all(torch.equal(found[name], buffer) for name, buffer in before.items())
+
+
+@pytest.mark.parametrize("name", ["masks", "retinanet"])
+def test_a_rank_of_holes_alone_has_gradients_of_zero_for_the_others_to_add_theirs(name):
+    """Those of no parameter may be missing, or the other ranks would wait for them."""
+    task = TASKS[name]
+    found = learnt(task, [None, None], ranks=OneOfTwo())
+    torch.manual_seed(1)
+    model = task.model()
+
+    assert found.pop("loss") == 0
+    for key, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert torch.equal(found[key], torch.zeros_like(parameter)), key
+    for key, buffer in model.named_buffers():
+        assert torch.equal(found[key], buffer), key
 
 
 def test_one_sample_that_holes_leave_is_learnt_where_a_norm_would_have_one_value():

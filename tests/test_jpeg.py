@@ -101,6 +101,18 @@ def test_what_no_pixel_depends_on_changes_none(name, monkeypatch):
             np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("broken", [lambda data: stray(data, 0xC4), with_profile])
+@pytest.mark.parametrize("mode", ["CMYK", "RGB"])
+def test_a_repaired_file_keeps_adobes_mark_of_its_colours(mode, broken):
+    """Without it, inks would be taken for their opposites, and red, green and blue for luma and chroma."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture()).convert(mode).save(buffer, "JPEG", quality=90, keep_rgb=True)
+    data = buffer.getvalue()
+    assert b"Adobe" in data
+
+    np.testing.assert_array_equal(decode_image(broken(data), "a.jpg"), decode_image(data, "a.jpg"))
+
+
 def without_scans(data, kept):
     """A progressive file that ends in the middle, after some scans, without its end."""
     return data[: [place for place in range(len(data)) if data[place : place + 2] == b"\xff\xda"][kept]]

@@ -67,6 +67,7 @@ class TestResume:
         with pytest.raises(KeyboardInterrupt):
             resume(folder.path, hooks=[Killed()], checkpoint="step-00000006")
         assert CheckpointStore(folder.checkpoints).names() == ["step-00000003", "step-00000004", "step-00000006"]
+        assert (folder.checkpoints / "best").is_symlink()
         assert (folder.checkpoints / "best").resolve().name <= "step-00000006"
         resume(folder.path)
 
@@ -372,7 +373,7 @@ def test_a_topic_is_asked_again_while_its_leaders_move(monkeypatch, name):
 
     monkeypatch.setattr(admin, "_describe", described)
 
-    assert admin.describe(Address("localhost:1", "t"), 5.0) == "the topic"
+    assert admin.describe(None, Address("localhost:1", "t"), 5.0) == "the topic"
     assert answers == []
 
 

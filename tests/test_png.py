@@ -36,6 +36,7 @@ def noise(seed, size=(HEIGHT, WIDTH)):
 
 
 STILL, OTHER = noise(0), noise(1)
+DEEP = np.stack([STILL, OTHER], axis=3)  # 16 bits, of which the upper byte is kept
 ANIMATED = {
     "the first frame is the still image": png(
         chunk(b"acTL", struct.pack(">II", 2, 0)),
@@ -55,6 +56,14 @@ ANIMATED = {
         chunk(b"IDAT", lines(STILL)),
         frame(0, (4, 5), (3, 2), 1),
         chunk(b"fdAT", struct.pack(">I", 1) + lines(OTHER[:4, :5])),
+    ),
+    "16 bits": png(
+        chunk(b"acTL", struct.pack(">II", 2, 0)),
+        frame(0),
+        chunk(b"IDAT", lines(DEEP)),
+        frame(1),
+        chunk(b"fdAT", struct.pack(">I", 2) + lines(DEEP[::-1])),
+        bits=16,
     ),
     "an animation that is not what it says": png(
         chunk(b"acTL", struct.pack(">II", 7, 0)), chunk(b"IDAT", lines(STILL)), frame(0), frame(5)
@@ -85,14 +94,23 @@ def packed_bits(ids, bits):
     return rows
 
 
-@pytest.mark.parametrize("kind", [0, 2, 3])
+FOUR = np.concatenate([STILL, STILL[..., :1]], axis=2)
+HALVES = {  # of kinds of pixels: the upper half of them, and how they are decoded
+    0: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
+    2: (STILL, lambda data: decode_image(data, "a.png")),
+    3: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
+    6: (FOUR, lambda data: decode_image(data, "a.png", channels=4)),
+}
+
+
+@pytest.mark.parametrize("kind", HALVES)
 def test_missing_rows_are_named(kind, capfd):
     """A stream that ends early but is whole by itself, with every checksum right."""
-    pixels = STILL if kind == 2 else STILL[..., 0] % 4
+    pixels, decode = HALVES[kind]
     palette = (chunk(b"PLTE", bytes(range(12))),) if kind == 3 else ()
     data = png(*palette, chunk(b"IDAT", lines(pixels[: HEIGHT // 2])), kind=kind)
     with pytest.raises(ImageError) as caught:
-        decode_image(data, "a.png") if kind == 2 else decode_mask(data, "a.png", palette=True)
+        decode(data)
 
     assert str(caught.value) == (
         "a.png: expected a whole image, found a PNG that libpng cannot decode. Restore the file from a copy, or leave "

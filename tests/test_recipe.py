@@ -137,3 +137,23 @@ def test_settings_that_leave_nothing_to_go_by_are_refused():
     assert message(apply, Recipe(), ["optimizer.schedule=multistep"]) == (
         "the settings: optimizer.milestones: expected steps in ascending order, found []. Write some."
     )
+
+
+@pytest.mark.parametrize(
+    ("learnt", "model", "setting", "key"),
+    [
+        ("volumes", "", "loss.cross_entropy=0.0", "loss.cross_entropy"),
+        ("classification", "cifar10-tutorial", "optimizer.warmup=30000", "optimizer.warmup"),
+    ],
+)
+def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch, learnt, model, setting, key):
+    """Volumes have a loss besides, and the tutorial's network more steps, than where nothing is known yet."""
+    from operator import attrgetter
+
+    from penstock.cli import training
+
+    monkeypatch.setattr(training, "_task", lambda data: learnt)
+    changes = [f"model.name={model}"] if model else []
+    found = training._recipe("/nowhere", model, [*changes, setting])
+
+    assert attrgetter(key)(found) == float(setting.partition("=")[2])

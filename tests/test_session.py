@@ -504,6 +504,26 @@ class TestRefusals:
         )
         assert (whole / "recipe.toml").read_bytes() == before
 
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            "data.train=val", "data.block=4", "data.window=4", "follow.on=true", "follow.older=0.5",
+            "model.deeplab.channels=8", "augment.flip=0.1", "augment.jitter.hue=0.1", "regularize.mixup=1.0",
+            "loss.class_weights=inverse", "train.frozen_norms=true", "train.frozen_backbone=true", "train.sync_norms=true",
+            "init=other", "init_partial=true", "train.window=64", "model.weights=pretrained", "data.start=earliest",
+            "data.until=0:5",
+        ],
+    )  # fmt: skip
+    def test_whatever_decides_what_is_learnt_and_in_which_order(self, whole, setting):
+        """All that may not change, written out; optimizer, steps and what is only kept or said may."""
+        before = (whole / "recipe.toml").read_bytes()
+        name = setting.partition("=")[0]
+        with pytest.raises(RecipeError) as caught:
+            resume(whole, [setting])
+        assert str(caught.value).startswith(f"{whole}: {name}: expected ")
+        assert ", as the run was started with, found " in str(caught.value)
+        assert (whole / "recipe.toml").read_bytes() == before
+
     def test_a_run_that_is_being_trained(self, packed, whole):
         from penstock.runs import RunFolder
 

@@ -263,6 +263,20 @@ class TestMistakes:
             "case to one another."
         )
 
+    @pytest.mark.parametrize("geometry", [{"shift": (5.0, -7.0, 16.0)}, {"spacing": (1.0, 1.0, 1.5)}])
+    def test_modalities_of_one_shape_in_other_places(self, tmp_path, geometry):
+        paths = [
+            write(tmp_path / "a.nii", stored(scene()[0], "RAS")),
+            write(tmp_path / "b.nii", stored(scene(1)[0], "RAS", **geometry)),
+        ]
+        with pytest.raises(ImageError) as caught:
+            read_volume(paths)
+
+        assert str(caught.value) == (
+            "b.nii: expected the shape and geometry of a.nii: (12, 15, 9), found another affine. Register the modalities "
+            "of a case to one another."
+        )
+
     def test_five_modalities(self, tmp_path):
         path = write(tmp_path / "a.nii", nibabel.Nifti1Image(np.zeros((4, 4, 4, 5), np.float32), np.eye(4)))
         with pytest.raises(ImageError) as caught:

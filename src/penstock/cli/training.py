@@ -151,7 +151,8 @@ def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
     if _is_recipe(data):
         return _from_file(Path(data), changes)
     place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
-    recipes.check_follow(recipes.apply(replace(Recipe(), data=place), changes))  # before anything is reached for
+    begun = [change for change in changes if change.strip().startswith(("data.", "follow."))]
+    recipes.check_follow(recipes.apply(replace(Recipe(), data=place), begun))  # before anything is reached for
     task = _task(place)
     said = [
         value.strip(" \"'") for key, _, value in (c.partition("=") for c in changes) if key.strip() == "model.weights"

@@ -32,7 +32,6 @@ _BELOW: Final = "extraneous bytes before marker 0xd9"
 _SPARE: Final = re.compile(r"(\d+) extraneous bytes before marker 0xd9")
 _END: Final = b"\xff\xd9"
 _RESTART: Final = re.compile(rb"\xff[\xd0-\xd9]")  # or the end
-_FIRST_RESTART: Final = 0xD0
 _JFIF: Final = bytes.fromhex("ffe000104a46494600010100000100010000")
 _NEEDED: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDD})
 """Markers of the segments that pixels depend on: frames, tables of codes and of quantisation, restart intervals."""
@@ -61,8 +60,8 @@ def decode(data: bytes, where: str, info: ImageInfo, height: int, reduction: int
         pixels = simplejpeg.decode_jpeg(wanted, space, min_height=size[0], min_width=size[1], buffer=buffer)
     except ValueError as error:
         if height < info.height and _BELOW in str(error) and wanted:
-            # The header is sound, there is one scan (`info.frame`), and every restart marker is where it should be:
-            # so the first thing that was wrong is that bytes are left, those of the rows below.
+            # The header is sound, there is one scan (`info.frame`), and its restart markers are in order: so the first
+            # thing that was wrong is that bytes are left, those of the rows below.
             pixels = buffer.reshape(-1)[: math.prod(size) * len(space)].reshape(*size, len(space))
         else:
             pixels = _repaired(data, where, space, _reduced(info.height, info.width, reduction), buffer)
@@ -70,8 +69,9 @@ def decode(data: bytes, where: str, info: ImageInfo, height: int, reduction: int
 
 
 def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
-    """The file with its height made smaller, and no more restart intervals than that needs; empty where markers between
-    them are lost or out of order, as libjpeg would go on from the next one.
+    """The file with its height made smaller, and no more restart intervals than that needs; empty where it has fewer.
+
+    Of markers between them that are lost or out of order libjpeg warns, before it finds what is left at the end.
     """
     upper = b"".join((data[: info.frame], height.to_bytes(2, "big"), data[info.frame + 2 :]))
     if not info.restarts:
@@ -79,11 +79,9 @@ def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
     *_, (_, _, start) = jpeg_segments(data)
     blocks = _blocks(data, info, height)
     intervals = -(-blocks // info.restarts)
-    for number, found in enumerate(_RESTART.finditer(data, start)):
-        if number == intervals - 1:
+    for number, found in enumerate(_RESTART.finditer(data, start), 1):
+        if number == intervals:
             return upper[: found.start()] + _END
-        if found[0][1] != _FIRST_RESTART + number % 8:
-            return b""
     return b""
 
 

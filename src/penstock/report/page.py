@@ -131,9 +131,15 @@ def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _best(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The line of the best evaluation, by the name of each score that there is."""
+    """The line of the best evaluation, by the name of each score that there is; of equals the newest, as the session
+    marks it.
+    """
     by_name = {name: [line for line in scores if name in line["evaluation"]] for name in _SCORES}
-    return {name: max(lines, key=lambda line: line["evaluation"][name]) for name, lines in by_name.items() if lines}
+    return {
+        name: max(reversed(lines), key=lambda line: line["evaluation"][name])
+        for name, lines in by_name.items()
+        if lines
+    }
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:

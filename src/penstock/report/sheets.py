@@ -105,11 +105,11 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
     """Exactly what the network is fed at some positions, drawn from the feed's own samples; and their records."""
     tiles, records = [], []
     samples = [feed[position] for position in positions]
-    seen = task.seen(
-        {name: torch.from_numpy(np.stack([s.arrays[name] for s in samples])) for name in samples[0].arrays}
-    )
-    for row, (position, sample) in enumerate(zip(positions, samples, strict=True)):
-        record = _read(feed, position)
+    tensors = {name: torch.from_numpy(np.stack([s.arrays[name] for s in samples])) for name in samples[0].arrays}
+    found = [_read(feed, position) for position in positions]
+    there = torch.tensor([float(record is not None) for record in found])
+    seen = task.seen(task.mask_padding(tensors, there))
+    for row, (position, sample, record) in enumerate(zip(positions, samples, found, strict=True)):
         named = f"{decode_name(record)} ({record.origin})" if record else f"no record ({sample.origin})"
         tiles.append(
             drawing.caption(

@@ -27,7 +27,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
-        """Follow the model after `step` finished steps."""
+        """Follow the model after an update, before which `step` steps were finished."""
         decay = min(self.decay, (1 + step) / (10 + step))
         averages: list[torch.Tensor] = list(self.model.parameters())
         weights: list[torch.Tensor] = list(model.parameters())

@@ -220,6 +220,13 @@ class Classification(Task):
     def _share(self, label: int, share: float) -> str:
         return f"{self.classes[label]}{'' if share > 1 - _LEAST else f' {share:.0%}'}"
 
+    def _certain(self, label: int) -> NDArray[Any]:
+        """The shares of the classes in a picture that is not mixed; none in a hole of a topic."""
+        shares = np.zeros(len(self.classes))
+        if label != PADDING:
+            shares[label] = 1
+        return shares
+
     def scorer(self) -> ClassificationScorer:
         """A fresh counter of answers."""
         return ClassificationScorer(self.classes)
@@ -247,7 +254,7 @@ class Classification(Task):
         """The picture above its class, or the classes that are mixed in it, and the answer."""
         del record
         image = drawing.fit(np.ascontiguousarray(arrays["image"]), _SIDE)
-        target = arrays.get("target", np.eye(len(self.classes))[arrays["label"]])
+        target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
         words = [" + ".join(self._share(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
         if outputs is not None:
             probability, answer = outputs.float().softmax(dim=0).max(dim=0)
