@@ -81,7 +81,7 @@ def test_what_they_take_away_is_said_where_they_say():
     for mutant in MUTANTS:
         for shown in mutant.shows:
             place, _, quote = shown.partition(": ")
-            if shown not in known and folded(quote) not in said.get(place, ""):
+            if place != "defect" and shown not in known and folded(quote) not in said.get(place, ""):
                 wrong.append((mutant.name, shown))
     assert wrong == []
 

@@ -85,8 +85,8 @@ PACKAGES = {
     "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
     "metrics": Package("metrics", ("metrics", "scores", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
     "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours"), "2"),
-    "session": Package("session", ("state", "session", "checkpoints", "holes", "fast", "oracles"), "2"),
-    "tasks": Package("tasks", ("holes", "oracles", "settings", "classify", "detect", "matting", "volumes_whole"), "2"),
+    "session": Package("session", ("state", "session_parts", "session", "checkpoints", "following", "holes", "fast", "oracles"), "2"),
+    "tasks": Package("tasks", ("tasks", "task_parts", "holes", "oracles", "settings", "classify", "detect", "matting", "volumes_whole"), "2"),
 }  # fmt: skip
 
 _SETTINGS = """

@@ -21,7 +21,7 @@ from run import LEFT, ROOT, Mutant, read
 
 WHAT = "What the tests notice when it is taken away. `make mutants` tries it, and `tests/mutants/table.py` writes this page."
 BEFORE = "Before: what the tests that docs/ledger.md named noticed at commit 3a0687b, of the mutants that apply there."
-PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe"}
+PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe", "defect": "Defects"}
 
 
 def place(shown: str) -> str:
