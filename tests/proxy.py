@@ -21,11 +21,12 @@ class Proxy:
         self.lock = threading.Lock()
 
     def __enter__(self):
-        self.start(self.accept)
+        self.accepting = self.start(self.accept)
         return self
 
     def __exit__(self, *_):
         self.server.shutdown(socket.SHUT_RDWR)
+        self.accepting.join(10)
         self.server.close()
         self.reset()
         for thread in self.threads:
@@ -35,19 +36,29 @@ class Proxy:
         thread = threading.Thread(target=work, args=arguments, daemon=True)
         self.threads.append(thread)
         thread.start()
+        return thread
 
     def accept(self):
         with contextlib.suppress(OSError):
             while True:
-                near, _ = self.server.accept()
-                if not self.open:
-                    near.close()
-                    continue
-                far = socket.create_connection(("127.0.0.1", self.target))
-                with self.lock:
-                    self.pairs.append((near, far))
+                self.join(self.server.accept()[0])
+
+    def join(self, near):
+        """Carry a connection on to the target; end it where there is none, or nothing is let through."""
+        try:
+            far = socket.create_connection(("127.0.0.1", self.target), 10)
+        except OSError:
+            near.close()
+            return
+        far.settimeout(None)
+        with self.lock:
+            if self.open:
+                self.pairs.append((near, far))
                 self.start(self.forward, near, far)
                 self.start(self.forward, far, near)
+                return
+        near.close()
+        far.close()
 
     def forward(self, source, sink):
         with contextlib.suppress(OSError):
@@ -70,7 +81,8 @@ class Proxy:
 
     def cut(self):
         """Let nothing through until `heal`."""
-        self.open = False
+        with self.lock:
+            self.open = False
         self.reset()
 
     def heal(self):
