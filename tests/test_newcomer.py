@@ -18,7 +18,7 @@ from training import recipe
 from penstock.cli import training
 from penstock.datasets import Dataset, inspect, pack
 from penstock.datasets.inspection import grouped
-from penstock.datasets.items import Problem
+from penstock.kinds.items import Problem
 from penstock.datasets.listing import files
 from penstock.errors import DatasetError
 from penstock.hooks import SaveByTime

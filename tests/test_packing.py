@@ -277,12 +277,22 @@ class TestDescription:
             Dataset.open(tmp_path / "nothing")
 
     def test_damaged_ones_are_named(self, tmp_path):
-        (tmp_path / "dataset.json").write_text('{"task": "cooking"}')
+        (tmp_path / "dataset.json").write_text('{"task": 3}')
         with pytest.raises(DatasetError) as caught:
             Dataset.open(tmp_path)
         assert str(caught.value) == (
-            f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Invalid enum value 'cooking' - "
-            "at `$.task`. Restore it, or pack the dataset again into another folder."
+            f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Expected `str`, got `int` - at "
+            "`$.task`. Restore it, or pack the dataset again into another folder."
+        )
+
+    def test_a_kind_that_is_not_known_is_named(self, raw, tmp_path):
+        described = dataclasses.replace(pack(inspect(raw), tmp_path).description, task="cooking")
+        Dataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+        with pytest.raises(DatasetError) as caught:
+            Dataset.open(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, volumes, "
+            "found cooking. Pack the dataset with this version of Penstock."
         )
 
     def test_edited_ones_are_refused(self, raw, tmp_path):

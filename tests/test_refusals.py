@@ -170,14 +170,15 @@ def test_a_stream_may_be_closed(packed, tmp_path, stream):
 
 def test_a_label_that_is_a_word_in_a_layout_of_ones_own_is_named(tmp_path):
     from penstock.datasets.checks import check_item, check_together
-    from penstock.datasets.items import Item, Labels, Layout
+    from penstock.datasets.layout import Layout
+    from penstock.kinds.items import Item, Labels
 
     for name in "ab":
         miniatures.write(tmp_path / f"{name}.jpg", miniatures.picture(seed=ord(name)))
     labels = Labels(("cat", "dog"))
     items = (Item("train", "a", tmp_path / "a.jpg", label="cat"), Item("train", "b", tmp_path / "b.jpg", label=0))
     layout = Layout("classification", "own", ("because",), items, labels)
-    facts = [check_item(tmp_path, item, labels, "classification") for item in items]
+    facts = [check_item(tmp_path, item, labels, layout.kind) for item in items]
 
     assert [problem.message for fact in facts for problem in fact.problems] == [
         "a.jpg: expected a label, a mask or boxes, found 'cat' for a label. Give it a class id, or leave it out."

@@ -69,7 +69,7 @@ def probabilities(task, model, images):
 
 def picture(path):
     """As `predict` reads it: uint8 (1, h, w, 3)."""
-    from penstock.predict import read_upright
+    from penstock.images.upright import read_upright
 
     return torch.from_numpy(read_upright(path.read_bytes(), str(path))).unsqueeze(0)
 

@@ -12,7 +12,7 @@ from recorded import recorded
 from penstock.errors import LabelError, SchemaError
 from penstock.images import drawing
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.images.labels import LabelSet
+from penstock.kinds.labels import LabelSet
 from penstock.records import SegmentationRecord
 from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
 from penstock.seeds import generator

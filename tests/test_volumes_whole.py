@@ -18,7 +18,7 @@ from penstock import seeds
 from penstock.datasets import About, Dataset, How, inspect, pack
 from penstock.errors import DatasetError, ImageError, LabelError, RecipeError, SchemaError
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.images.labels import LabelSet
+from penstock.kinds.labels import LabelSet
 from penstock.images.volumes import Volume, read_labels, read_volume
 from penstock.metrics import Cases, dice
 from penstock.models import Views, build_volume_network
@@ -54,7 +54,7 @@ def test_records_hold_the_voxels_and_labels_of_their_cases(whole):
     found = {record.origin: read_slices(record, 1, LabelSet(3, 255)) for record in records(whole, "train")}
     names = {name for name in ("train", "val") for _ in records(whole, name)}
 
-    assert (description.learnt, description.channels, train.records, val.records) == ("volumes", 1, 6, 3)
+    assert (description.task, description.channels, train.records, val.records) == ("volumes", 1, 6, 3)
     assert (train.slices, train.height, train.width) == (9, 15, 12)
     assert names == {"train", "val"}
     voxels = {record: array.tobytes() for record, (array, _) in found.items()}

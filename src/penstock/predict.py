@@ -10,7 +10,7 @@ import torch
 
 from penstock import devices
 from penstock.errors import ImageError
-from penstock.images import codecs, geometry, probe
+from penstock.images import geometry
 from penstock.images.warp import warp_image
 from penstock.models import Window, Windowed
 from penstock.models.segmentation import STRIDE
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from penstock.tasks import Classification, Detection, Matting, Segmentation
 
     Pixels = NDArray[np.uint8]
-
-
-def read_upright(data: bytes, where: str) -> Pixels:
-    """Decode a picture as a viewer shows it: uint8 RGB (height, width, 3).
-
-    Raises:
-        ImageError: it cannot be decoded.
-    """
-    info = probe(data, where)
-    pixels = codecs.decode_image(data, where, info=info)
-    if info.orientation == 1:
-        return pixels
-    upright = np.empty((*info.size, 3), np.uint8)
-    warp_image(pixels, geometry.upright_to_stored(info.orientation, (info.height, info.width)), (0, 0, 0), upright)
-    return upright
 
 
 @torch.inference_mode()

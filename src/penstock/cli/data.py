@@ -14,10 +14,11 @@ from penstock.datasets import Dataset, How, Labels, PackOptions, TopicDataset, s
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets import verify as verify_dataset
-from penstock.datasets.inspection import count_per_class, grouped
+from penstock.datasets.inspection import grouped
 from penstock.datasets.listing import check_names, names_in_file
 from penstock.datasets.verification import verify_topics
 from penstock.errors import DatasetError, RecipeError
+from penstock.kinds import KINDS
 from penstock.progress import Progress, counted
 from penstock.sources.kafka import Address, is_topic
 
@@ -48,10 +49,7 @@ Masks = Annotated[
 LayoutName = Annotated[
     str, Parameter(help="How the folder is arranged, where that is not to be told: voc, coco-masks, ..., or FILE.py.")
 ]
-Task = Annotated[
-    Literal["segmentation", "matting", "classification", "detection"],
-    Parameter(help="What for, where a folder has more."),
-]
+Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
 Boxes = Annotated[
     Literal["xyxy", "xywh"],
     Parameter(help="Four numbers of a CSV or COCO: corners, or a corner and a size; told and said by default."),
@@ -63,7 +61,7 @@ Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw pictures, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", boxes: Boxes | None = None,
+    layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Say what lies in a folder of raw pictures, and what is wrong with it.
@@ -88,7 +86,7 @@ def inspect(
 def pack(
     folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task | None = None, pattern: Pattern = "", boxes: Boxes | None = None,
+    layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Share of train to set aside as val.")
     ] = 0.0,
@@ -106,7 +104,7 @@ def pack(
         found = _without_bad(found)
     if validation:
         found = found.divided(validation)
-    read = found.layout.reasons[1:] if found.layout.task == "detection" else ()  # how boxes were read
+    read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
     notes = [*(f"note: {reason}" for reason in read), *_left_out(found.layout), *_notes(found)]
     notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
     print(*notes, sep="\n", end="\n" * bool(notes))
@@ -116,7 +114,7 @@ def pack(
     described = dataset.description
     for name, split in described.splits.items():
         print(f"{name}: {counted(split.records, 'record')} in {counted(len(split.shards), 'shard')}")
-    ignored = f"ignore label {described.ignore_label}, " if described.task == "segmentation" else ""
+    ignored = f"ignore label {described.ignore_label}, " if described.kind.ignores else ""
     print(f"{counted(len(described.classes), 'class')}, {ignored}content {described.content}")
     print(f"dataset {output}")
 
@@ -264,9 +262,9 @@ def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
     lines = [f"{found.folder}: {layout.task}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
-    how = "as named" if found.stated else f"told from the {'labels' if layout.task == 'detection' else 'masks'}"
+    how = "as named" if found.stated else f"told from the {layout.kind.inferred_from}"
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
-    if layout.task == "segmentation":
+    if layout.kind.ignores:
         lines.append(f"ignore label: {labels.ignore}")
     lines += _left_out(layout)
     lines += [line for split, facts in found.splits.items() for line in _split_lines(found, split, facts)]
@@ -287,11 +285,11 @@ def _notes(found: Inspection) -> list[str]:
     notes = []
     if "val" not in found.splits:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
-    counts = count_per_class(found.layout.task, found.splits.get("train", []), len(found.labels.classes))
+    counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
     if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
         shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
         notes.append(f"note: nothing in train shows {counted(len(absent), 'class')} of {len(counts)}: {shown}")
-    if found.layout.task == "segmentation" and found.labels.ignore < len(found.labels.classes):
+    if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
         name = found.labels.classes[found.labels.ignore]
         notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")
     return notes
@@ -301,25 +299,7 @@ def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # ty
     sizes = Counter((fact.height, fact.width) for fact in facts if fact.height)
     common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
     lines = [f"{split}: {counted(len(facts), 'picture')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
-    names = found.labels.classes
-    counts = count_per_class(found.layout.task, facts, len(names))
-    if found.layout.task != "segmentation":
-        unit = {"classification": "picture", "detection": "box", "matting": "pixel"}[found.layout.task]
-        how = ", by their shares" if found.layout.task == "matting" else ""
-        rows = zip(names, counts, strict=True)
-        return lines + [f"  {name:<16} {count:>10,} {counted(count, unit).split()[1]}{how}" for name, count in rows]
-    seen: Counter[int] = Counter()
-    for fact in facts:
-        seen.update(dict(fact.pixels))
-    total = sum(seen.values()) or 1
-    lines += [
-        f"  {i:>3} {name:<16} {count:>14,} pixels {count / total:>7.2%}"
-        for i, (name, count) in enumerate(zip(names, counts, strict=True))
-    ]
-    if seen[found.labels.ignore]:
-        count = seen[found.labels.ignore]
-        lines.append(f"  {found.labels.ignore:>3} {'(ignored)':<16} {count:>14,} pixels {count / total:>7.2%}")
-    return lines
+    return [*lines, *found.layout.kind.describe(facts, found.labels)]
 
 
 def _problem_lines(found: Inspection) -> list[str]:

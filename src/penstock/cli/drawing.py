@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
     place = Data(path=dataset, train=split)
-    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.learnt)
+    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.task)
     chosen = apply(begin, settings)
     data = replace(chosen.data, path=dataset, train=split)
     chosen = chosen_shuffle(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))

@@ -16,7 +16,7 @@ from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_picture, text_of
 from penstock.errors import DatasetError, ImageError
-from penstock.predict import read_upright
+from penstock.images.upright import read_upright
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -164,7 +164,7 @@ def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
 def _task(data: recipes.Data) -> str:
     """What a dataset is for; a topic that holds nothing yet is taken to be for segmentation."""
     with contextlib.suppress(EmptySourceError):
-        return recipes.open_dataset(data).description.learnt
+        return recipes.open_dataset(data).description.task
     return "segmentation"
 
 

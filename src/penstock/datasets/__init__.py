@@ -17,13 +17,14 @@ scenes.py         made-up pictures with exact masks, of any size and number
 
 from penstock.datasets.description import Dataset
 from penstock.datasets.inspection import Inspection, inspect
-from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import How
 from penstock.datasets.packing import PackOptions, pack
 from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
 from penstock.datasets.topics import About, TopicDataset
 from penstock.datasets.verification import verify
+from penstock.kinds.items import Box, Item, Labels, Made, Problem
 
 __all__ = [
     "About",

@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
 from penstock.errors import DatasetError
+from penstock.kinds import KINDS
 from penstock.progress import counted
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from penstock.kinds import Kind
     from penstock.values import Snapshot
 
 
@@ -80,7 +82,7 @@ class Description:
     """The content of dataset.json.
 
     Attributes:
-        task: what can be learnt.
+        task: the name of the kind of its records, which says what can be learnt.
         classes: names by id.
         ignore_label: the id that does not count; only segmentation has one.
         splits: by name.
@@ -93,7 +95,7 @@ class Description:
         format: of this file.
     """
 
-    task: Literal["segmentation", "matting", "classification", "detection"]
+    task: str
     classes: tuple[str, ...]
     ignore_label: int
     splits: dict[str, Split]
@@ -111,15 +113,30 @@ class Description:
         return dict(self.mapping) or {raw: label for label, raw in enumerate(self.original)}
 
     @property
-    def learnt(self) -> str:
-        """The task, or "volumes" where the records are whole volumes."""
-        return "volumes" if any(split.slices for split in self.splits.values()) else self.task
+    def kind(self) -> Kind:
+        """The kind of its records."""
+        return KINDS[self.task]
 
     def digest(self) -> str:
         """The hash that `content` should hold."""
         keys = [f"{name}/{shard.name}/{shard.key}" for name, split in self.splits.items() for shard in split.shards]
         text = "\n".join((self.task, *self.classes, str(self.ignore_label), *keys))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def check_task(task: str, where: str) -> None:
+    """Refuse records of a kind that is not known.
+
+    Raises:
+        DatasetError: it is none of `KINDS`.
+    """
+    if task not in KINDS:
+        raise DatasetError(
+            f"{where}: task",
+            expected=f"one of {', '.join(KINDS)}",
+            found=task,
+            remedy="Pack the dataset with this version of Penstock",
+        )
 
 
 @dataclass(frozen=True)
@@ -166,6 +183,7 @@ class Dataset:
                 remedy="Restore it, or pack the dataset again into another folder",
             )
         check_letters(description.classes, str(path))
+        check_task(description.task, str(path))
         return cls(folder, description)
 
     def save(self) -> None:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts, listing
-from penstock.datasets.items import Labels, Layout, Problem, named
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
+from penstock.kinds.base import NO_LABEL
+from penstock.kinds.items import Labels, Problem, named
 from penstock.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from penstock.datasets.checks import Facts
-    from penstock.datasets.items import Task
+    from penstock.datasets.layout import Layout
+    from penstock.kinds.items import Facts
 
 
 _WHOLE: Final = 5
-_WHITE: Final = 255
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def inspect(
     layout = layouts.recognise(folder, how)
     wanted = (labels or Labels()).over(layout.labels)
     listing.check_letters(wanted.classes, str(folder))
-    if layout.task != "segmentation" and layout.labels.classes not in {(), wanted.classes}:
+    if layout.kind.names_classes and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
             "--classes",
             expected=f"none, as the data names its classes: {', '.join(layout.labels.classes[:8])}",
@@ -130,7 +129,7 @@ def inspect(
     facts = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            check = partial(checks.check_item, folder, labels=wanted, task=layout.task, channels=layout.channels)
+            check = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
             for fact in pool.map(check, layout.items):
                 facts.append(fact)
                 progress(len(facts), len(layout.items))
@@ -142,7 +141,7 @@ def inspect(
     filled = replace(wanted, classes=classes)
     told = {problem.file for problem in layout.problems}  # of what is missing a layout knows where it looked
     single = [problem for fact in facts for problem in fact.problems]
-    problems = [*layout.problems, *(one for one in single if one.kind != checks.NO_LABEL or one.file not in told)]
+    problems = [*layout.problems, *(one for one in single if one.kind != NO_LABEL or one.file not in told)]
     problems += checks.check_together(layout, facts, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))
@@ -171,53 +170,3 @@ def grouped(problems: Sequence[Problem], most: int) -> list[str]:
             files = ", ".join(problem.file for problem in rest[:most]) + (", ..." if len(rest) > most else ".")
             lines.append(f"... and {len(rest):,} more of this kind ({kind}): {files}")
     return lines
-
-
-def pixels_per_class(facts: list[Facts], classes: int) -> list[int]:
-    """Pixels of every class over some items; ignored ones are not counted."""
-    total: Counter[int] = Counter()
-    for fact in facts:
-        total.update(dict(fact.pixels))
-    return [total[i] for i in range(classes)]
-
-
-def image_pixels_per_class(task: Task, facts: list[Facts], classes: int) -> list[int]:
-    """For segmentation, the labelled pixels of the items that every class occurs in."""
-    if task != "segmentation":
-        return []
-    total: Counter[int] = Counter()
-    for fact in facts:
-        labelled = sum(count for label, count in fact.pixels if label < classes)
-        total.update({label: labelled for label, _ in fact.pixels})
-    return [total[i] for i in range(classes)]
-
-
-def items_per_class(facts: list[Facts], classes: int) -> list[int]:
-    """Pictures of every class over some items."""
-    total = Counter(fact.item.label for fact in facts)
-    return [total[i] for i in range(classes)]
-
-
-def boxes_per_class(facts: list[Facts], classes: int) -> list[int]:
-    """Objects of every class over some items."""
-    total = Counter(box.label for fact in facts for box in fact.item.boxes or ())
-    return [total[i] for i in range(classes)]
-
-
-def shares_per_class(facts: list[Facts], classes: int) -> list[int]:
-    """Whole pixels of background and of foreground, every pixel counted by its share."""
-    del classes
-    pixels = [(value, count) for fact in facts for value, count in fact.pixels]
-    front = round(sum(value * count for value, count in pixels) / _WHITE)
-    return [sum(count for _, count in pixels) - front, front]
-
-
-def count_per_class(task: Task, facts: list[Facts], classes: int) -> list[int]:
-    """Pixels, pictures or objects of every class, as the task counts."""
-    count = {
-        "segmentation": pixels_per_class,
-        "matting": shares_per_class,
-        "classification": items_per_class,
-        "detection": boxes_per_class,
-    }[task]
-    return count(facts, classes)

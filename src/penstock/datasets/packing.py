@@ -13,33 +13,23 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from penstock import files, seeds
-from penstock.datasets import checks, inspection
+from penstock.datasets import inspection
 from penstock.datasets.description import Dataset, Description, ShardFacts, Split
-from penstock.datasets.items import Made, named
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
-from penstock.images import codecs, geometry, probe, warp_mask
+from penstock.images import probe
+from penstock.kinds.items import Made, hashed, named
 from penstock.progress import silent
-from penstock.records import ClassificationRecord, SegmentationRecord, ShardWriter, open_shard
+from penstock.records import ShardWriter, open_shard
 from penstock.records import index as indexing
-from penstock.records.schema import (
-    DetectionRecord,
-    Object,
-    encode_classification,
-    encode_detection,
-    encode_segmentation,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.datasets.checks import Facts
     from penstock.datasets.inspection import Inspection
-    from penstock.datasets.items import Labels
+    from penstock.kinds.items import Facts, Labels
 
 _VERSION: Final = "1"
 
@@ -228,8 +218,8 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
         width=max(fact.width for fact in facts),
         objects=max(len(fact.item.boxes or ()) for fact in facts),
         slices=max(fact.item.slices for fact in facts),
-        per_class=tuple(inspection.count_per_class(found.layout.task, facts, classes)),
-        image_pixels=tuple(inspection.image_pixels_per_class(found.layout.task, facts, classes)),
+        per_class=tuple(found.layout.kind.count(facts, classes)),
+        image_pixels=tuple(found.layout.kind.image_pixels(facts, classes)),
     )
 
 
@@ -322,44 +312,9 @@ def _payload(fact: Facts, found: Inspection) -> bytes:
     item = fact.item
     image = item.image.read_bytes()
     name = named(item.image, found.folder)
-    if hashlib.blake2b(image, digest_size=16).hexdigest() != fact.content:
+    if hashed(image) != fact.content:
         raise DatasetError(
             name, expected="the bytes that were inspected", found="others", remedy="Pack when nobody changes the files"
         )
     info = probe(image, name)
-    if item.boxes is not None:
-        return encode_detection(_detection(fact, image, info.size, found.labels.classes))
-    if item.mask is None:
-        label = item.label
-        assert label is not None  # noqa: S101 - items without one are problems
-        text = found.labels.classes[label]
-        return encode_classification(
-            ClassificationRecord(image, label, item.name, fact.format, info.height, info.width, text)
-        )
-    mask = _mask_bytes(item.mask, found)
-    return encode_segmentation(
-        SegmentationRecord(image, mask, item.name, fact.format, info.height, info.width, item.slices)
-    )
-
-
-def _detection(fact: Facts, image: bytes, size: tuple[int, int], classes: Sequence[str]) -> DetectionRecord:
-    item = fact.item
-    objects = tuple(
-        Object(box.label, box.left, box.top, box.right, box.bottom, classes[box.label], box.crowd, box.difficult)
-        for box in item.boxes or ()
-    )
-    return DetectionRecord(image, objects, item.name, fact.format, *size)
-
-
-def _mask_bytes(path: Path | Made, found: Inspection) -> bytes:
-    """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
-    data, name = path.read_bytes(), named(path, found.folder)
-    info = probe(data, name)
-    plain = info.bits == 8 and not info.palette and not found.labels.mapping  # noqa: PLR2004 - a byte
-    if plain:
-        return data
-    ids = checks.read_ids(data, name, found.labels)
-    upright = np.empty(info.size, np.uint8)
-    turn = geometry.upright_to_stored(info.orientation, (info.height, info.width))
-    warp_mask(ids, turn, found.labels.ignore, upright)
-    return codecs.encode_mask(upright)
+    return found.layout.kind.encode(fact, image, info, found.labels, found.folder)

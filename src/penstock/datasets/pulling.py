@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from penstock import files
 from penstock.datasets.description import Dataset, ShardFacts, Split
 from penstock.datasets.packing import refuse_others
-from penstock.images import codecs, probe
+from penstock.kinds import Counts
 from penstock.progress import silent
 from penstock.records import ShardWriter
 from penstock.records import index as indexing
-from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,16 +90,16 @@ class _Split:
 
     def __init__(self, dataset: TopicDataset, output: Path, split: str, shard_bytes: int) -> None:
         self.dataset, self.output, self.split, self.shard_bytes = dataset, output, split, shard_bytes
-        self.count = self.height = self.width = self.slices = self.objects = 0
-        self._per_class: Counter[int] = Counter()
-        self._image_pixels: Counter[int] = Counter()
+        self.count = 0
+        self._found = Counts(0, 0)
         self._shards: list[ShardFacts] = []
         self._pending: list[bytes] = []
         self._size = 0
 
     def write(self, record: Record) -> None:
         """Add a record; a shard is written whenever there is enough for one."""
-        self._look(record)
+        described = self.dataset.description
+        self._found = self._found.joined(described.kind.measure(record, described))
         self._pending.append(record.payload)
         self._size += len(record.payload)
         self.count += 1
@@ -114,16 +110,16 @@ class _Split:
         """Write what is left, and describe the split."""
         if self._pending:
             self._flush()
-        classes = len(self.dataset.description.classes)
+        classes, found = range(len(self.dataset.description.classes)), self._found
         return Split(
             self.count,
             tuple(self._shards),
-            self.height,
-            self.width,
-            tuple(self._per_class[i] for i in range(classes)),
-            self.objects,
-            self.slices,
-            tuple(self._image_pixels[i] for i in range(classes)) if self._image_pixels else (),
+            found.height,
+            found.width,
+            tuple(found.per_class[i] for i in classes),
+            found.objects,
+            found.slices,
+            tuple(found.image_pixels[i] for i in classes) if found.image_pixels else (),
         )
 
     def _flush(self) -> None:
@@ -134,32 +130,3 @@ class _Split:
         digest = indexing.of(self.output / name).digest
         self._shards.append(ShardFacts(name, len(self._pending), digest, digest))
         self._pending, self._size = [], 0
-
-    def _look(self, record: Record) -> None:
-        """Count classes and sizes, as packing does."""
-        slices = 0
-        if self.dataset.description.task == "classification":
-            picture = decode_classification(record)
-            info = probe(picture.image, record.origin)
-            self._per_class[picture.label] += 1
-        elif self.dataset.description.task == "detection":
-            found = decode_detection(record)
-            info = probe(found.image, record.origin)
-            self._per_class.update(each.label for each in found.objects)
-            self.objects = max(self.objects, len(found.objects))
-        else:
-            fields = decode_segmentation(record)
-            slices = fields.slices
-            info = probe(fields.image, record.origin)
-            counts = np.bincount(codecs.decode_mask(fields.mask, record.origin, palette=True).ravel(), minlength=256)
-            if self.dataset.description.task == "matting":
-                front = round(int(counts @ np.arange(256)) / 255)
-                counts = np.array([int(counts.sum()) - front, front])
-            classes = len(self.dataset.description.classes)
-            present = {int(i): int(counts[i]) for i in np.flatnonzero(counts[:classes])}
-            self._per_class.update(present)
-            if self.dataset.description.task == "segmentation":
-                self._image_pixels.update(dict.fromkeys(present, sum(present.values())))
-        self.slices = max(self.slices, slices)
-        self.height = max(self.height, info.size[0] // max(1, slices))
-        self.width = max(self.width, info.size[1])

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from penstock.datasets.description import Description, Split
+from penstock.datasets.description import Description, Split, check_task
 from penstock.datasets.listing import check_letters
 from penstock.errors import DatasetError, SourceError
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing
@@ -37,7 +37,7 @@ class About:
     """What a record says of its dataset.
 
     Attributes:
-        task: "segmentation", "matting", "classification" or "detection".
+        task: "segmentation", "matting", "classification", "detection" or "volumes".
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright picture's, each by itself, in pixels.
@@ -49,7 +49,7 @@ class About:
         objects: the most boxes of a picture; 0 where nobody counted.
     """
 
-    task: Literal["segmentation", "matting", "classification", "detection"]
+    task: str
     classes: tuple[str, ...]
     ignore_label: int = 255
     height: int = 0
@@ -137,6 +137,7 @@ class TopicDataset:
         """
         about, records = self.known or (self._about("train"), len(self.source("train").snapshot()))
         check_letters(about.classes, self.folder)
+        check_task(about.task, self.folder)
         state = hashlib.blake2b(
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
         )

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.datasets.topics import DIGEST, digest
-from penstock.errors import CorruptRecord, LabelError, PenstockError
-from penstock.images import codecs, probe
-from penstock.images.labels import LabelSet, check_objects, decode_ids
+from penstock.errors import CorruptRecord, PenstockError
 from penstock.progress import counted, silent
 from penstock.records import open_shard, read_all
-from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 from penstock.values import Record
 
 if TYPE_CHECKING:
@@ -91,7 +88,7 @@ def check_message(dataset: TopicDataset, message: Message, record: Record) -> No
             found=found.decode(),
             remedy="Something changed the record after it was published: publish it again",
         )
-    check_record(dataset, record)
+    dataset.description.kind.check(record, dataset.description)
 
 
 def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
@@ -103,7 +100,7 @@ def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[
         try:
             if isinstance(record, PenstockError):
                 raise record
-            check_record(dataset, record)
+            dataset.description.kind.check(record, dataset.description)
             sound += 1
         except PenstockError as error:
             faults.append(str(error))
@@ -141,36 +138,3 @@ def _records(path: Path) -> Iterator[Record | PenstockError]:
             yield from shard.read(number, number + 1)
         except PenstockError as error:
             yield error
-
-
-def check_record(dataset: Dataset | TopicDataset, record: Record) -> None:
-    """Decode one record whole, and hold its label against the dataset's classes.
-
-    Raises:
-        DataError: something is wrong with it.
-    """
-    classes = len(dataset.description.classes)
-    if dataset.description.task in {"segmentation", "matting"}:
-        fields = decode_segmentation(record)
-        info = probe(fields.image, record.origin)
-        codecs.decode_image(fields.image, record.origin, info=info, channels=dataset.description.channels)
-        where = f"{record.origin} (mask)"
-        ids, _ = decode_ids(fields.mask, where, info.size)
-        if dataset.description.task == "segmentation":
-            LabelSet(classes, dataset.description.ignore_label).check(ids, where)
-        return
-    if dataset.description.task == "detection":
-        found = decode_detection(record)
-        info = probe(found.image, record.origin)
-        codecs.decode_image(found.image, record.origin, info=info)
-        check_objects(found, classes, info.size, record.origin)
-        return
-    picture = decode_classification(record)
-    codecs.decode_image(picture.image, record.origin)
-    if not 0 <= picture.label < classes:
-        raise LabelError(
-            record.origin,
-            expected=f"a class from 0 to {classes - 1}",
-            found=str(picture.label),
-            remedy="Pack the dataset again",
-        )

@@ -64,7 +64,7 @@ def train(recipe: Recipe, root: Path, name: str = "", hooks: Sequence[Hook] = ()
             return _resumed(begun, (), hooks, "last", ranks)
         recipe = _agreed_recipe(_located(recipe), ranks)
         parts = open_parts(recipe)
-        learnt = parts.dataset.description.learnt
+        learnt = parts.dataset.description.task
         check_effects(recipe, learnt, *defaults(learnt, recipe.model.name))
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
@@ -177,7 +177,7 @@ def _resumed(
     recipe = _located(toml.apply(before, settings))
     check_same(_located(before), recipe, str(path), begun=_has_checkpoint(folder))
     facts = read_facts(folder)
-    check_effects(recipe, facts.described.learnt if facts.described else "", before)
+    check_effects(recipe, facts.described.task if facts.described else "", before)
     _check_steps(folder, recipe, checkpoint)
     _check_validation(folder, recipe)
     parts = open_parts(recipe, facts)

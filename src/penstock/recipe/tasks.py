@@ -111,7 +111,7 @@ def make_task(recipe: Recipe, described: Description, split: Split) -> Task:
     """
     _check_parts(recipe)
     weights = weights_of(recipe.loss, described.classes, split.per_class, split.image_pixels)
-    if described.learnt == "volumes":
+    if described.task == "volumes":
         return _volumes(recipe, described, weights)
     if described.task == "segmentation":
         _refuse_regularize(recipe)

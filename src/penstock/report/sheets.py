@@ -9,12 +9,8 @@ import torch
 
 from penstock import devices
 from penstock.images import codecs, drawing
-from penstock.images.labels import LabelSet, decode_ids
-from penstock.images.warp import warp_mask
 from penstock.order import Plan, Shuffle
-from penstock.predict import read_upright
-from penstock.records.schema import decode_classification, decode_detection, decode_name, decode_segmentation
-from penstock.tasks.volume import read_slices, telling_slice
+from penstock.records.schema import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
 
     from penstock.datasets import Dataset, TopicDataset
     from penstock.feed import Feed
-    from penstock.records.schema import DetectionRecord
     from penstock.tasks import Task
     from penstock.values import Record
 
@@ -43,62 +38,16 @@ def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed:
         count: pictures at most.
         seed: chooses them; no record comes twice.
     """
-    source = dataset.source(split)
+    source, described = dataset.source(split), dataset.description
+    kind = described.kind
     plan = Plan(source.snapshot(), seed, Shuffle())
     tiles: list[Pixels] = []
     for position in range(len(plan)):
         if len(tiles) == count:
             break
         partition, offset = plan.at(position)
-        tiles += [_tile(dataset, record) for record in source.read(partition, offset, offset + 1)]
-    described = dataset.description
-    legend = () if described.task in {"classification", "matting"} else described.classes
-    return _sheet(tiles, legend, drawing.OBJECTS if described.task == "detection" else described.ignore_label)
-
-
-def _tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
-    if dataset.description.task == "classification":
-        picture = decode_classification(record)
-        image = drawing.fit(read_upright(picture.image, record.origin), _TILE)
-        return drawing.caption(image, f"{picture.text or picture.label}: {picture.name}")
-    if dataset.description.task == "detection":
-        return _objects_tile(decode_detection(record), record.origin)
-    fields = decode_segmentation(record)
-    if fields.slices:
-        return _volume_tile(dataset, record)
-    image = read_upright(fields.image, record.origin)
-    ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
-    turned = np.empty(image.shape[:2], np.uint8)
-    warp_mask(ids, upright, dataset.description.ignore_label, turned)
-    laid = _laid(dataset, image, turned)
-    pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
-    return drawing.caption(pair, f"{fields.name} ({record.origin})")
-
-
-def _laid(dataset: Dataset | TopicDataset, image: Pixels, turned: Pixels) -> Pixels:
-    """Masks in colour over the picture; mattes as gray."""
-    if dataset.description.task == "matting":
-        return drawing.gray(turned)
-    return drawing.overlay(image, turned, drawing.palette(dataset.description.ignore_label))
-
-
-def _volume_tile(dataset: Dataset | TopicDataset, record: Record) -> Pixels:
-    """The slice with the most labels."""
-    described = dataset.description
-    voxels, ids = read_slices(record, described.channels, LabelSet(len(described.classes), described.ignore_label))
-    best, image = telling_slice(voxels, ids, described.ignore_label)
-    laid = drawing.overlay(image, ids[best], drawing.palette(described.ignore_label))
-    pair = np.hstack([drawing.fit(image, _TILE), drawing.fit(laid, _TILE)])
-    return drawing.caption(pair, f"{decode_name(record)}, slice {best} of {len(ids)} ({record.origin})")
-
-
-def _objects_tile(record: DetectionRecord, origin: str) -> Pixels:
-    whole = read_upright(record.image, origin)
-    image = drawing.fit(whole, _TILE)
-    edges = np.array([(o.left, o.top, o.right, o.bottom) for o in record.objects], np.float32).reshape(-1, 4)
-    labels = np.array([o.label for o in record.objects], np.int64)
-    drawn = drawing.boxes(image, edges * (image.shape[1] / whole.shape[1]), labels)
-    return drawing.caption(drawn, f"{record.name} ({origin})")
+        tiles += [kind.draw(record, described) for record in source.read(partition, offset, offset + 1)]
+    return _sheet(tiles, described.classes if kind.legend else (), kind.ignored_color(described))
 
 
 def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:

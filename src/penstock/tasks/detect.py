@@ -12,7 +12,7 @@ import torch
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import drawing, fetch_image, geometry, probe
-from penstock.images.labels import check_objects
+from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, DetectionScores, Found, check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled

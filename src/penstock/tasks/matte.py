@@ -11,8 +11,8 @@ import torch
 
 from penstock.feed import Field
 from penstock.images import drawing
-from penstock.images.labels import decode_ids
 from penstock.images.warp import warp_image, warp_mask
+from penstock.kinds.labels import decode_ids
 from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
 from penstock.tasks.segment import PrepareSegmentation, Segmentation, without_padding

@@ -12,8 +12,8 @@ import torch
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import codecs, drawing, fetch_image, geometry, probe
-from penstock.images.labels import LabelSet, decode_ids
 from penstock.images.warp import warp_mask
+from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.metrics import Confusion, SegmentationScores, Segments
 from penstock.models import DeepLab, Normalization, as_floats, build_segmenter, normalization, parse_name
 from penstock.models.segmentation import filled

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from penstock.errors import LabelError, SchemaError
+from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import codecs, drawing, probe
-from penstock.images.labels import LabelSet
+from penstock.images import drawing, probe
+from penstock.kinds.labels import LabelSet
+from penstock.kinds.volumes import read_slices, telling_slice
 from penstock.metrics import Cases, VolumeScores
 from penstock.models import build_volume_network
-from penstock.progress import counted
 from penstock.records.schema import decode_segmentation
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -39,42 +39,6 @@ if TYPE_CHECKING:
 
 _MEAN, _STD = 127.5, 63.75  # of bytes; volumes bring no statistics of their own
 _LABELLED: Final = 1 / 3  # of patches are around a voxel that is not background, as nnU-Net has it
-
-
-def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels, Pixels]:
-    """Voxels, uint8 (slices, rows, columns, channels), and their class ids, uint8 (slices, rows, columns).
-
-    Raises:
-        DataError: the record is not what it should be.
-    """
-    fields = decode_segmentation(record)
-    info = probe(fields.image, record.origin)
-    if fields.slices < 1 or info.height % fields.slices:
-        raise SchemaError(
-            record.origin,
-            expected="a volume: image/slices slices below one another",
-            found=f"{counted(fields.slices, 'slice')} in {info.height} rows",
-            remedy="Pack the dataset again, with --layout nifti-volumes",
-        )
-    where = f"{record.origin} (mask)"
-    voxels = codecs.decode_image(fields.image, record.origin, info=info, channels=channels)
-    ids = codecs.decode_mask(fields.mask, where, palette=True)
-    if ids.shape != voxels.shape[:2]:
-        raise LabelError(
-            where,
-            expected=f"a mask of {voxels.shape[0]} x {voxels.shape[1]}, like its voxels",
-            found=f"one of {ids.shape[0]} x {ids.shape[1]}",
-            remedy="Pack the dataset again",
-        )
-    labels.check(ids, where)
-    shape = fields.slices, info.height // fields.slices, info.width
-    return voxels.reshape(*shape, channels), ids.reshape(shape)
-
-
-def telling_slice(voxels: Pixels, ids: Pixels, ignore: int) -> tuple[int, Pixels]:
-    """The slice with the most labels, and a picture of it: of more than three modalities the first three, RGB."""
-    best = int(((ids != 0) & (ids != ignore)).sum(axis=(1, 2)).argmax())
-    return best, np.ascontiguousarray(np.broadcast_to(voxels[best][..., :3], (*ids.shape[1:], 3)))
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Labels, Layout
 from penstock.datasets.layouts import masks
+from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.datasets.layout import Layout
 
 CLASSES: Final = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem
+from penstock.datasets.layout import Layout
 from penstock.images import codecs
+from penstock.kinds.items import Item, Labels, Made, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path

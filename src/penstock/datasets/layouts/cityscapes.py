@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.datasets.layout import Layout
+from penstock.kinds.items import Item, Labels, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path

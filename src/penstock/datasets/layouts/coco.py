@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem, named
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS
+from penstock.kinds.items import Box, Item, Labels, Made, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Problem, named
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.errors import ImageError
 from penstock.images import probe
+from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:

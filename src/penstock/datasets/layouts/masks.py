@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem, named, unlabelled_split
+from penstock.datasets.layout import Layout
+from penstock.kinds.items import Item, Labels, Made, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

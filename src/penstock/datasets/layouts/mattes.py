@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Labels, Layout
 from penstock.datasets.layouts.masks import ALPHAS, IMAGES, outside, paired
+from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.datasets.layout import Layout
 
 _CLASSES: Final = ("background", "foreground")
 
@@ -31,6 +33,6 @@ def recognise(folder: Path) -> Layout | None:
         notes = outside(folder, folder, splits)
     reason = "pictures with alpha mattes of the same names, whose values are shares of foreground"
     return replace(
-        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES, shares=True), notes),
+        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES), notes),
         task="matting",
     )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
+from penstock.kinds.items import Item, Labels, Made, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path  # noqa: TC003 - of a named tuple
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Made, Problem, unlabelled_split
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, volumes
+from penstock.kinds.items import Item, Labels, Made, Problem, unlabelled_split
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def recognise(folder: Path) -> Layout | None:
 
 def recognise_volumes(folder: Path) -> Layout | None:
     """The same cases, each kept whole for networks of three dimensions."""
-    return _recognise(folder, "NIfTI volumes, whole", "each kept whole", _whole)
+    found = _recognise(folder, "NIfTI volumes, whole", "each kept whole", _whole)
+    return replace(found, task="volumes") if found else None
 
 
 def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:

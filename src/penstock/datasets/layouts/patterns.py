@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.items import Item, Labels, Layout, Problem
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
+from penstock.kinds.items import Item, Labels, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+PATTERN_TASK: Final = "classification"
+"""What classes in the names of files are for."""
 
 
 def by_pattern(folder: Path, pattern: str) -> Layout:
@@ -41,7 +46,7 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
     ]
     problems = [_unnamed(path.relative_to(folder).as_posix(), pattern) for path, match in found.items() if not match]
     reason = f"{counted(len(classes), 'class')} in the names of files, by {pattern}"
-    return Layout("classification", "labels in names", (reason,), tuple(items), Labels(classes), tuple(problems))
+    return Layout(PATTERN_TASK, "labels in names", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -25,11 +25,13 @@ from penstock.datasets.layouts import (
     voc,
     yolo,
 )
-from penstock.datasets.layouts.patterns import by_pattern
+from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
 from penstock.errors import DatasetError
+from penstock.kinds import KINDS
 
 if TYPE_CHECKING:
-    from penstock.datasets.items import Box, Layout, Task
+    from penstock.datasets.layout import Layout
+    from penstock.kinds.items import Box
 
 
 class Recognise(Protocol):
@@ -70,14 +72,15 @@ class How:
 
     Attributes:
         layout: one of `LAYOUTS`, or a file FILE.py with a function `recognise(folder)`; "" tells it from the folder.
-        task: what it is to be packed for, where a folder can be more than one thing.
+        task: what it is to be packed for, where a folder can be more than one thing: the name of a kind of record; ""
+            takes the first.
         pattern: a regular expression that finds `label`, and perhaps `split`, in the names of pictures.
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
     """
 
     layout: str = ""
-    task: Task | None = None
+    task: str = ""
     pattern: str = ""
     boxes: Literal["", "xyxy", "xywh"] = ""
 
@@ -102,11 +105,18 @@ def recognise(folder: Path, how: How) -> Layout:
             found="a packed dataset",
             remedy="Look at it with penstock show, or read all of it with penstock verify",
         )
-    if how.pattern and (how.layout or how.task not in {None, "classification"}):
+    if how.task and how.task not in KINDS:
+        raise DatasetError(
+            f"--task {how.task}",
+            expected=f"one of {', '.join(KINDS)}",
+            found=how.task,
+            remedy="Choose one of them, or leave it out",
+        )
+    if how.pattern and (how.layout or how.task not in {"", PATTERN_TASK}):
         raise DatasetError(
             "--pattern",
             expected="no --layout and no other --task beside it: it says all",
-            found=how.layout or str(how.task),
+            found=how.layout or how.task,
             remedy="Leave out one of the two",
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
@@ -179,7 +189,7 @@ def _found(folder: Path, how: How) -> Layout | None:
         )
     tried = [LAYOUTS[how.layout]] if how.layout else LAYOUTS.values()
     layouts = (layout for one in tried if (layout := one(folder)) is not None)
-    return next((layout for layout in layouts if how.task in {None, layout.task}), None)
+    return next((layout for layout in layouts if how.task in {"", layout.task}), None)
 
 
 def _of_file(path: Path) -> Recognise:

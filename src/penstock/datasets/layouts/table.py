@@ -17,13 +17,12 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Problem, named
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
+from penstock.kinds.items import Box, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from penstock.datasets.items import Task
 
     Row = Mapping[str, str]
 
@@ -146,7 +145,7 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
             items.append(Item(part, _stem(name), picture, boxes=tuple(boxes), relative=read.shares))
     problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
-    task: Task = "detection" if read else "classification"
+    task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
 
 

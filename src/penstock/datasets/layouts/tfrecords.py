@@ -14,7 +14,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Made, Problem
+from penstock.datasets.layout import Layout
+from penstock.kinds.items import Box, Item, Labels, Made, Problem
 from penstock.records import framing
 from penstock.records.example import Fields
 from penstock.records.framing import HEADER, OVERHEAD, Place
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.datasets.items import Task
 
 _SHARD: Final = re.compile(r"[.-]\d{5}-of-\d{5}$")
 _ENDS: Final = (".tfrecord", ".tfrecords", ".record", ".records")
@@ -36,17 +36,18 @@ _NUMBERED: Final = re.compile(r"(\d+):(.+)")
 class _Kind(NamedTuple):
     """One way of writing records, by its fields' names; `label` counts objects where there are boxes."""
 
-    task: Task
+    task: str
     name: str
     image: str
     label: str
     boxes: str = ""
     text: str = ""
+    masked: bool = False
 
 
 _KINDS: Final = (
-    _Kind("segmentation", "DeepLab's TFRecords", "image/encoded", "image/segmentation/class/encoded"),
-    _Kind("segmentation", "TensorFlow Datasets", "image", "segmentation_mask"),
+    _Kind("segmentation", "DeepLab's TFRecords", "image/encoded", "image/segmentation/class/encoded", masked=True),
+    _Kind("segmentation", "TensorFlow Datasets", "image", "segmentation_mask", masked=True),
     _Kind(
         "detection", "Object Detection API's TFRecords", "image/encoded", "image/object/class/label",
         "image/object/bbox", "image/object/class/text",
@@ -158,12 +159,12 @@ def _item(folder: Path, entry: _Entry, kind: _Kind, ids: dict[int, int]) -> Item
     named = fields.all_bytes("image/filename") or fields.all_bytes("file_name") or fields.all_bytes("image/source_id")
     name = re.sub(r"\.(jpe?g|png)$", "", named[0].decode(errors="replace"), flags=re.IGNORECASE) if named else ""
     name = name or f"{entry.path.name}-{entry.number:06d}"
-    if kind.task == "segmentation":
+    if kind.masked:
         return Item(split, name, image, mask=_part(entry, kind.label))
     labels = [_known(folder, entry, number, ids) for number in fields.ints(kind.label)]
-    if kind.task == "classification":
-        return Item(split, name, image, label=labels[0] if labels else _known(folder, entry, -1, ids))
-    return Item(split, name, image, boxes=_boxes(folder, entry, kind, labels), relative=True)
+    if kind.boxes:
+        return Item(split, name, image, boxes=_boxes(folder, entry, kind, labels), relative=True)
+    return Item(split, name, image, label=labels[0] if labels else _known(folder, entry, -1, ids))
 
 
 def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple[Box, ...]:
@@ -220,7 +221,7 @@ def _renamed(item: Item, entry: _Entry) -> Item:
 def _named_ids(folder: Path, kind: _Kind) -> dict[int, str]:
     """Names by id: TensorFlow Datasets' FEATURE.labels.txt, a label map (.pbtxt), or slim's labels.txt (`0:name`)."""
     own = f"{kind.label.replace('/', '-')}.labels.txt"
-    beside = {} if kind.task == "segmentation" else {path.suffix: path for path in listing.files(folder)}
+    beside = {} if kind.masked else {path.suffix: path for path in listing.files(folder)}
     for path in listing.files(folder):
         if path.name == own:
             return dict(enumerate(listing.names_in_file(path)))
@@ -251,7 +252,7 @@ def _label_map(path: Path) -> dict[int, str]:
 def _said(shards: list[Path], kind: _Kind) -> dict[int, str]:
     """Names that the records themselves say, or class0, class1, ... by id; of masks nothing is known."""
     found: dict[int, str] = {}
-    if kind.task == "segmentation":
+    if kind.masked:
         return found
     for path in shards:
         for entry in _entries(path):

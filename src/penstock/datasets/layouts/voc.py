@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Problem
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
+from penstock.kinds.items import Box, Item, Labels, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from penstock.datasets import listing
-from penstock.datasets.items import Box, Item, Labels, Layout, Problem, unlabelled_split
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import outside
 from penstock.errors import DatasetError
+from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

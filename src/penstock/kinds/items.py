@@ -1,9 +1,12 @@
-"""The values of this package."""
+"""What lies in a folder of raw data, image by image, and what is found of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,8 +15,6 @@ if TYPE_CHECKING:
 _HIGHEST: Final = 255
 MOST_IDS: Final = _HIGHEST + 1
 """Classes that a mask can tell apart."""
-
-Task = Literal["segmentation", "matting", "classification", "detection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +122,12 @@ class Labels:
         ignore: the id that does not count.
         mapping: ids to change, old to new, before anything else looks at them.
         palette: whether palette PNGs are accepted, their indices being the ids.
-        shares: whether masks hold no ids but shares of foreground, 0 to 255.
     """
 
     classes: tuple[str, ...] = ()
     ignore: int = 255
     mapping: Mapping[int, int] = field(default_factory=dict)
     palette: bool = False
-    shares: bool = False
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -143,34 +142,59 @@ class Labels:
             stated.ignore if self.ignore == _HIGHEST else self.ignore,
             {**stated.mapping, **{old: stated.mapping.get(new, new) for old, new in self.mapping.items()}},
             palette=self.palette or stated.palette,
-            shares=self.shares or stated.shares,
         )
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What lies in a folder.
+class Facts:
+    """What was found of one item.
 
     Attributes:
-        task: what can be learnt from it.
-        name: the layout's name.
-        reasons: why we think so, as sentences.
-        items: all pictures with their labels, sorted by split and name.
-        labels: what the layout states of classes and masks; may be nothing.
-        problems: what the names of the files alone show.
-        ignored: files that are no pictures and were left out.
-        channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
-        modalities: of volumes; 0 where the pictures are none.
-        boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
+        item: the item.
+        height, width: size of the upright image in pixels; 0 where the image cannot be read.
+        format: "jpeg" or "png".
+        size: bytes of the image and mask files together.
+        content: a hash of the image file.
+        key: a hash of all that the item's record will hold.
+        pixels: how many pixels of the mask have each id that occurs, after mapping.
+        problems: what is wrong with it.
     """
 
-    task: Task
-    name: str
-    reasons: tuple[str, ...]
-    items: tuple[Item, ...]
-    labels: Labels = Labels()
+    item: Item
+    height: int = 0
+    width: int = 0
+    format: str = ""
+    size: int = 0
+    content: str = ""
+    key: str = ""
+    pixels: tuple[tuple[int, int], ...] = ()
     problems: tuple[Problem, ...] = ()
-    ignored: tuple[str, ...] = ()
-    channels: int = 3
-    modalities: int = 0
-    boxes: Literal["", "xyxy", "xywh"] = ""
+
+    def with_problem(self, problem: Problem) -> Facts:
+        """These, and something that is wrong."""
+        return replace(self, problems=(*self.problems, problem))
+
+    def keyed(self, label: str) -> str:
+        """The key of a record that holds the item's image and a label, as text."""
+        return hashed(f"{self.item.split}\0{self.item.name}\0{self.content}\0{label}".encode())
+
+
+def hashed(data: bytes) -> str:
+    """BLAKE2b of some bytes, 32 hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def sentence(name: str, error: Exception) -> str:
+    """What is wrong with a file that could not be read or decoded."""
+    if isinstance(error, PenstockError):
+        return str(error)
+    return f"{name}: expected a readable file, found {error}. Check its permissions."
+
+
+def outside_classes(name: str, labels: Labels, label: int) -> Problem:
+    """A label of a class that has no name."""
+    message = (
+        f"{name}: expected a class from 0 to {len(labels.classes) - 1}, found {label}. Name all classes, in "
+        "the order of their ids."
+    )
+    return Problem("label outside the classes", name, message)

@@ -7,12 +7,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets.items import Box, Problem
+from penstock.kinds.items import Box, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.datasets.checks import Facts
+    from penstock.kinds.items import Facts
 
 _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
 

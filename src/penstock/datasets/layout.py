@@ -1,0 +1,47 @@
+"""What lies in a folder: a layout's name, and all items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.kinds import KINDS
+from penstock.kinds.items import Labels
+
+if TYPE_CHECKING:
+    from penstock.kinds.base import Kind
+    from penstock.kinds.items import Item, Problem
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What lies in a folder.
+
+    Attributes:
+        task: the name of the kind of its records, which says what can be learnt from it.
+        name: the layout's name.
+        reasons: why we think so, as sentences.
+        items: all pictures with their labels, sorted by split and name.
+        labels: what the layout states of classes and masks; may be nothing.
+        problems: what the names of the files alone show.
+        ignored: files that are no pictures and were left out.
+        channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
+        modalities: of volumes; 0 where the pictures are none.
+        boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
+    """
+
+    task: str
+    name: str
+    reasons: tuple[str, ...]
+    items: tuple[Item, ...]
+    labels: Labels = Labels()  # noqa: RUF009 - frozen
+    problems: tuple[Problem, ...] = ()
+    ignored: tuple[str, ...] = ()
+    channels: int = 3
+    modalities: int = 0
+    boxes: Literal["", "xyxy", "xywh"] = ""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its records."""
+        return KINDS[self.task]

@@ -1,0 +1,31 @@
+"""An image as a viewer shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.images import codecs, geometry
+from penstock.images.header import probe
+from penstock.images.warp import warp_image
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+
+def read_upright(data: bytes, where: str) -> Pixels:
+    """Decode an image as a viewer shows it: uint8 RGB (height, width, 3).
+
+    Raises:
+        ImageError: it cannot be decoded.
+    """
+    info = probe(data, where)
+    pixels = codecs.decode_image(data, where, info=info)
+    if info.orientation == 1:
+        return pixels
+    upright = np.empty((*info.size, 3), np.uint8)
+    warp_image(pixels, geometry.upright_to_stored(info.orientation, (info.height, info.width)), (0, 0, 0), upright)
+    return upright

@@ -1,0 +1,188 @@
+"""What a record holds: its fields, its checks, its counts, and how it is drawn. Without torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.kinds.items import Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.kinds.items import Facts, Labels
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+NO_LABEL = "no label"
+"""The kind of problem of an item without the label that it needs."""
+
+TILE = 320
+"""The longer side of a drawn record, in pixels."""
+
+
+class Described(Protocol):
+    """What a dataset's description says of its records."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes' names; their index is their id."""
+        ...
+
+    @property
+    def ignore_label(self) -> int:
+        """The id that does not count."""
+        ...
+
+    @property
+    def channels(self) -> int:
+        """Channels of the images."""
+        ...
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one record adds to the description of its split.
+
+    Attributes:
+        height, width: size of the upright image, or of a slice of a volume, in pixels.
+        per_class: what the kind counts, by class.
+        image_pixels: the labelled pixels of the image, by every class that occurs in it.
+        objects: how many boxes there are.
+        slices: how many slices a volume has.
+    """
+
+    height: int
+    width: int
+    per_class: Counter[int] = field(default_factory=Counter)
+    image_pixels: Counter[int] = field(default_factory=Counter)
+    objects: int = 0
+    slices: int = 0
+
+    def joined(self, other: Counts) -> Counts:
+        """These and another record's: counts are added up, of sizes the largest is kept."""
+        self.per_class.update(other.per_class)
+        self.image_pixels.update(other.image_pixels)
+        return Counts(
+            max(self.height, other.height),
+            max(self.width, other.width),
+            self.per_class,
+            self.image_pixels,
+            max(self.objects, other.objects),
+            max(self.slices, other.slices),
+        )
+
+
+class Kind(ABC):
+    """One kind of record.
+
+    Attributes:
+        name: as dataset.json has it.
+        unit: what `count` counts, in the singular.
+        label: what every item needs beside its image.
+        nothing: what is missing where no class occurs at all.
+        inferred_from: what classes that nobody named are inferred from.
+        ignores: whether an ignore label means something.
+        names_classes: whether the data itself names the classes, so that nobody else can.
+        shows_boxes_read: whether people should know how boxes were read.
+        legend: whether colours stand for classes in what `draw` draws.
+    """
+
+    name: str
+    unit: str = "pixel"
+    label: str = "a mask"
+    nothing: str = "an id that counts in any mask"
+    inferred_from: str = "masks"
+    ignores: bool = False
+    names_classes: bool = True
+    shows_boxes_read: bool = False
+    legend: bool = True
+
+    @abstractmethod
+    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+        """The facts of an item whose image is sound, with what its label adds.
+
+        Args:
+            folder: what is inspected.
+            facts: of the image.
+            image: its header.
+            labels: what masks mean.
+        """
+
+    def check_together(
+        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+    ) -> Iterator[Problem]:
+        """What only shows when all items are seen.
+
+        Args:
+            facts: of all items.
+            labels: with the classes filled in.
+            folder: where they are.
+            stated: whether somebody named the classes; inferred ones are trusted less.
+        """
+        del facts, labels, folder, stated
+        return iter(())
+
+    def unlabelled(self, facts: Facts, folder: Path) -> Facts:
+        """The facts of an item that lacks its label."""
+        name = named(facts.item.image, folder)
+        message = (
+            f"{name}: expected {self.label}, found none, but the layout is for {self.name}. Give it some, or leave it "
+            "out."
+        )
+        return facts.with_problem(Problem(NO_LABEL, name, message))
+
+    @abstractmethod
+    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+        """The record of a sound item, with TensorFlow's keys.
+
+        Args:
+            facts: of the item.
+            image: its encoded image.
+            info: the image's header.
+            labels: with all classes.
+            folder: where the raw data is.
+        """
+
+    @abstractmethod
+    def check(self, record: Record, described: Described) -> None:
+        """Decode one record whole, and compare its label with the dataset's classes.
+
+        Raises:
+            DataError: something is wrong with it.
+        """
+
+    @abstractmethod
+    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """How many `unit`s of every class some items hold."""
+
+    def image_pixels(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """The labelled pixels of the images that every class occurs in; empty where nobody needs them."""
+        del facts, classes
+        return []
+
+    @abstractmethod
+    def measure(self, record: Record, described: Described) -> Counts:
+        """What one record adds to the description of its split."""
+
+    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+        """Lines of `inspect`: the classes of some items with their counts."""
+        rows = zip(labels.classes, self.count(facts, len(labels.classes)), strict=True)
+        return [f"  {name:<16} {count:>10,} {counted(count, self.unit).split()[1]}" for name, count in rows]
+
+    @abstractmethod
+    def draw(self, record: Record, described: Described) -> Pixels:
+        """A record as a tile of a contact sheet, with its label: uint8 RGB (height, width, 3)."""
+
+    def ignored_color(self, described: Described) -> int:
+        """The id that is drawn in the colour of what does not count."""
+        return described.ignore_label

@@ -1,0 +1,101 @@
+"""Classification: an image and the id of its class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import LabelError
+from penstock.images import codecs, drawing, probe
+from penstock.images.upright import read_upright
+from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
+from penstock.kinds.items import Problem, named, outside_classes
+from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import Facts, Labels
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+
+class ClassificationKind(Kind):
+    """Every image has one class."""
+
+    name = "classification"
+    unit = "picture"
+    legend = False
+
+    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+        """The label must be an id."""
+        del image, labels
+        label = facts.item.label
+        if isinstance(label, int):
+            return replace(facts, key=facts.keyed(str(label)))
+        name = named(facts.item.image, folder)
+        message = (
+            f"{name}: expected a label, a mask or boxes, found {label!r} for a label. Give it a class id, or leave it "
+            "out."
+        )
+        return facts.with_problem(Problem(NO_LABEL, name, message))
+
+    def check_together(
+        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+    ) -> Iterator[Problem]:
+        """Labels of a class that has no name."""
+        del stated
+        for fact in facts:
+            label = fact.item.label
+            if fact.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
+                yield outside_classes(named(fact.item.image, folder), labels, label)
+
+    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+        """The record, with TF-slim's keys."""
+        del folder
+        item = facts.item
+        assert item.label is not None  # noqa: S101 - items without one are problems
+        text = labels.classes[item.label]
+        return encode_classification(
+            ClassificationRecord(image, item.label, item.name, facts.format, info.height, info.width, text)
+        )
+
+    def check(self, record: Record, described: Described) -> None:
+        """Decode the image, and compare the label with the classes."""
+        fields = decode_classification(record)
+        codecs.decode_image(fields.image, record.origin)
+        classes = len(described.classes)
+        if not 0 <= fields.label < classes:
+            raise LabelError(
+                record.origin,
+                expected=f"a class from 0 to {classes - 1}",
+                found=str(fields.label),
+                remedy="Pack the dataset again",
+            )
+
+    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """Images of every class."""
+        total = Counter(fact.item.label for fact in facts)
+        return [total[i] for i in range(classes)]
+
+    def measure(self, record: Record, described: Described) -> Counts:
+        """Its size and its class."""
+        del described
+        fields = decode_classification(record)
+        height, width = probe(fields.image, record.origin).size
+        return Counts(height, width, Counter([fields.label]))
+
+    def draw(self, record: Record, described: Described) -> Pixels:
+        """The image above the name of its class."""
+        del described
+        fields = decode_classification(record)
+        image = drawing.fit(read_upright(fields.image, record.origin), TILE)
+        return drawing.caption(image, f"{fields.text or fields.label}: {fields.name}")

@@ -1,0 +1,104 @@
+"""Detection: an image and the boxes of the objects in it, with their classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.images import codecs, drawing, probe
+from penstock.images.upright import read_upright
+from penstock.kinds import boxes
+from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.items import named, outside_classes
+from penstock.kinds.labels import check_objects
+from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import Facts, Labels, Problem
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+
+class DetectionKind(Kind):
+    """Every image has any number of objects, each with a box and a class."""
+
+    name = "detection"
+    unit = "box"
+    label = "boxes, perhaps an empty tuple of them"
+    nothing = "an object in any picture"
+    inferred_from = "labels"
+    shows_boxes_read = True
+
+    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+        """Boxes in pixels and inside the image."""
+        del image, labels
+        if facts.item.boxes is None:
+            return self.unlabelled(facts, folder)
+        return boxes.check(named(facts.item.image, folder), facts)
+
+    def check_together(
+        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+    ) -> Iterator[Problem]:
+        """Boxes of a class that has no name."""
+        del stated
+        for fact in facts:
+            held = [box.label for box in fact.item.boxes or ()]
+            wrong = [label for label in held if not 0 <= label < len(labels.classes)]
+            if wrong:
+                yield outside_classes(named(fact.item.image, folder), labels, wrong[0])
+
+    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+        """The record, with the keys of TensorFlow's Object Detection API."""
+        del folder
+        item, names = facts.item, labels.classes
+        objects = tuple(
+            Object(box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd, box.difficult)
+            for box in item.boxes or ()
+        )
+        return encode_detection(DetectionRecord(image, objects, item.name, facts.format, *info.size))
+
+    def check(self, record: Record, described: Described) -> None:
+        """Decode the image, and check its boxes."""
+        fields = decode_detection(record)
+        info = probe(fields.image, record.origin)
+        codecs.decode_image(fields.image, record.origin, info=info)
+        check_objects(fields, len(described.classes), info.size, record.origin)
+
+    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """Objects of every class."""
+        total = Counter(box.label for fact in facts for box in fact.item.boxes or ())
+        return [total[i] for i in range(classes)]
+
+    def measure(self, record: Record, described: Described) -> Counts:
+        """Its size, and its objects by class."""
+        del described
+        fields = decode_detection(record)
+        height, width = probe(fields.image, record.origin).size
+        labels = Counter(each.label for each in fields.objects)
+        return Counts(height, width, labels, objects=len(fields.objects))
+
+    def draw(self, record: Record, described: Described) -> Pixels:
+        """The image with its boxes."""
+        del described
+        fields = decode_detection(record)
+        whole = read_upright(fields.image, record.origin)
+        image = drawing.fit(whole, TILE)
+        edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float32).reshape(-1, 4)
+        labels = np.array([o.label for o in fields.objects], np.int64)
+        drawn = drawing.boxes(image, edges * (image.shape[1] / whole.shape[1]), labels)
+        return drawing.caption(drawn, f"{fields.name} ({record.origin})")
+
+    def ignored_color(self, described: Described) -> int:
+        """No class of objects is drawn as background is."""
+        del described
+        return drawing.OBJECTS

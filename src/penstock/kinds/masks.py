@@ -1,0 +1,170 @@
+"""Records of an image and its mask: what segmentation, matting and volumes share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.images import codecs, drawing, geometry, probe, warp_mask
+from penstock.images.upright import read_upright
+from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.items import Problem, hashed, named, sentence
+from penstock.kinds.labels import LabelSet, decode_ids
+from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import Facts, Labels, Made
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+IDS: Final = 256
+"""Values of a pixel of a mask."""
+
+
+class MaskKind(Kind):
+    """An image and a mask of the same size."""
+
+    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+        """Decode the mask, compare its size with the image's, and count its ids."""
+        mask = facts.item.mask
+        if mask is None:
+            return self.unlabelled(facts, folder)
+        name = named(mask, folder)
+        try:
+            data = mask.read_bytes()
+            info = probe(data, name)
+            if wrong := self.check_header(name, info):
+                return facts.with_problem(wrong)
+            ids = read_ids(data, name, labels)
+        except (PenstockError, OSError) as error:
+            kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
+            return facts.with_problem(Problem(kind, name, sentence(name, error)))
+        facts = replace(facts, size=facts.size + len(data), key=facts.keyed(hashed(ids.tobytes())))
+        if info.size != image.size:
+            return facts.with_problem(_other_size(name, image, info))
+        counts = np.bincount(ids.ravel(), minlength=IDS)
+        return replace(facts, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
+
+    def check_header(self, name: str, info: ImageInfo) -> Problem | None:
+        """What the header of a mask alone shows to be wrong."""
+        del name, info
+        return None
+
+    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+        """The record, with DeepLab's keys."""
+        item = facts.item
+        assert item.mask is not None  # noqa: S101 - items without one are problems
+        mask = _mask_bytes(item.mask, labels, folder)
+        return encode_segmentation(
+            SegmentationRecord(image, mask, item.name, facts.format, info.height, info.width, item.slices)
+        )
+
+    def check(self, record: Record, described: Described) -> None:
+        """Decode image and mask, and check the mask's ids."""
+        fields = decode_segmentation(record)
+        info = probe(fields.image, record.origin)
+        codecs.decode_image(fields.image, record.origin, info=info, channels=described.channels)
+        where = f"{record.origin} (mask)"
+        ids, _ = decode_ids(fields.mask, where, info.size)
+        self.check_ids(ids, described, where)
+
+    def check_ids(self, ids: Pixels, described: Described, where: str) -> None:
+        """Every id must be a class, or ignored.
+
+        Raises:
+            LabelError: one is not.
+        """
+        LabelSet(len(described.classes), described.ignore_label).check(ids, where)
+
+    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """Pixels of every class; ignored ones are not counted."""
+        total: Counter[int] = Counter()
+        for fact in facts:
+            total.update(dict(fact.pixels))
+        return [total[i] for i in range(classes)]
+
+    def measure(self, record: Record, described: Described) -> Counts:
+        """Its size, and pixels by class."""
+        fields = decode_segmentation(record)
+        height, width = probe(fields.image, record.origin).size
+        ids = codecs.decode_mask(fields.mask, record.origin, palette=True)
+        pixels = self.pixels(np.bincount(ids.ravel(), minlength=IDS))
+        present = Counter({int(i): int(pixels[i]) for i in np.flatnonzero(pixels[: len(described.classes)])})
+        occurs = Counter(dict.fromkeys(present, present.total())) if self.ignores else Counter[int]()
+        return Counts(height // max(1, fields.slices), width, present, occurs, slices=fields.slices)
+
+    def pixels(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pixels by class, from the number of pixels of every value: int64 (256,)."""
+        return values
+
+    def draw(self, record: Record, described: Described) -> Pixels:
+        """The image, and its mask over it."""
+        fields = decode_segmentation(record)
+        image = read_upright(fields.image, record.origin)
+        ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
+        turned = np.empty(image.shape[:2], np.uint8)
+        warp_mask(ids, upright, described.ignore_label, turned)
+        laid = self.lay(image, turned, described)
+        pair = np.hstack([drawing.fit(image, TILE), drawing.fit(laid, TILE)])
+        return drawing.caption(pair, f"{fields.name} ({record.origin})")
+
+    @abstractmethod
+    def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
+        """A mask as people see it, beside or over its image."""
+
+
+def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:
+    """The ids of a raw mask, mapped.
+
+    Raises:
+        DataError: it is no mask of ids.
+    """
+    ids = codecs.decode_mask(data, where, palette=labels.palette)
+    if not labels.mapping:
+        return ids
+    table = np.arange(IDS, dtype=np.uint8)
+    for old, new in labels.mapping.items():
+        table[old] = new
+    return table[ids]
+
+
+def mask_name(facts: Facts, folder: Path) -> str:
+    """The mask of an item that has pixels, as people call it."""
+    assert facts.item.mask is not None  # noqa: S101 - it has pixels
+    return named(facts.item.mask, folder)
+
+
+def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
+    turned = f" after its EXIF orientation {image.orientation}" if image.orientation != 1 else ""
+    message = (
+        f"{name}: expected a mask of {image.size[0]} x {image.size[1]} (height x width), like its picture{turned}, "
+        f"found {mask.size[0]} x {mask.size[1]}. Save both at the same size."
+    )
+    return Problem("size mismatch", name, message)
+
+
+def _mask_bytes(place: Path | Made, labels: Labels, folder: Path) -> bytes:
+    """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
+    data, name = place.read_bytes(), named(place, folder)
+    info = probe(data, name)
+    plain = info.bits == 8 and not info.palette and not labels.mapping  # noqa: PLR2004 - a byte
+    if plain:
+        return data
+    ids = read_ids(data, name, labels)
+    upright = np.empty(info.size, np.uint8)
+    turn = geometry.upright_to_stored(info.orientation, (info.height, info.width))
+    warp_mask(ids, turn, labels.ignore, upright)
+    return codecs.encode_mask(upright)

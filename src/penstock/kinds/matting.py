@@ -1,0 +1,80 @@
+"""Matting: an image and an alpha matte, the foreground's part of every pixel in 255ths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.images import drawing
+from penstock.kinds.items import Problem
+from penstock.kinds.masks import IDS, MaskKind, mask_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import Facts, Labels
+
+    Pixels = NDArray[np.uint8]
+
+_WHITE: Final = 255
+
+
+class MattingKind(MaskKind):
+    """Every pixel of an image has a value from 0, background, to 255, foreground."""
+
+    name = "matting"
+    legend = False
+
+    def check_header(self, name: str, info: ImageInfo) -> Problem | None:
+        """A matte has 8 bits."""
+        if info.bits == 8:  # noqa: PLR2004 - a byte
+            return None
+        message = f"{name}: expected an alpha matte of 8 bits, found {info.bits} bits. Save it as an 8-bit gray PNG."
+        return Problem("matte of another depth", name, message)
+
+    def check_together(
+        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+    ) -> Iterator[Problem]:
+        """Mattes with no value above 1 in 255: those of 0 and 1 are masks, those of nothing but 0 may be right."""
+        del labels, stated
+        for fact in facts:
+            highest = max((value for value, _ in fact.pixels), default=_WHITE)
+            if highest > 1:
+                continue
+            name = mask_name(fact, folder)
+            found, remedy = ("0 and 1", "Multiply it by 255") if highest else ("only 0", "Right if nothing is in front")
+            message = f"{name}: expected shares of foreground from 0 to 255, found {found}. {remedy}."
+            kind = "matte of 0 and 1" if highest else "matte without foreground"
+            yield Problem(kind, name, message, fatal=highest == 1)
+
+    def check_ids(self, ids: Pixels, described: Described, where: str) -> None:
+        """Every byte is an alpha value."""
+
+    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """Whole pixels of background and of foreground, every pixel counted by its alpha."""
+        del classes
+        total = np.zeros(IDS, np.int64)
+        for fact in facts:
+            for value, count in fact.pixels:
+                total[value] += count
+        return [int(count) for count in self.pixels(total)]
+
+    def pixels(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Background and foreground: int64 (2,)."""
+        front = round(int(values @ np.arange(IDS)) / _WHITE)
+        return np.array([int(values.sum()) - front, front])
+
+    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+        """Pixels of background and foreground."""
+        return [f"{line}, by their shares" for line in super().describe(facts, labels)]
+
+    def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
+        """Mattes as gray."""
+        del image, described
+        return drawing.gray(mask)

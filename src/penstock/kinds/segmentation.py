@@ -1,0 +1,141 @@
+"""Semantic segmentation: an image and a mask of class ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.images import drawing
+from penstock.kinds.items import MOST_IDS, Problem, named
+from penstock.kinds.masks import MaskKind, mask_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import Facts, Labels
+
+    Pixels = NDArray[np.uint8]
+
+_BINARY: Final = {0, 255}
+_BINARY_KIND: Final = "0 and 255 masks"
+
+
+class SegmentationKind(MaskKind):
+    """Every pixel of an image has the id of a class, or one that does not count."""
+
+    name = "segmentation"
+    ignores = True
+    names_classes = False
+
+    def check_together(
+        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+    ) -> Iterator[Problem]:
+        """Too many classes, ids without a class, and ids that are probably something else."""
+        if len(labels.classes) > MOST_IDS:
+            name = named(facts[0].item.image, folder)
+            message = (
+                f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. "
+                "Join some."
+            )
+            yield Problem("too many classes", name, message, whole=True)
+        masked = [fact for fact in facts if fact.pixels]
+        doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
+        yield from _unknown_ids(masked, labels, folder) if stated else doubts
+        if not any(problem.kind == _BINARY_KIND for problem in doubts):
+            yield from _one_id_only(masked, labels, folder)
+
+    def image_pixels(self, facts: Sequence[Facts], classes: int) -> list[int]:
+        """The labelled pixels of the images that every class occurs in, for median frequency balancing."""
+        total: Counter[int] = Counter()
+        for fact in facts:
+            labelled = sum(count for label, count in fact.pixels if label < classes)
+            total.update({label: labelled for label, _ in fact.pixels})
+        return [total[i] for i in range(classes)]
+
+    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+        """Pixels of every class and their part of all pixels, and of what is ignored."""
+        seen: Counter[int] = Counter()
+        for fact in facts:
+            seen.update(dict(fact.pixels))
+        total = seen.total() or 1
+        counts = self.count(facts, len(labels.classes))
+        lines = [
+            f"  {i:>3} {name:<16} {count:>14,} pixels {count / total:>7.2%}"
+            for i, (name, count) in enumerate(zip(labels.classes, counts, strict=True))
+        ]
+        if count := seen[labels.ignore]:
+            lines.append(f"  {labels.ignore:>3} {'(ignored)':<16} {count:>14,} pixels {count / total:>7.2%}")
+        return lines
+
+    def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
+        """Masks in colour over the image."""
+        return drawing.overlay(image, mask, drawing.palette(described.ignore_label))
+
+
+def _unknown_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    allowed = {*range(len(labels.classes)), labels.ignore}
+    for fact in facts:
+        if wrong := [i for i, _ in fact.pixels if i not in allowed]:
+            name = mask_name(fact, folder)
+            message = (
+                f"{name}: expected class ids from 0 to {len(labels.classes) - 1}, or the ignore label "
+                f"{labels.ignore}, found {_some(wrong)}. Name all classes with --classes, change ids with --map "
+                "OLD=NEW, or set the ignore label with --ignore."
+            )
+            yield Problem("id outside the classes", name, message)
+
+
+def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Ids that no one explained: 0 and 255, or with gaps between them."""
+    found = {i for fact in facts for i, _ in fact.pixels}
+    if not found:
+        return
+    if found == _BINARY and labels.ignore in found:
+        example = next(fact for fact in facts if any(i == labels.ignore for i, _ in fact.pixels))
+        message = (
+            f"{mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
+            "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+        )
+        yield Problem(_BINARY_KIND, mask_name(example, folder), message, whole=True)
+        return
+    classes = found - {labels.ignore}
+    if not classes:
+        return
+    gaps = sorted(set(range(max(classes) + 1)) - classes)
+    if gaps:
+        example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))
+        message = (
+            f"{mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all "
+            "masks. If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with "
+            "--classes."
+        )
+        yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
+
+
+def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Masks with nothing but one class: a note each; fatal when a split has no other."""
+    for split in dict.fromkeys(fact.item.split for fact in facts):
+        group = [fact for fact in facts if fact.item.split == split]
+        flat = [f for f in group if len({i for i, _ in f.pixels} - {labels.ignore}) <= 1]
+        everywhere = {i for fact in group for i, _ in fact.pixels} - {labels.ignore}
+        fatal = len(everywhere) <= 1
+        alone = [fact for fact in flat if not fact.item.group]  # a volume begins and ends with such slices
+        for fact in flat[:1] if fatal else alone:
+            name, ids = mask_name(fact, folder), [i for i, _ in fact.pixels]
+            said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
+            remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."
+            if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
+                remedy = (
+                    f"If {labels.ignore} is a class and not to be ignored, make it one with --map {labels.ignore}=1."
+                )
+            message = f"{name}: expected more than one class, found {said}. {remedy}"
+            yield Problem("only background", name, message, fatal=fatal, whole=fatal)
+
+
+def _some(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")  # noqa: PLR2004 - a line
