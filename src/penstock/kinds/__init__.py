@@ -14,8 +14,10 @@ labels.py          a record's mask and boxes against its image and its classes
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
+from penstock.errors import RecipeError
 from penstock.kinds.base import Counts, Described, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
@@ -23,12 +25,39 @@ from penstock.kinds.items import Box, Facts, Item, Labels, Made, Problem
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
+from penstock.names import load, place_of
 
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
     for kind in (SegmentationKind(), MattingKind(), ClassificationKind(), DetectionKind(), VolumesKind())
 }
 """The built-in kinds, by their names."""
+
+
+def find_kind(name: str, folder: Path | str = "") -> Kind:
+    """A kind of record: a built-in one, or somebody's own at a place, counted from a folder.
+
+    Raises:
+        RecipeError: there is none of that name, or what is at the place is no kind.
+    """
+    place = place_of(name)
+    if place is None:
+        if name not in KINDS:
+            raise RecipeError(
+                "task", expected=f"one of {', '.join(KINDS)}, or FILE.py:NAME", found=name, remedy="Choose one of them"
+            )
+        return KINDS[name]
+    found = load(place.beside(Path(folder)), "task")
+    kind = found() if isinstance(found, type) else found
+    if not isinstance(kind, Kind):
+        raise RecipeError(
+            f"task = {place}",
+            expected="a penstock.kinds.Kind",
+            found=type(kind).__name__,
+            remedy="Derive it from Kind",
+        )
+    return kind
+
 
 __all__ = [
     "KINDS",
@@ -46,4 +75,5 @@ __all__ = [
     "Problem",
     "SegmentationKind",
     "VolumesKind",
+    "find_kind",
 ]

@@ -163,7 +163,7 @@ class Kind(ABC):
 
     @abstractmethod
     def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
-        """How many `unit`s of every class some items hold."""
+        """How many of its units every class has in some items."""
 
     def image_pixels(self, facts: Sequence[Facts], classes: int) -> list[int]:
         """The labelled pixels of the images that every class occurs in; empty where nobody needs them."""

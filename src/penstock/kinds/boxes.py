@@ -1,4 +1,4 @@
-"""Whether the boxes of a picture make sense."""
+"""Whether the boxes of an image make sense."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting fro
 
 
 def check(name: str, facts: Facts) -> Facts:
-    """What was found of a picture with boxes: edges in pixels and inside the picture, or named problems.
+    """What was found of an image with boxes: edges in pixels and inside the image, or named problems.
 
     Args:
-        name: the picture's, for problems.
-        facts: of the picture, whose size is known.
+        name: the image's, for problems.
+        facts: of the image, whose size is known.
     """
     item, size = facts.item, (facts.height, facts.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
@@ -41,7 +41,7 @@ def check(name: str, facts: Facts) -> Facts:
 
 def _other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
     message = (
-        f"{name}: expected a picture of {stated[0]} x {stated[1]} (height x width), which its boxes were made for, "
+        f"{name}: expected an image of {stated[0]} x {stated[1]} (height x width), which its boxes were made for, "
         f"found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). Save it as the boxes want it."
     )
     return [Problem("size mismatch", name, message)]
@@ -82,7 +82,7 @@ def _again(name: str, number: int, first: int) -> Problem:
 def _speck(name: str, number: int, box: Box) -> Problem:
     message = (
         f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is smaller than one. Write all "
-        "boxes in pixels, or all in shares of their picture's size."
+        "boxes in pixels, or all in shares of their image's size."
     )
     return Problem("box smaller than a pixel", name, message)
 
@@ -98,22 +98,22 @@ def _is_outside(box: Box, size: tuple[int, int]) -> bool:
 def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterator[Problem]:
     height, width = size
     if not all(math.isfinite(edge) for edge in (box.left, box.top, box.right, box.bottom)):
-        message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Mend it."
+        message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Fix it."
         yield Problem("box without numbers", name, message)
         return
     edges = _said(box)
     if box.right <= box.left or box.bottom <= box.top:
         message = (
             f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "
-            "Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh."
+            "Fix it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh."
         )
         yield Problem("box inside out", name, message)
     elif _is_outside(box, size):
         message = (
-            f"{name}: expected box {number} inside the picture of {height} x {width} (height x width), found {edges} "
-            "(x, y). Mend it, or leave the picture out with --skip-bad."
+            f"{name}: expected box {number} inside the image of {height} x {width} (height x width), found {edges} "
+            "(x, y). Fix it, or leave the image out with --skip-bad."
         )
-        yield Problem("box outside the picture", name, message)
+        yield Problem("box outside the image", name, message)
     elif box.crowd:
         message = f"{name}: box {number} is a crowd: nothing is learnt from it, and finding things in it is no mistake."
         yield Problem("crowd box", name, message, fatal=False)

@@ -32,7 +32,7 @@ class ClassificationKind(Kind):
     """Every image has one class."""
 
     name = "classification"
-    unit = "picture"
+    unit = "image"
     legend = False
 
     def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:

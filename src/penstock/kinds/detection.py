@@ -35,7 +35,7 @@ class DetectionKind(Kind):
     name = "detection"
     unit = "box"
     label = "boxes, perhaps an empty tuple of them"
-    nothing = "an object in any picture"
+    nothing = "an object in any image"
     inferred_from = "labels"
     shows_boxes_read = True
 

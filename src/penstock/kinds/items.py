@@ -19,12 +19,12 @@ MOST_IDS: Final = _HIGHEST + 1
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A picture or a mask that is no file by itself, but is made from a part of one.
+    """An image or a mask that is no file by itself, but is made from a part of one.
 
     Attributes:
         file: what it is made from.
         part: which part, for people: `data_batch_1.bin#7`.
-        make: gives it as an encoded picture; raises a DataError where the part is damaged.
+        make: gives it as an encoded image; raises a DataError where the part is damaged.
     """
 
     file: Path
@@ -32,7 +32,7 @@ class Made:
     make: Callable[[], bytes]
 
     def read_bytes(self) -> bytes:
-        """The encoded picture."""
+        """The encoded image."""
         return self.make()
 
 
@@ -48,11 +48,11 @@ def named(place: Path | Made, folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An object in a picture.
+    """An object in an image.
 
     Attributes:
         label: the index of its class.
-        left, top, right, bottom: its edges, in pixels of the upright picture.
+        left, top, right, bottom: its edges, in pixels of the upright image.
         crowd: whether it stands for many objects, which nobody told apart.
         difficult: whether it is too hard to count, as Pascal VOC says.
     """
@@ -68,11 +68,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One picture with its label: a mask, the index of a class, or boxes.
+    """One image with its label: a mask, the index of a class, or boxes.
 
-    `relative` boxes are in shares of the picture's size. `size` is the (height, width) that boxes were made for, or 0.
-    Pictures of a `group` (slices of a volume, frames of a film) are never divided between splits. Whole volumes are
-    pictures of so many `slices` below one another.
+    `relative` boxes are in shares of the image's size. `size` is the (height, width) that boxes were made for, or 0.
+    Images of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are
+    images of so many `slices` below one another.
     """
 
     split: str
@@ -93,10 +93,10 @@ class Problem:
 
     Attributes:
         kind: a short name, the same for all problems of a sort.
-        file: the file it is about, as `named` gives it; a picture is left out when it or its mask is a fatal one's.
+        file: the file it is about, as `named` gives it; an image is left out when it or its mask is a fatal one's.
         message: the whole sentence, file and remedy included.
         fatal: whether packing is refused; else it is only worth a look.
-        whole: whether it is about the whole folder, and the file only an example; leaving it out mends nothing.
+        whole: whether it is about the whole folder, and the file only an example; leaving it out fixes nothing.
     """
 
     kind: str

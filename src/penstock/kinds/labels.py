@@ -49,21 +49,21 @@ def decode_ids(mask: bytes, where: str, size: Size) -> tuple[Pixels, Affine]:
 
 
 def check_objects(record: DetectionRecord, classes: int, size: Size, where: str) -> None:
-    """A record's boxes must lie in its picture, the right way round, and have classes that there are.
+    """A record's boxes must lie in its image, the right way round, and have classes that there are.
 
     Args:
         record: whose boxes.
         classes: the number of classes.
-        size: of the upright picture, (height, width).
+        size: of the upright image, (height, width).
         where: named in errors.
 
     Raises:
-        LabelError: one does not, or the record was written for a picture of another size.
+        LabelError: one does not, or the record was written for an image of another size.
     """
     if (record.height, record.width) != size:
         raise LabelError(
             where,
-            expected=f"a picture of {record.height} x {record.width} (height x width), as the record says",
+            expected=f"an image of {record.height} x {record.width} (height x width), as the record says",
             found=f"one of {size[0]} x {size[1]}",
             remedy="Pack the data again",
         )

@@ -150,7 +150,7 @@ def mask_name(facts: Facts, folder: Path) -> str:
 def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
     turned = f" after its EXIF orientation {image.orientation}" if image.orientation != 1 else ""
     message = (
-        f"{name}: expected a mask of {image.size[0]} x {image.size[1]} (height x width), like its picture{turned}, "
+        f"{name}: expected a mask of {image.size[0]} x {image.size[1]} (height x width), like its image{turned}, "
         f"found {mask.size[0]} x {mask.size[1]}. Save both at the same size."
     )
     return Problem("size mismatch", name, message)

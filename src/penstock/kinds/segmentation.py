@@ -128,7 +128,7 @@ def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterat
         for fact in flat[:1] if fatal else alone:
             name, ids = mask_name(fact, folder), [i for i, _ in fact.pixels]
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
-            remedy = "Check how the masks were exported." if fatal else "Right if the picture shows nothing else."
+            remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
             if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
                 remedy = (
                     f"If {labels.ignore} is a class and not to be ignored, make it one with --map {labels.ignore}=1."

@@ -69,6 +69,6 @@ def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels
 
 
 def telling_slice(voxels: Pixels, ids: Pixels, ignore: int) -> tuple[int, Pixels]:
-    """The slice with the most labels, and a picture of it: of more than three modalities the first three, RGB."""
+    """The slice with the most labels, and an image of it: of more than three modalities the first three, RGB."""
     best = int(((ids != 0) & (ids != ignore)).sum(axis=(1, 2)).argmax())
     return best, np.ascontiguousarray(np.broadcast_to(voxels[best][..., :3], (*ids.shape[1:], 3)))

@@ -1,6 +1,6 @@
 """Losses as sums with counts of their own: the session divides each by its count over the global batch.
 
-What a picture adds to a sum depends on that picture alone, and what it adds to a count on its labels alone; so ranks,
+What an image adds to a sum depends on that image alone, and what it adds to a count on its labels alone; so ranks,
 micro-batches and one process do the same mathematics, whatever is mined or compared by region.
 
 base.py       Term, the contract, and Mixture, a weighted sum of terms

@@ -19,7 +19,7 @@ class Term(Protocol):
         ...
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """The loss, summed over the pictures: a float32 scalar."""
+        """The loss, summed over the images: a float32 scalar."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Losses that compare regions: the overlap of what is predicted and what is true, picture by picture.
+"""Losses that compare regions: the overlap of what is predicted and what is true, image by image.
 
-Each is a mean over the classes that a picture's labels hold, then over the pictures that hold any; classes that are not
+Each is a mean over the classes that an image's labels hold, then over the images that hold any; classes that are not
 there would be a constant, or would punish a single wrong pixel as much as a missed object.
 """
 
@@ -14,26 +14,26 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 @dataclass(frozen=True)
 class Tversky:
-    """Tversky loss (Salehi et al. 2017): `1 - tp / (tp + false_positive * fp + false_negative * fn)`, soft counts.
+    """Tversky loss (Salehi et al. 2017): `1 - tp / (tp + tversky_alpha * fp + tversky_beta * fn)`, soft counts.
 
     Both weights 0.5 make it the Dice loss, both 1 the Jaccard loss.
 
     Attributes:
-        false_positive, false_negative: what the two mistakes weigh.
+        tversky_alpha, tversky_beta: what the two mistakes weigh.
     """
 
-    false_positive: float = 0.5
-    false_negative: float = 0.5
+    tversky_alpha: float = 0.5
+    tversky_beta: float = 0.5
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """The number of pictures with a label, int64."""
+        """The number of images with a label, int64."""
         return _labelled(target, ignore)
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """The summed losses of the pictures, in float32."""
+        """The summed losses of the images, in float32."""
         truth, guess = _regions(logits, target, ignore)
         hit, true, guessed = (truth * guess).sum(dim=2), truth.sum(dim=2), guess.sum(dim=2)
-        mistakes = self.false_positive * (guessed - hit) + self.false_negative * (true - hit)
+        mistakes = self.tversky_alpha * (guessed - hit) + self.tversky_beta * (true - hit)
         present = true > 0
         # Where a class is absent the quotient may be 0 / 0, whose gradient is not a number even if it is not used.
         loss = 1 - hit / torch.where(present, hit + mistakes, 1.0)
@@ -42,14 +42,14 @@ class Tversky:
 
 @dataclass(frozen=True)
 class Lovasz:
-    """Lovasz-softmax loss (Berman et al. 2018), the convex extension of the Jaccard index, picture by picture."""
+    """Lovasz-softmax loss (Berman et al. 2018), the convex extension of the Jaccard index, image by image."""
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """The number of pictures with a label, int64."""
+        """The number of images with a label, int64."""
         return _labelled(target, ignore)
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """The summed losses of the pictures, in float32."""
+        """The summed losses of the images, in float32."""
         truth, guess = _regions(logits, target, ignore)
         errors, order = (truth - guess).abs().sort(dim=2, descending=True)
         loss = (errors * _gradient(truth.gather(2, order))).sum(dim=2)

@@ -1,4 +1,4 @@
-"""Cross-entropy against probabilities instead of labels: mixed pictures have several classes, mattes shares of two."""
+"""Cross-entropy against probabilities instead of labels: mixed images have several classes, mattes shares of two."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class SoftCrossEntropy:
 
     Attributes:
         weights: one per class, or none.
-        smoothing: share of the target that is spread evenly over all classes, from 0 to below 1.
+        label_smoothing: share of the target that is spread evenly over all classes, from 0 to below 1.
         factor: what the loss weighs.
     """
 
     weights: tuple[float, ...] = ()
-    smoothing: float = 0.0
+    label_smoothing: float = 0.0
     factor: float = 1.0
 
     def count(self, target: torch.Tensor) -> torch.Tensor:
@@ -31,7 +31,7 @@ class SoftCrossEntropy:
     def sum(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """The summed cross-entropies: a float32 scalar."""
         there = target.sum(dim=1, keepdim=True)
-        smoothed = (1 - self.smoothing) * target + self.smoothing * there / target.shape[1]
+        smoothed = (1 - self.label_smoothing) * target + self.label_smoothing * there / target.shape[1]
         return -self.factor * (smoothed * self._weights(target) * logits.float().log_softmax(dim=1)).sum()
 
     def _weights(self, target: torch.Tensor) -> torch.Tensor:

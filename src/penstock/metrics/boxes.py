@@ -20,9 +20,9 @@ class Found(NamedTuple):
     """A box that was found, or that should be.
 
     Attributes:
-        picture: the origin of its record.
+        image: the origin of its record.
         label: its class id.
-        box: left, top, width, height, in pixels of the picture.
+        box: left, top, width, height, in pixels of the image.
         score: of one that was found; of a true one, 1 if it is a crowd, which does not count, else 0.
     """
 
@@ -49,10 +49,10 @@ def check_extra() -> None:
 
 @dataclass
 class Boxes:
-    """What was found in some pictures, and what should be.
+    """What was found in some images, and what should be.
 
     Attributes:
-        pictures: their origins.
+        images: their origins.
         true, found: the boxes.
     """
 
@@ -68,7 +68,7 @@ class Boxes:
         self.true, self.found = ([Found(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
 
     def scores(self, names: Sequence[str]) -> DetectionScores:
-        """The scores of what was found; the same on any number of ranks, whatever the order of the pictures.
+        """The scores of what was found; the same on any number of ranks, whatever the order of the images.
 
         Raises:
             RecipeError: faster-coco-eval is not installed.
@@ -126,7 +126,7 @@ class DetectionScores:
         true: boxes of every class that should be found.
         every: of every class, the mean over overlaps from 0.5 to 0.95; None without a box.
         half: the same at an overlap of 0.5.
-        recall: the mean share of boxes that are among the 100 best of their picture, over the same overlaps.
+        recall: the mean share of boxes that are among the 100 best of their image, over the same overlaps.
         found: how many boxes were found.
     """
 

@@ -84,7 +84,7 @@ class ClassificationScores:
 
     @property
     def true(self) -> list[int]:
-        """Pictures of every class."""
+        """Images of every class."""
         return [sum(row) for row in self.matrix]
 
     @property
@@ -99,7 +99,7 @@ class ClassificationScores:
 
     @property
     def recall(self) -> list[float | None]:
-        """The share of every class's pictures that were answered right; None without a picture."""
+        """The share of every class's images that were answered right; None without an image."""
         return [self.matrix[i][i] / true if true else None for i, true in enumerate(self.true)]
 
     @property
@@ -116,7 +116,7 @@ class ClassificationScores:
 
     @property
     def absent(self) -> list[str]:
-        """The classes without a picture."""
+        """The classes without an image."""
         return [name for name, true in zip(self.names, self.true, strict=True) if not true]
 
     def summary(self) -> dict[str, float]:
@@ -131,6 +131,6 @@ class ClassificationScores:
             **self.summary(),
             "calibration_error": self.calibration_error,
             "absent": self.absent,
-            "classes": [{"name": n, "accuracy": r, "precision": p, "pictures": t} for n, r, p, t in rows],
+            "classes": [{"name": n, "accuracy": r, "precision": p, "images": t} for n, r, p, t in rows],
             **whole,
         }

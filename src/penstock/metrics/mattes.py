@@ -12,7 +12,7 @@ _HALF = 127
 
 
 class Mattes:
-    """Errors in 255ths, added up as integers, so that every way of dividing pictures over ranks gives the same.
+    """Errors in 255ths, added up as integers, so that every way of dividing images over ranks gives the same.
 
     Attributes:
         counts: int64 (5,): pixels, absolute errors, squared errors, and of foreground above a half the pixels in both
@@ -24,7 +24,7 @@ class Mattes:
         self.counts = torch.zeros(5, dtype=torch.int64)
 
     def update(self, predicted: torch.Tensor, target: torch.Tensor) -> None:
-        """Count some pictures.
+        """Count some images.
 
         Args:
             predicted: shares from 0 to 1, float (samples, height, width).

@@ -1,4 +1,4 @@
-"""Scores that look at the segments of a picture and not at single pixels: boundary IoU, panoptic quality, covering."""
+"""Scores that look at the segments of an image and not at single pixels: boundary IoU, panoptic quality, covering."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Segments:
     """Counts what boundary IoU (Cheng et al. 2021), panoptic quality (Kirillov et al. 2019) and parsing covering (Yang
     et al. 2019) need.
 
-    Masks tell classes, not objects, so that all pixels of a class in a picture are one segment, as of what panoptic
+    Masks tell classes, not objects, so that all pixels of a class in an image are one segment, as of what panoptic
     quality calls stuff.
 
     Attributes:
@@ -37,12 +37,12 @@ class Segments:
         self.counts = torch.zeros((classes, 8), dtype=torch.int64)
 
     def update(self, predicted: torch.Tensor, target: torch.Tensor, sizes: torch.Tensor | None = None) -> None:
-        """Count some pictures.
+        """Count some images.
 
         Args:
             predicted: class ids of shape (samples, height, width).
             target: class ids of the same shape; where they are ignored, nothing counts.
-            sizes: int64 (samples, 2): of what (height, width) each picture fills its top left corner; None for all.
+            sizes: int64 (samples, 2): of what (height, width) each image fills its top left corner; None for all.
         """
         predicted = torch.where(target == self.ignore, self.ignore, predicted.to(target.dtype))
         whole = [tuple(target.shape[1:])] * len(target) if sizes is None else sizes.tolist()
@@ -58,7 +58,7 @@ class Segments:
 
 
 def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tensor:
-    """The counts of one class in one picture."""
+    """The counts of one class in one image."""
     edges = [_boundary(mask, width) for mask in (found, true)]
     both, either = int((edges[0] & edges[1]).sum()), int((edges[0] | edges[1]).sum())
     overlap = int((found & true).sum()) / max(1, int((found | true).sum()))
@@ -70,7 +70,7 @@ def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tenso
 
 
 def _boundary(mask: torch.Tensor, width: int) -> torch.Tensor:
-    """The pixels of a mask within `width` of what is not it; the picture's edge is."""
+    """The pixels of a mask within `width` of what is not it; the image's edge is."""
     outside = F.pad((~mask).float()[None, None], [width] * 4, value=1.0)
     near = F.max_pool2d(outside, 2 * width + 1, stride=1)[0, 0] > 0
     return mask & near

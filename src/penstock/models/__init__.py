@@ -9,12 +9,13 @@ atrous.py         its pyramid, or a dense prediction cell, between backbone and 
 cost.py           parameters and operations of a model
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
+own.py            a network of somebody's own
 pretrained.py     published weights of backbones, from the hub or a file
 together.py       batch normalisation over all ranks
-views.py          one answer from several looks at a picture
+views.py          one answer from several looks at an image
 volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
-windows.py        a window that slides over large pictures
+windows.py        a window that slides over large images
 """
 
 from penstock.models.atrous import DeepLab
@@ -23,12 +24,18 @@ from penstock.models.classification import build_classifier, classifier_normaliz
 from penstock.models.cost import Cost, cost_of
 from penstock.models.detection import Detector, build_detector, parse_detector
 from penstock.models.normalization import Normalization, as_floats
-from penstock.models.segmentation import ARCHITECTURES, build_segmenter, normalization, parse_name
-from penstock.models.together import silent_norms, synchronise_norms
-from penstock.models.views import Averaged, Views
+from penstock.models.segmentation import (
+    ARCHITECTURES,
+    build_segmenter,
+    normalization,
+    parse_name,
+    segmenter_normalization,
+)
+from penstock.models.sliding_window import Window, Windowed
+from penstock.models.sync_batchnorm import silent_norms, synchronise_norms
+from penstock.models.tta import Averaged, Views
 from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
-from penstock.models.windows import Window, Windowed
 
 __all__ = [
     "ARCHITECTURES",
@@ -54,6 +61,7 @@ __all__ = [
     "normalization",
     "parse_detector",
     "parse_name",
+    "segmenter_normalization",
     "silent_norms",
     "synchronise_norms",
 ]

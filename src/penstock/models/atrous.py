@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from msgspec import Meta
 from torch import nn
 
+from penstock.bounds import Count
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Branch:
         of: what it works on: -1 the backbone's features, or the number of an earlier branch.
         rate: of a 3 x 3 separable atrous convolution, by height and width, at an output stride of 16; 0, 0 is a plain
             1 x 1 convolution.
-        grid: where it is not 0, 0, the mean over windows, so many of which cover the picture, and a 1 x 1 convolution.
+        grid: where it is not 0, 0, the mean over windows, so many of which cover the image, and a 1 x 1 convolution.
     """
 
     of: int = -1
@@ -41,42 +43,43 @@ class DeepLab:
     """The parts of `deeplab:BACKBONE`.
 
     Attributes:
-        output_stride: 8, 16 or 32: how much smaller the backbone's features are than the picture; what it does not
-            shrink, it dilates.
-        rates: of the atrous convolutions; none takes DeepLab's for the stride (6, 12, 18 at 16).
-        multi_grid: factors of the dilation of the last stage's blocks, such as 1, 2, 4; none leaves them.
-        pooling: whether the mean over the picture is a branch too.
-        pooling_size: height and width in pixels of windows whose means are taken instead, resized; none takes the whole
-            picture.
-        pooling_stride: steps between such windows, in features.
-        squeeze: whether the mean over the picture weighs channels instead (squeeze and excitation, as MobileNetV3's
-            segmentation head has it).
-        norms: whether the convolutions of the pyramid have batch normalisation, or biases.
-        separable: whether atrous and decoder convolutions are separable.
-        channels: of every branch and of the decoder.
-        projection: whether the branches are brought to so many channels together, or go on side by side.
-        cell: a dense prediction cell in place of the pyramid; the published one is DPC.
-        decoder: whether finer features refine the answer.
-        decoder_strides: theirs, one stage each, from coarse to fine.
-        decoder_sum: whether they are added instead of put beside.
-        decoder_logits: whether the last stage gives the logits, by a single convolution.
-        logits_kernel: side of the convolution that gives them otherwise.
-        pyramid: sizes at which the picture is looked at with the same weights; one of 1 is the picture alone.
-        merge: how their logits become one.
-        auxiliary: weight of the loss of a head on the features before the last stage; 0 has none.
-        upsample: whether logits are brought to the labels' size for the loss, or labels (by nearest) to the logits'.
+        output_stride: Ratio of the size of the image to that of the features of the backbone: 8, 16 or 32. Stages that
+            are not strided are dilated instead.
+        rates: Atrous rates; empty takes those of DeepLab for the output stride (6, 12, 18 at 16).
+        multi_grid: Factors of the dilation of the blocks of the last stage, such as 1, 2, 4; empty leaves it.
+        pooling: Add a branch for the mean over the image.
+        pooling_size: Height and width in pixels of the windows that are averaged instead, and resized; empty averages
+            the whole image.
+        pooling_stride: Stride between such windows, in features.
+        squeeze: Weigh the channels by the mean over the image instead (squeeze and excitation, as in the segmentation
+            head of MobileNetV3).
+        norms: Use batch normalisation in the pyramid; biases otherwise.
+        separable: Use separable convolutions in the pyramid and the decoder.
+        channels: Channels of every branch and of the decoder.
+        projection: Project the concatenated branches to that many channels.
+        cell: Dense prediction cell in place of the pyramid; the published one is DPC.
+        decoder: Refine the result with finer features.
+        decoder_strides: Strides of the stages of the decoder, from coarse to fine.
+        decoder_sum: Add skip features instead of concatenating them.
+        decoder_logits: Compute the logits in the last stage of the decoder, by a single convolution.
+        logits_kernel: Kernel size of the convolution that computes the logits otherwise.
+        pyramid: Scales of the image that share the weights; a single 1 is the image alone.
+        merge: Merge of the logits of several scales.
+        auxiliary: Weight of the loss of an auxiliary head on the features before the last stage; 0 has none.
+        upsample: Upsample logits to the size of the labels for the loss; otherwise labels are downsampled by nearest
+            neighbour.
     """
 
     output_stride: Literal[8, 16, 32] = 16
-    rates: tuple[int, ...] = ()
-    multi_grid: tuple[int, ...] = ()
+    rates: tuple[Count, ...] = ()
+    multi_grid: tuple[Count, ...] = ()
     pooling: bool = True
     pooling_size: tuple[int, ...] = ()
     pooling_stride: tuple[int, int] = (1, 1)
     squeeze: bool = False
     norms: bool = True
     separable: bool = True
-    channels: int = 256
+    channels: Count = 256
     projection: bool = True
     cell: tuple[Branch, ...] = ()
     decoder: bool = True
@@ -84,14 +87,14 @@ class DeepLab:
     decoder_sum: bool = False
     decoder_logits: bool = False
     logits_kernel: int = 1
-    pyramid: tuple[float, ...] = (1.0,)
+    pyramid: tuple[Annotated[float, Meta(gt=0)], ...] = (1.0,)
     merge: Literal["max", "average"] = "max"
-    auxiliary: float = 0.0
+    auxiliary: Annotated[float, Meta(ge=0, le=100)] = 0.0
     upsample: bool = True
 
     @property
     def stride(self) -> int:
-        """How much smaller logits are than the picture, before they are brought to its size."""
+        """How much smaller logits are than the image, before they are brought to its size."""
         return self.decoder_strides[-1] if self.decoder else self.output_stride
 
 
@@ -130,7 +133,7 @@ def _normed(layer: nn.Conv2d, *, norms: bool) -> list[nn.Module]:
 
 
 class AtrousPyramid(nn.Module):
-    """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the picture."""
+    """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the image."""
 
     def __init__(self, inside: int, parts: DeepLab) -> None:
         super().__init__()
@@ -158,7 +161,7 @@ class AtrousPyramid(nn.Module):
         return projected if self.squeeze is None else projected * self.squeeze(mean)
 
     def _pooled(self, features: torch.Tensor) -> torch.Tensor:
-        """The branch of means over windows of a size in pixels of the picture, as far as there are so many."""
+        """The branch of means over windows of a size in pixels of the image, as far as there are so many."""
         assert self.pooling is not None  # noqa: S101 - asked before
         size = features.shape[2:]
         pixels = zip(self.parts.pooling_size, size, strict=True)

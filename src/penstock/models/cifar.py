@@ -82,7 +82,7 @@ class FastNetwork(nn.Module):
 
     @torch.no_grad()
     def whiten(self, images: torch.Tensor) -> None:
-        """Set the first layer, which does not learn, to the principal patches of some normalised pictures, scaled to
+        """Set the first layer, which does not learn, to the principal patches of some normalised images, scaled to
         unit variance and in both signs.
         """
         patches = nn.functional.unfold(images, _PATCH).transpose(1, 2).flatten(0, 1).double()

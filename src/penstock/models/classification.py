@@ -11,13 +11,17 @@ from torch import nn
 from penstock.errors import RecipeError
 from penstock.models import pretrained
 from penstock.models.cifar import FastNetwork, TutorialNetwork
-from penstock.models.normalization import Normalization, of_backbone
+from penstock.models.normalization import IMAGENET, Normalization, of_backbone
+from penstock.models.own import build_own, is_own
 from penstock.models.segmentation import check_backbone
 
 if TYPE_CHECKING:
     import torch
 
 CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": FastNetwork}
+CIFAR_SIDES: Final = {"cifar10-tutorial": 24, "cifar10-fast": 32}
+"""The side of the images, in pixels, that each of those takes."""
+
 _CIFAR: Final = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and deviation of CIFAR-10's training pixels
 
 
@@ -41,6 +45,8 @@ def classifier_normalization(name: str) -> Normalization:
     Raises:
         RecipeError: the name is unknown.
     """
+    if is_own(name):
+        return IMAGENET
     _check(name)
     if name in CIFAR_NETWORKS:
         return Normalization(*_CIFAR, alone=name == "cifar10-tutorial")
@@ -51,7 +57,7 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
     """A model that maps float (n, 3, h, w) to logits (n, classes).
 
     Args:
-        name: a backbone of timm, or one of `CIFAR_NETWORKS`.
+        name: a backbone of timm, one of `CIFAR_NETWORKS`, or a place (`models.own`).
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format. The networks
             for CIFAR have none and begin at random.
@@ -60,6 +66,8 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
         RecipeError: the name is unknown.
         WeightsError: the weights cannot be had, or do not fit.
     """
+    if is_own(name):
+        return build_own(name, classes=classes, channels=3, weights=weights)
     _check(name)
     if name in CIFAR_NETWORKS:
         if weights not in {"none", "pretrained"}:

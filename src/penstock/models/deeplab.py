@@ -53,7 +53,7 @@ class DeepLabNetwork(nn.Module):
     """The whole: float (n, 3, h, w) to logits (n, classes, h, w).
 
     In training it gives a list of (weight, logits): those of all sizes of the pyramid merged, of each of them, and of
-    the auxiliary head; of the picture's size, or where `upsample` is off `stride` times smaller.
+    the auxiliary head; of the image's size, or where `upsample` is off `stride` times smaller.
     """
 
     def __init__(self, encoder: Any, classes: int, parts: DeepLab) -> None:
@@ -131,7 +131,7 @@ def build_deeplab(
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
         parts: what it is made of.
-        channels: of the pictures.
+        channels: of the images.
 
     Raises:
         RecipeError: the backbone cannot be dilated.

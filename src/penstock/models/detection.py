@@ -32,7 +32,7 @@ DETECTORS: Final = {
     "ssd": "SSD (Liu et al. 2016)",
 }
 KEPT: Final = 100
-"""Boxes that are found in a picture at most, as COCO counts."""
+"""Boxes that are found in an image at most, as COCO counts."""
 
 _CHANNELS: Final = 256
 _STRIDES: Final = {"fasterrcnn": (4, 8, 16, 32), "retinanet": (8, 16, 32), "fcos": (8, 16, 32), "ssd": (8, 16, 32)}
@@ -41,7 +41,7 @@ _SIZES: Final = tuple((2 * stride, int(2 * 2**0.5 * stride)) for stride in (8, 1
 
 
 class _AsTheyAre(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision has no types
-    """Batches pictures that come normalised and at their size; torchvision would bring them to 800 pixels."""
+    """Batches images that come normalised and at their size; torchvision would bring them to 800 pixels."""
 
     def __init__(self) -> None:
         super().__init__(1, 1, [0.0] * 3, [1.0] * 3)
@@ -100,8 +100,8 @@ class Detector(nn.Module):
         """From `image`, float (n, 3, h, w) normalised, of which `size`, int64 (n, 2), is not padding.
 
         In training, with `boxes`, float32 (n, most, 4) as (x1, y1, x2, y2) in pixels, and `label`, int64 (n, most),
-        below 0 where there is none: the losses that torchvision gives, averaged over the pictures, times their number:
-        float32 (losses,). In evaluation: for every picture a dictionary of `boxes`, `scores` and `labels`.
+        below 0 where there is none: the losses that torchvision gives, averaged over the images, times their number:
+        float32 (losses,). In evaluation: for every image a dictionary of `boxes`, `scores` and `labels`.
         """
         images = [
             image[:, : int(h)][:, :, : int(w)] for image, (h, w) in zip(inputs["image"], inputs["size"], strict=True)
@@ -116,7 +116,7 @@ class Detector(nn.Module):
         return [self._found(image) for image in images]
 
     def _found(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """In one picture by itself: beside others it would be filled up to their size, and which boxes are left would
+        """In one image by itself: beside others it would be filled up to their size, and which boxes are left would
         follow from who is beside it, and so from the number of ranks.
         """
         (found,) = self.network([image])
@@ -133,7 +133,7 @@ def _heads(network: nn.Module) -> list[nn.Module]:
 
 
 def _whole_floats(found: Any) -> Any:
-    """The same in float32: half of its digits do not tell the pixels of a picture apart."""
+    """The same in float32: half of its digits do not tell the pixels of an image apart."""
     if isinstance(found, torch.Tensor):
         return found.float()
     if isinstance(found, dict):
@@ -227,7 +227,7 @@ def _fcos(encoder: Any, classes: int) -> Detector:
 
 def _ssd(encoder: Any, classes: int) -> Detector:
     backbone = Pyramid(encoder, _Coarser(encoder.feature_info.channels()))
-    # SSD's own boxes are shares of a picture of one size; in pixels, as here, pictures may be of any size.
+    # SSD's own boxes are shares of an image of one size; in pixels, as here, images may be of any size.
     boxes = AnchorGenerator(_SIZES, ((0.5, 1.0, 2.0),) * len(_SIZES))
     network = SSD(
         backbone, boxes, (320, 320), classes + 1, score_thresh=_LEAST, detections_per_img=KEPT,

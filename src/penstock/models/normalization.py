@@ -15,8 +15,8 @@ class Normalization:
 
     Attributes:
         mean, std: of each channel.
-        alone: whether every picture is brought to mean 0 and deviation 1 by itself first, all channels together
-            (tf.image.per_image_standardization); `mean` is then only what lies outside a picture.
+        alone: whether every image is brought to mean 0 and deviation 1 by itself first, all channels together
+            (tf.image.per_image_standardization); `mean` is then only what lies outside an image.
     """
 
     mean: tuple[float, ...]
@@ -25,7 +25,7 @@ class Normalization:
 
     @property
     def fill(self) -> tuple[int, ...]:
-        """The mean pixel, 0 to 255: what lies outside the picture."""
+        """The mean pixel, 0 to 255: what lies outside the image."""
         return tuple(round(255 * value) for value in self.mean)
 
     def over(self, channels: int) -> Normalization:

@@ -15,6 +15,7 @@ from penstock.models import pretrained
 from penstock.models.atrous import DeepLab
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
+from penstock.models.own import build_own, is_own
 
 if TYPE_CHECKING:
     from torch import nn
@@ -103,6 +104,15 @@ def normalization(backbone: str) -> Normalization:
     return IMAGENET if backbone in _MIX_TRANSFORMERS else of_backbone(backbone)
 
 
+def segmenter_normalization(name: str) -> Normalization:
+    """The normalisation of a segmentation model: its backbone's, or ImageNet's for one of somebody's own.
+
+    Raises:
+        RecipeError: the name is unknown.
+    """
+    return IMAGENET if is_own(name) else normalization(parse_name(name)[1])
+
+
 def build_segmenter(
     name: str,
     classes: int,
@@ -113,22 +123,24 @@ def build_segmenter(
     """A model that maps float (n, channels, h, w) to logits (n, classes, h, w).
 
     Args:
-        name: `ARCHITECTURE:BACKBONE`.
+        name: `ARCHITECTURE:BACKBONE`, or a place (`models.own`).
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
         parts: of a `deeplab`.
-        channels: of the pictures; pretrained filters are spread over others than 3.
+        channels: of the images; pretrained filters are spread over others than 3.
 
     Raises:
         RecipeError: the name is unknown, or a `deeplab`'s backbone cannot be dilated.
         WeightsError: the weights cannot be had, or do not fit.
     """
+    if is_own(name):
+        return build_own(name, classes=classes, channels=channels, weights=weights)
     architecture, backbone = parse_name(name)
     if architecture == "deeplab":
         return build_deeplab(name, backbone, classes, weights, parts, channels)
     native = backbone in _MIX_TRANSFORMERS
     encoder = backbone if native else f"tu-{backbone}"
-    sizes = {"dynamic_img_size": True} if architecture == "dpt" else {}  # of pictures: else that of pretraining alone
+    sizes = {"dynamic_img_size": True} if architecture == "dpt" else {}  # of images: else that of pretraining alone
     build = functools.partial(
         smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels, **sizes
     )

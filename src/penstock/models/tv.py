@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PREFIX: Final = "torchvision/"
-_SIDE: Final = 128  # of a picture that shows what size each layer's features have
+_SIDE: Final = 128  # of an image that shows what size each layer's features have
 _FEATURES: Final = 4  # axes
 _LISTS: Final = ("features", "layers", "trunk_output")  # of blocks, in networks that keep them in one
 

@@ -1,32 +1,85 @@
-"""What is learnt: how a record becomes a sample, the model, the loss, the scores, a picture of the answer.
+"""What is learnt: how a record becomes a sample, the model, the loss, the metric, the drawing, the prediction.
 
-base.py       Task, the contract
-augment.py    the random view and colours of a training sample
-objective.py  what training makes small
-segment.py    semantic segmentation
-classify.py   classification
-detect.py     detection
-matte.py      matting, from soft labels
-volume.py     segmentation of whole volumes
-regularize.py mixed, erased and toned pictures
+base.py            Task, the contract
+abilities.py       what a task may support, and the sentence that refuses what it does not
+settings.py        the settings of a recipe that a task is made from
+augment.py         the random view and colours of a training sample
+masks.py           samples of images and masks, and their metric
+objective.py       what training makes small
+regularize.py      mixed, erased and toned images
+predictions.py     what a model says of one image
+segmentation.py    semantic segmentation
+classification.py  classification
+detection.py       detection
+matting.py         matting, from soft labels
+volumes.py         segmentation of whole volumes
 """
 
+from typing import Final
+
+from penstock.errors import RecipeError
+from penstock.names import load, place_of
+from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
-from penstock.tasks.classify import Classification, PrepareClassification
-from penstock.tasks.detect import Detection, PrepareDetection
-from penstock.tasks.matte import Matting, PrepareMatte
+from penstock.tasks.classification import Classification, PrepareClassification
+from penstock.tasks.detection import Detection, PrepareDetection
+from penstock.tasks.masks import PrepareSegmentation
+from penstock.tasks.matting import Matting, PrepareMatte
 from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.predictions import Prediction, Style
 from penstock.tasks.regularize import Regularize
-from penstock.tasks.segment import PrepareSegmentation, Segmentation
-from penstock.tasks.volume import PrepareVolume, Volumes
+from penstock.tasks.segmentation import Segmentation
+from penstock.tasks.settings import Model, TaskSettings
+from penstock.tasks.volumes import PrepareVolume, Volumes
+
+TASKS: Final[dict[str, type[Task]]] = {
+    task.kind.name: task for task in (Segmentation, Matting, Classification, Detection, Volumes)
+}
+"""The built-in tasks, by the name of the kind of record that they learn from."""
+
+
+def find_task(name: str, described: str) -> type[Task]:
+    """The task that a recipe names.
+
+    Args:
+        name: a place, FILE.py:NAME or package.module:NAME; "" for what the dataset is for.
+        described: the dataset's kind of record, as dataset.json names it.
+
+    Raises:
+        RecipeError: there is none, or what is at the place is no task.
+    """
+    place = place_of(name)
+    if place is None:
+        if (name or described) not in TASKS:
+            raise RecipeError(
+                "task",
+                expected=f"FILE.py:NAME of a task for records of {described}, or one of {', '.join(TASKS)}",
+                found=name or "nothing",
+                remedy="Name the task: --task FILE.py:NAME",
+            )
+        return TASKS[name or described]
+    found = load(place, "task")
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise RecipeError(
+            f"task = {place}",
+            expected="a subclass of penstock.tasks.Task",
+            found=repr(found),
+            remedy="Derive it from it",
+        )
+    return found
+
 
 __all__ = [
+    "TASKS",
+    "Ability",
     "Augment",
     "Classification",
     "Detection",
     "Matting",
+    "Model",
     "Objective",
+    "Prediction",
     "PrepareClassification",
     "PrepareDetection",
     "PrepareMatte",
@@ -34,7 +87,11 @@ __all__ = [
     "PrepareVolume",
     "Regularize",
     "Segmentation",
+    "Style",
     "Task",
+    "TaskSettings",
     "Volumes",
+    "find_task",
+    "refusal",
     "weights_of",
 ]

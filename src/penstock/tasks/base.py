@@ -1,20 +1,29 @@
-"""The contract between a task and the session, the evaluation and the command line."""
+"""The contract between a task and everything that trains, evaluates, predicts or draws."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import torch
 
+from penstock.tasks.abilities import Ability, refusal
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
+    from penstock.images.geometry import Size
+    from penstock.images.volumes import Volume
+    from penstock.kinds import Kind
+    from penstock.models import Window
+    from penstock.tasks.predictions import Prediction, Style
+    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Tensors = Mapping[str, torch.Tensor]
@@ -61,11 +70,23 @@ class Scorer(Protocol):
 
 
 class Task(ABC):
-    """Everything that depends on what is learnt.
+    """Everything that depends on what is learnt. Nobody else asks which task it is.
 
     There may be several losses. Each is a sum, and has a count that follows from the labels alone; the session divides
     by the count over the global batch.
     """
+
+    kind: ClassVar[Kind]
+    """The kind of record that is learnt from."""
+
+    supports: ClassVar[frozenset[Ability]] = frozenset()
+    """What can be asked for beyond training and evaluation."""
+
+    settings: ClassVar[type | None] = None
+    """A frozen dataclass for `task_options` of the recipe, where the task has settings of its own."""
+
+    column_names: ClassVar[tuple[str, ...]] = ()
+    """The columns of a table of predictions, behind the name of the file; none writes no table."""
 
     classes: tuple[str, ...]
     """The classes' names; their index is their id."""
@@ -76,8 +97,58 @@ class Task(ABC):
     main_score: str
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
+    lower_is_better: ClassVar[frozenset[str]] = frozenset()
+    """Those of the scores of which smaller ones are better."""
+
     evaluates_loss = True
     """Whether the model gives what the losses need in evaluation too."""
+
+    channels: int = 3
+    """Of the images."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset.
+
+        Args:
+            settings: the sections of the recipe that are about the task.
+            described: the dataset.
+            split: the training split, whose counts of every class give them weights.
+            grows: whether records may come that nobody has counted yet.
+
+        Raises:
+            RecipeError: a setting does not fit the dataset.
+        """
+
+    @classmethod
+    def defaults(cls, weights: str = "") -> Mapping[str, Any]:
+        """Settings of a recipe that are better for this task than the general ones, named as `section.key`.
+
+        Args:
+            weights: of the backbone, where somebody chose them.
+        """
+        del weights
+        return {}
+
+    def check_crop(self, crop: Size, model: nn.Module) -> None:
+        """Whether the network takes images of the size of training's crop.
+
+        Raises:
+            RecipeError: it does not; the error names the nearest size that it takes.
+        """
+        del crop, model
+
+    def trial_sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
+        """The sizes to try a new network with, as some take only one; none where trying says nothing.
+
+        Args:
+            crop: training's.
+            window: side of the sliding window of evaluations; 0 evaluates whole images.
+            evaluated: whether a split is evaluated.
+        """
+        del crop, window, evaluated
+        return []
 
     @abstractmethod
     def prepare(self, *, train: bool) -> Prepare:
@@ -89,7 +160,7 @@ class Task(ABC):
 
     @abstractmethod
     def inputs(self, tensors: Tensors) -> Any:
-        """What the model takes, its pictures normalised on the device."""
+        """What the model takes, its images normalised on the device."""
 
     @abstractmethod
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
@@ -120,22 +191,32 @@ class Task(ABC):
     def scorer(self) -> Scorer:
         """A fresh counter of answers."""
 
-    def for_pictures(self, height: int, width: int) -> Task:
-        """The task ready to evaluate pictures of up to a size."""
-        del height, width
+    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
+        """What a network should have given for one image of a size and what it gave, in words; None where it is right.
+
+        Args:
+            outputs: of the network, in evaluation mode.
+            size: (height, width) of the image.
+        """
+        del outputs, size
+        return None
+
+    def for_images(self, height: int, width: int, slices: int = 0) -> Self:
+        """The task ready to evaluate images of up to a size, or volumes of up to so many slices of it."""
+        del height, width, slices
         return self
 
-    def initialize(self, model: nn.Module, pictures: Callable[[], torch.Tensor]) -> None:
+    def initialize(self, model: nn.Module, images: Callable[[], torch.Tensor]) -> None:
         """Set what of a new model follows from the data.
 
         Args:
             model: a new one.
-            pictures: gives some of the data, as it is evaluated: uint8 (n, h, w, 3).
+            images: gives some of the data, as it is evaluated: uint8 (n, h, w, 3).
         """
-        del model, pictures
+        del model, images
 
     def seen(self, tensors: Tensors) -> Tensors:
-        """A batch for drawing, with what is done to its pictures on the device done to them."""
+        """A batch for drawing, with what is done to its images on the device done to them."""
         return tensors
 
     @abstractmethod
@@ -154,10 +235,99 @@ class Task(ABC):
         outputs: Any = None,
         record: Record | None = None,
     ) -> NDArray[np.uint8]:
-        """A picture of one sample, with its label and, where there are outputs, the answer: uint8 RGB.
+        """An image of one sample, with its label and, where there are outputs, the answer: uint8 RGB.
 
         Args:
             arrays: the sample's.
             outputs: the model's for it, without a batch axis.
-            record: where it is given, what is only padding around its picture is left out.
+            record: where it is given, what is only padding around its image is left out.
         """
+
+    def predict(
+        self,
+        model: nn.Module,
+        pixels: NDArray[np.uint8],
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> Prediction:
+        """What a model says of one image of any size.
+
+        Args:
+            model: in evaluation mode, on `device`.
+            pixels: the upright image, uint8 RGB (height, width, 3).
+            device: where the model is.
+            precision: as in training.
+            window: slides over the image; None shows the model the whole image.
+
+        Raises:
+            RecipeError: the task does not predict images.
+        """
+        del model, pixels, device, precision, window
+        raise refusal(self, Ability.PREDICT_IMAGES, "penstock predict", "Name NIfTI volumes")
+
+    def predict_volume(
+        self,
+        model: nn.Module,
+        volume: Volume,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> NDArray[np.uint8]:
+        """The labels of a volume, in the order of its file's axes: uint8 (x, y, z).
+
+        Args:
+            model: in evaluation mode, on `device`.
+            volume: with the modalities that the model was trained on.
+            device: where the model is.
+            precision: as in training.
+            window: slides over the slices; None shows the model whole ones.
+
+        Raises:
+            RecipeError: the task does not predict volumes.
+        """
+        del model, volume, device, precision, window
+        raise refusal(self, Ability.PREDICT_VOLUMES, "penstock predict", "Name images")
+
+    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+        """What the names of the files of one image's prediction have behind the image's name."""
+        del style
+        return ()
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """A sentence about the files of predictions.
+
+        Args:
+            table: the path of the table.
+            rows: how many it has.
+            drawn: how many things are drawn.
+            style: how they are.
+        """
+        raise NotImplementedError
+
+    def with_segments(self) -> Self:
+        """The task with boundary IoU and panoptic quality among its scores.
+
+        Raises:
+            RecipeError: the task does not support them.
+        """
+        raise refusal(self, Ability.SEGMENT_SCORES, "--segments")
+
+    def export_size(self, splits: Iterable[Split]) -> Size | None:
+        """The (height, width) of the images that an exported model should take; None for training's crop."""
+        del splits
+        return None
+
+    def check_export_size(self, size: Size) -> None:
+        """Whether an exported model can take images of a size.
+
+        Raises:
+            RecipeError: it cannot.
+        """
+        del size
+
+    def export_input(self, size: Size) -> str:
+        """What an exported model must be given of an image, in words."""
+        raise NotImplementedError

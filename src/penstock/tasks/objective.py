@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Meta
+
+from penstock.bounds import Fraction, Switch, Weight
 from penstock.errors import RecipeError
 from penstock.losses import CrossEntropy, Focal, Lovasz, Mixture, Tversky, class_weights
+from penstock.losses.own import load_own
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -21,45 +25,52 @@ class Objective:
     """A sum of losses, each divided by its own count over the global batch: accumulation and ranks change nothing.
 
     Attributes:
-        cross_entropy, focal, dice, jaccard, tversky, lovasz: what each weighs; 0 leaves it out.
-        class_weights: of cross-entropy: "none", one number per class, or from the training split's pixels: "inverse"
-            frequency, "median" frequency by image, or "effective" number of samples.
-        smoothing: of cross-entropy's target, from 0 to below 1.
-        hardest: the share of each picture's pixels with the largest cross-entropy that counts.
-        hardest_after: steps over which that share falls from 1 to `hardest`.
-        threshold: only pixels whose own class gets a smaller probability than this count in cross-entropy; 0 takes all.
-        gamma: of focal.
-        false_positive, false_negative: what the two mistakes weigh in tversky.
+        cross_entropy, focal, dice, jaccard, tversky, lovasz: Weight of each loss in the sum; 0 leaves it out.
+        custom: Loss of your own, FILE.py:NAME or package.module:NAME.
+        custom_weight: Weight of that loss.
+        class_weights: Class weights of cross-entropy: "none", one number per class, or computed from the pixels of the
+            training split: "inverse" frequency, "median" frequency by image, or "effective" number of samples.
+        label_smoothing: Label smoothing of cross-entropy, from 0 to below 1.
+        ohem_ratio: Online hard example mining: fraction of the pixels of each image, those with the largest
+            cross-entropy, that counts.
+        ohem_warmup_steps: Steps over which that fraction falls from 1 to `ohem_ratio`.
+        ohem_threshold: Online hard example mining: only pixels whose own class has a smaller probability count in
+            cross-entropy; 0 counts all.
+        focal_gamma: Exponent of the focal loss.
+        tversky_alpha, tversky_beta: Weights of false positives and of false negatives in the Tversky loss.
     """
 
-    cross_entropy: float = 1.0
-    focal: float = 0.0
-    dice: float = 0.0
-    jaccard: float = 0.0
-    tversky: float = 0.0
-    lovasz: float = 0.0
+    cross_entropy: Weight = 1.0
+    focal: Weight = 0.0
+    dice: Weight = 0.0
+    jaccard: Weight = 0.0
+    tversky: Weight = 0.0
+    lovasz: Weight = 0.0
+    custom: str = ""
+    custom_weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
     class_weights: tuple[float, ...] | Literal["none", "inverse", "median", "effective"] = "none"
-    smoothing: float = 0.0
-    hardest: float = 1.0
-    hardest_after: int = 0
-    threshold: float = 0.0
-    gamma: float = 2.0
-    false_positive: float = 0.3
-    false_negative: float = 0.7
+    label_smoothing: Annotated[float, Meta(ge=0, le=0.99)] = 0.0
+    ohem_ratio: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    ohem_warmup_steps: Switch = 0
+    ohem_threshold: Fraction = 0.0
+    focal_gamma: Annotated[float, Meta(ge=0, le=100)] = 2.0
+    tversky_alpha: Annotated[float, Meta(ge=0, le=100)] = 0.3
+    tversky_beta: Annotated[float, Meta(ge=0, le=100)] = 0.7
 
     def mixture(self, weights: tuple[float, ...] = (), step: int | None = None) -> Mixture:
         """The losses that weigh something, as they are after some finished steps; None stands for the end."""
-        annealed = 1.0 if step is None or not self.hardest_after else min(1.0, step / self.hardest_after)
-        hardest = annealed * self.hardest + (1 - annealed)
+        annealed = 1.0 if step is None or not self.ohem_warmup_steps else min(1.0, step / self.ohem_warmup_steps)
+        hardest = annealed * self.ohem_ratio + (1 - annealed)
         terms: Sequence[tuple[float, Term]] = (
-            (self.cross_entropy, CrossEntropy(weights, self.smoothing, hardest, self.threshold)),
-            (self.focal, Focal(self.gamma)),
+            (self.cross_entropy, CrossEntropy(weights, self.label_smoothing, hardest, self.ohem_threshold)),
+            (self.focal, Focal(self.focal_gamma)),
             (self.dice, Tversky()),
             (self.jaccard, Tversky(1.0, 1.0)),
-            (self.tversky, Tversky(self.false_positive, self.false_negative)),
+            (self.tversky, Tversky(self.tversky_alpha, self.tversky_beta)),
             (self.lovasz, Lovasz()),
         )
-        return Mixture([(weight, term) for weight, term in terms if weight])
+        own = [(self.custom_weight, load_own(self.custom))] if self.custom else []
+        return Mixture([*((weight, term) for weight, term in terms if weight), *own])
 
 
 def weights_of(

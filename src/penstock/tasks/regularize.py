@@ -1,6 +1,6 @@
-"""What classifiers are kept from learning by heart with: mixed pictures, erased parts, changed tones.
+"""What classifiers are kept from learning by heart with: mixed images, erased parts, changed tones.
 
-Everything random is drawn with the sample, by its position, and applied to the batch on the device. Pictures are mixed
+Everything random is drawn with the sample, by its position, and applied to the batch on the device. Images are mixed
 in pairs of neighbours of the global batch, 0 and 1, 2 and 3, ...: ranks and micro-batches take whole pairs, so that
 their number changes nothing.
 """
@@ -9,40 +9,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import numpy as np
 import torch
+from msgspec import Meta
+
+from penstock.bounds import Fraction, ascending
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.seeds import Generator
 
-_ERASED: Final = (0.02, 1 / 3)  # bounds of the erased share of a picture, and below of height by width (Zhong et al.)
+_ERASED: Final = (0.02, 1 / 3)  # bounds of the erased share of an image, and below of height by width (Zhong et al.)
 _ASPECT: Final = (0.3, 1 / 0.3)
 DRAWS: Final = 11
-"""Numbers per sample: the share of the own picture; a rectangle cut from the partner and one that is erased (top,
-bottom, left, right, in shares of the picture); brightness and contrast."""
+"""Numbers per sample: the share of the own image; a rectangle cut from the partner and one that is erased (top,
+bottom, left, right, in shares of the image); brightness and contrast."""
 
 
 @dataclass(frozen=True)
 class Regularize:
-    """How training pictures of a classifier are changed beyond their view.
+    """How training images of a classifier are changed beyond their view.
 
     Attributes:
-        mixup: the parameter of the Beta distribution of mixup (Zhang et al. 2018); 0 mixes nothing.
-        cutmix: that of CutMix (Yun et al. 2019); where both are on, each is as likely.
-        erase: probability of erasing a rectangle (Zhong et al. 2020).
-        brightness: largest shift of all pixels, of 255 (the CIFAR-10 tutorial's 63).
-        contrast: bounds of the factor on what differs from a channel's mean (the tutorial's 0.2 and 1.8).
+        mixup: Parameter of the Beta distribution of mixup (Zhang et al. 2018); 0 does not mix.
+        cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). With mixup, each is as likely.
+        random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
+        brightness: Largest shift of all pixels, of 255; the CIFAR-10 tutorial uses 63.
+        contrast: Bounds of the factor on the difference from the mean of a channel; the CIFAR-10 tutorial uses 0.2 and
+            1.8.
     """
 
-    mixup: float = 0.0
-    cutmix: float = 0.0
-    erase: float = 0.0
-    brightness: float = 0.0
-    contrast: tuple[float, float] = (1.0, 1.0)
+    mixup: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    cutmix: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    random_erasing: Fraction = 0.0
+    brightness: Annotated[float, Meta(ge=0, le=255)] = 0.0
+    contrast: Annotated[tuple[float, float], ascending(100)] = (1.0, 1.0)
 
     @property
     def mixes(self) -> bool:
@@ -63,7 +67,7 @@ class Regularize:
         elif self.mixup:
             own = _beta(generator, self.mixup)
         erased = (0.0, 0.0, 0.0, 0.0)
-        if self.erase and generator.chance(self.erase):
+        if self.random_erasing and generator.chance(self.random_erasing):
             share, ratio = generator.uniform(*_ERASED), generator.uniform(*(math.log(bound) for bound in _ASPECT))
             height, width = (min(1.0, math.sqrt(share * math.exp(sign * ratio))) for sign in (1, -1))
             erased = _rectangle(generator, height, width, inside=True)
@@ -77,7 +81,7 @@ def _beta(generator: Generator, alpha: float) -> float:
 
 
 def _rectangle(generator: Generator, height: float, width: float, *, inside: bool) -> tuple[float, float, float, float]:
-    """Top, bottom, left and right of a rectangle that lies inside the picture, or has its middle in it."""
+    """Top, bottom, left and right of a rectangle that lies inside the image, or has its middle in it."""
     edges = []
     for side in (height, width):
         start = generator.uniform(0, 1 - side) if inside else generator.uniform() - side / 2
@@ -95,7 +99,7 @@ def toned(pixels: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
 
 
 def mixed(images: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-    """Normalised pictures, float32 (n, 3, h, w), mixed with their partners, and with a rectangle erased to 0, which is
+    """Normalised images, float32 (n, 3, h, w), mixed with their partners, and with a rectangle erased to 0, which is
     the mean.
     """
     own = draws[:, 0].view(-1, 1, 1, 1)
@@ -105,7 +109,7 @@ def mixed(images: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
 
 
 def mixed_targets(targets: torch.Tensor, draws: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    """Probabilities of classes, float32 (n, classes), mixed as the pictures are, by the pixels that each gives."""
+    """Probabilities of classes, float32 (n, classes), mixed as the images are, by the pixels that each gives."""
     cut = _cut(draws[:, 1:5], size)
     area = (cut[:, 1] - cut[:, 0]) * (cut[:, 3] - cut[:, 2]) / (size[0] * size[1])
     own = (draws[:, 0] * (1 - area)).unsqueeze(1)
@@ -113,13 +117,13 @@ def mixed_targets(targets: torch.Tensor, draws: torch.Tensor, size: tuple[int, i
 
 
 def partners(count: int, device: torch.device) -> torch.Tensor:
-    """The index of the picture that each of a batch is mixed with: its neighbour; one that has none is its own."""
+    """The index of the image that each of a batch is mixed with: its neighbour; one that has none is its own."""
     index = torch.arange(count, device=device) ^ 1
     return torch.where(index < count, index, index - 1)
 
 
 def whole_pairs(real: torch.Tensor) -> torch.Tensor:
-    """Which pictures of a batch, bool (n,), are there and have a neighbour to be mixed with that is there too."""
+    """Which images of a batch, bool (n,), are there and have a neighbour to be mixed with that is there too."""
     others = partners(len(real), real.device)
     return real & real[others] & (others != torch.arange(len(real), device=real.device))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import torch
@@ -12,33 +12,42 @@ import torch
 from penstock.feed import Field
 from penstock.images import drawing
 from penstock.images.warp import warp_image, warp_mask
+from penstock.kinds import KINDS
 from penstock.kinds.labels import decode_ids
 from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
-from penstock.tasks.segment import PrepareSegmentation, Segmentation, without_padding
+from penstock.tasks.abilities import Ability, refusal
+from penstock.tasks.masks import PrepareSegmentation, without_padding
+from penstock.tasks.predictions import MattePrediction
+from penstock.tasks.segmentation import MASK_ABILITIES, Segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+    from torch import nn
 
+    from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
     from penstock.images.geometry import Affine
     from penstock.images.header import ImageInfo
+    from penstock.models import Window
     from penstock.records.schema import SegmentationRecord
     from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.predictions import Style
+    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
 
 NOWHERE: Final = -1
-"""The label of what lies outside the picture."""
+"""The label of what lies outside the image."""
 
 
 @dataclass(frozen=True)
 class PrepareMatte(PrepareSegmentation):
     """A record to `image`, uint8 (height, width, channels), and `mask`, int16 (height, width): the foreground's share
-    in 255ths, bilinear as the picture is, -1 outside it.
+    in 255ths, bilinear as the image is, -1 outside it.
     """
 
     @property
@@ -84,10 +93,19 @@ class Matting(Segmentation):
 
     ignore: int = NOWHERE
 
+    kind = KINDS["matting"]
     main_score = "closeness"
+    supports = MASK_ABILITIES
+
+    @classmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset."""
+        del split, grows
+        model = settings.model
+        return cls(model.name, described.classes, augment=settings.augment, weights=model.weights, parts=model.deeplab)
 
     def prepare(self, *, train: bool) -> Prepare:
-        """A random view for training, the whole picture for evaluation."""
+        """A random view for training, the whole image for evaluation."""
         fill = self.normalization.fill
         if train:
             return PrepareMatte(len(self.classes), self.ignore, fill, self.augment)
@@ -124,3 +142,35 @@ class Matting(Segmentation):
         if outputs is not None:
             shares.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
         return np.hstack([arrays["image"][..., :3], *(drawing.gray(each) for each in shares)])
+
+    def predict(  # type: ignore[override] # a prediction too
+        self,
+        model: nn.Module,
+        pixels: Pixels,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> MattePrediction:
+        """The alpha of every pixel of one image; arguments as for `Task.predict`."""
+        _, foreground = self.probabilities(model, pixels, device, precision, window)
+        alpha: Pixels = (255 * foreground).round().astype(np.uint8)
+        return MattePrediction(pixels, alpha)
+
+    def predict_volume(self, *_: Any, **__: Any) -> Pixels:
+        """Volumes have no mattes."""
+        raise refusal(self, Ability.PREDICT_VOLUMES, "penstock predict", "Name images")
+
+    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+        """The matte, and the foreground over green."""
+        del style
+        return "", "-overlay"
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """What the files are."""
+        del table, rows, drawn, style
+        return "NAME.png holds the foreground's share, white for all of it; NAME-overlay.png lays it over green"
+
+    def with_segments(self) -> Self:
+        """Mattes have no segments."""
+        raise refusal(self, Ability.SEGMENT_SCORES, "--segments")

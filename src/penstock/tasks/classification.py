@@ -1,26 +1,31 @@
-"""Classification: every picture gets a class."""
+"""Classification: every image gets a class."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from penstock.errors import LabelError
+from penstock import devices
+from penstock.errors import LabelError, RecipeError
 from penstock.feed import Field
-from penstock.images import drawing, fetch_image, probe
+from penstock.images import drawing, fetch_image, probe, warp_image
+from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
 from penstock.metrics import Answers, ClassificationScores
 from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
+from penstock.models.classification import CIFAR_SIDES
 from penstock.records.schema import decode_classification
 from penstock.tasks import regularize
+from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
-from penstock.tasks.objective import Objective
+from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.predictions import NAMED, ClassPrediction
 from penstock.tasks.regularize import DRAWS, Regularize
 
 if TYPE_CHECKING:
@@ -29,10 +34,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
+    from penstock.images.geometry import Size
     from penstock.losses import Mixture
+    from penstock.models import Window
     from penstock.seeds import Generator
     from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.predictions import Style
+    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
 PADDING: Final = -1
 """The label of what does not count."""
 
-_SIDE: Final = 192  # of a drawn picture
+_SIDE: Final = 192  # of a drawn image
 _LEAST: Final = 0.005  # share of a class that is worth a word
 
 
@@ -51,7 +61,7 @@ class PrepareClassification:
 
     Attributes:
         classes: the number of classes.
-        fill: the pixel that lies outside the picture, RGB; None mirrors the picture at its edges.
+        fill: the pixel that lies outside the image, RGB; None mirrors the image at its edges.
         augment: the view: random for training, else its middle.
         train: whether it is for training.
         regularize: what else is drawn for training.
@@ -125,7 +135,7 @@ class Classification(Task):
     Attributes:
         name: the model: a timm backbone, or a network for CIFAR.
         classes: the classes' names; their index is their id.
-        augment: what training does to a picture; evaluation shows its middle.
+        augment: what training does to an image; evaluation shows its middle.
         regularize: what else it does.
         weights: the backbone's: "pretrained", "none" or a file.
         objective: the losses: cross-entropy and focal.
@@ -140,8 +150,70 @@ class Classification(Task):
     objective: Objective = field(default_factory=Objective)
     class_weights: tuple[float, ...] = ()
 
+    kind = KINDS["classification"]
     main_score = "top1"
     ignore = PADDING
+    supports = frozenset(
+        {
+            Ability.TTA, Ability.SHIFT_TTA, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.LOSSES, Ability.REGULARIZE,
+            Ability.VIEWS, Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP, Ability.PRETRAINED,
+            Ability.CLASS_WEIGHTS,
+        }
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset."""
+        del grows
+        _check_losses(settings.loss, settings.regularize)
+        weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
+        model = settings.model
+        return cls(
+            model.name,
+            described.classes,
+            settings.augment,
+            settings.regularize,
+            model.weights,
+            settings.loss,
+            weights,
+        )
+
+    @classmethod
+    def defaults(cls, weights: str = "") -> Mapping[str, Any]:
+        """Those of training on ImageNet."""
+        del weights
+        return {
+            "model.name": "resnet50",
+            "augment.crop": (224, 224),
+            "augment.method": "resized-crop",
+            "loss.label_smoothing": 0.1,
+            "optimizer.schedule": "cosine",
+            "optimizer.weight_decay": 5e-5,
+            "train.batch": 64,
+        }
+
+    @property
+    def column_names(self) -> tuple[str, ...]:  # type: ignore[override] # as many as there are classes
+        """The most probable classes with their probabilities."""
+        ranks = range(1, min(NAMED, len(self.classes)) + 1)
+        return tuple(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))
+
+    def check_crop(self, crop: Size, model: nn.Module) -> None:
+        """The small networks end in layers of one size."""
+        del model
+        side = CIFAR_SIDES.get(self.name)
+        if side and crop != (side, side):
+            raise RecipeError(
+                "augment.crop",
+                expected=f"{side} x {side}, which {self.name} is made for",
+                found=f"{crop[0]} x {crop[1]}",
+                remedy=f"Use --crop {side} {side}",
+            )
+
+    def trial_sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
+        """The crop, which is evaluated too."""
+        del window, evaluated
+        return [crop]
 
     @cached_property
     def normalization(self) -> Normalization:
@@ -150,7 +222,7 @@ class Classification(Task):
 
     @property
     def fill(self) -> tuple[int, ...] | None:
-        """The pixel that lies outside pictures; None mirrors them at their edges."""
+        """The pixel that lies outside images; None mirrors them at their edges."""
         return None if self.augment.border == "reflect" else self.normalization.fill
 
     def prepare(self, *, train: bool) -> Prepare:
@@ -161,10 +233,10 @@ class Classification(Task):
         """A new model."""
         return build_classifier(self.name, len(self.classes), self.weights)
 
-    def initialize(self, model: nn.Module, pictures: Callable[[], torch.Tensor]) -> None:
+    def initialize(self, model: nn.Module, images: Callable[[], torch.Tensor]) -> None:
         """Set what follows from the data: the first layer of a network that whitens."""
         if isinstance(model, FastNetwork):
-            model.whiten(self.inputs({"image": pictures()}))
+            model.whiten(self.inputs({"image": images()}))
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, 3, h, w), normalised, and in training changed as the draws say."""
@@ -195,7 +267,7 @@ class Classification(Task):
         return self.objective.mixture(self.class_weights)
 
     def count(self, tensors: Tensors) -> torch.Tensor:
-        """What each loss is divided by: pictures, or the sum of their weights."""
+        """What each loss is divided by: images, or the sum of their weights."""
         if self.regularize.mixes and "draws" in tensors:
             return self._soft.count(self._targets(tensors)).unsqueeze(0)
         return self.losses.count(tensors["label"].view(-1, 1, 1), PADDING)
@@ -208,7 +280,7 @@ class Classification(Task):
 
     @cached_property
     def _soft(self) -> SoftCrossEntropy:
-        return SoftCrossEntropy(self.class_weights, self.objective.smoothing, self.objective.cross_entropy)
+        return SoftCrossEntropy(self.class_weights, self.objective.label_smoothing, self.objective.cross_entropy)
 
     def _targets(self, tensors: Tensors) -> torch.Tensor:
         """Probabilities of the classes, float32 (n, classes); all 0 where nothing counts."""
@@ -221,7 +293,7 @@ class Classification(Task):
         return f"{self.classes[label]}{'' if share > 1 - _LEAST else f' {share:.0%}'}"
 
     def _certain(self, label: int) -> NDArray[Any]:
-        """The shares of the classes in a picture that is not mixed; none in a hole of a topic."""
+        """The shares of the classes in an image that is not mixed; none in a hole of a topic."""
         shares = np.zeros(len(self.classes))
         if label != PADDING:
             shares[label] = 1
@@ -232,7 +304,7 @@ class Classification(Task):
         return ClassificationScorer(self.classes)
 
     def seen(self, tensors: Tensors) -> Tensors:
-        """The pictures mixed, erased and toned, and `target`, the shares of their classes."""
+        """The images mixed, erased and toned, and `target`, the shares of their classes."""
         if "draws" not in tensors:
             return tensors
         draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, 3, 1, 1)
@@ -251,7 +323,7 @@ class Classification(Task):
         outputs: torch.Tensor | None = None,
         record: Record | None = None,
     ) -> Pixels:
-        """The picture above its class, or the classes that are mixed in it, and the answer."""
+        """The image above its class, or the classes that are mixed in it, and the answer."""
         del record
         image = drawing.fit(np.ascontiguousarray(arrays["image"]), _SIDE)
         target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
@@ -262,3 +334,58 @@ class Classification(Task):
         for word in words:
             image = drawing.caption(image, word)
         return image
+
+    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
+        """Logits must be a tensor with a channel for every class."""
+        expected = (1, len(self.classes))
+        if isinstance(outputs, torch.Tensor) and tuple(outputs.shape) == expected:
+            return None
+        found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        return f"logits of shape {expected} for an image of {size[0]} x {size[1]}", str(found)
+
+    @torch.inference_mode()
+    def predict(
+        self,
+        model: nn.Module,
+        pixels: Pixels,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> ClassPrediction:
+        """The probabilities of the classes of one image; arguments as for `Task.predict`, without a window."""
+        del window
+        view = self.augment.middle((pixels.shape[0], pixels.shape[1]))
+        shown = np.empty((*view.size, 3), np.uint8)
+        warp_image(pixels, view.affine, self.fill, shown)
+        with devices.autocast(device, precision):
+            logits = model(self.inputs({"image": torch.from_numpy(shown).to(device).unsqueeze(0)}))
+        found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()
+        return ClassPrediction(pixels, found, self.classes)
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """What the table holds."""
+        del rows, drawn, style
+        return f"{table} holds the most likely classes of every image, the likeliest first"
+
+    def export_input(self, size: Size) -> str:
+        """The middle of an image."""
+        return replace(self.augment, crop=size).middle_said
+
+
+def _check_losses(loss: Objective, regularize: Regularize) -> None:
+    """An image has one label: what needs more than one, or whole labels, is refused."""
+    names = ["dice", "jaccard", "tversky", "lovasz", "ohem_warmup_steps", "ohem_threshold"]
+    if regularize.mixes:
+        names += ["focal", "custom"]
+    set_ = [f"loss.{name}={getattr(loss, name)}" for name in names if getattr(loss, name)]
+    if loss.ohem_ratio < 1:
+        set_.append(f"loss.ohem_ratio={loss.ohem_ratio}")
+    if set_ or not (loss.cross_entropy or loss.focal or loss.custom):
+        mixed = " of mixed images" if regularize.mixes else ""
+        raise RecipeError(
+            "loss",
+            expected=f"cross_entropy{'' if mixed else ' or focal'}, for one label an image{mixed}",
+            found=", ".join(set_) or "neither",
+            remedy="Leave out the others",
+        )

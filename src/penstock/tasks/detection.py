@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import torch
 
+from penstock import devices
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import drawing, fetch_image, geometry, probe
+from penstock.images import drawing, fetch_image, geometry, probe, warp_image
+from penstock.kinds import KINDS
 from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, DetectionScores, Found, check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
+from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.predictions import SHOWN, BoxPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,30 +31,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
     from penstock.images.geometry import Size, View
     from penstock.images.header import ImageInfo
+    from penstock.models import Window
     from penstock.seeds import Generator
     from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.predictions import Style
+    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
 
-SHOWN: Final = 0.3
-"""Score of a box that is drawn."""
+MOST_UNCOUNTED: Final = 512
+"""Boxes in an image of a topic, which may not know, or only those of its beginning."""
 
 
 @dataclass(frozen=True)
 class PrepareDetection:
     """A record to `image`, uint8 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in pixels of it;
     `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is not padding;
-    and `scale`, float32, pixels of it per pixel of the picture.
+    and `scale`, float32, pixels of it per pixel of the image.
 
     Attributes:
         classes: the number of classes.
-        most: boxes that a picture may have.
-        fill: the pixel that lies outside the picture, RGB.
-        augment: training's random view, and to what range of sizes pictures are brought.
+        most: boxes that an image may have.
+        fill: the pixel that lies outside the image, RGB.
+        augment: training's random view, and to what range of sizes images are brought.
         canvas: the size of an evaluation sample; None trains.
     """
 
@@ -93,7 +101,7 @@ class PrepareDetection:
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
         least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
-        moved, there = geometry.move_boxes(edges, view, info.size, self.augment.kept, least)
+        moved, there = geometry.move_boxes(edges, view, info.size, self.augment.min_visibility, least)
         count = int(there.sum())
         out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
         out["boxes"][:count] = moved[there]
@@ -111,7 +119,7 @@ class PrepareDetection:
         if size[0] > self.canvas[0] or size[1] > self.canvas[1]:
             raise LabelError(
                 origin,
-                expected=f"a picture of at most {self.canvas[0]} x {self.canvas[1]} (height x width)",
+                expected=f"an image of at most {self.canvas[0]} x {self.canvas[1]} (height x width)",
                 found=f"one of {size[0]} x {size[1]}",
                 remedy="Pack the dataset again: its dataset.json states a smaller largest size",
             )
@@ -133,7 +141,7 @@ class DetectionScorer:
         self.boxes.gather(ranks.gather)
 
     def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
-        """Add what was found in some pictures; padding has no origin."""
+        """Add what was found in some images; padding has no origin."""
         for row, (origin, answer) in enumerate(zip(origins, outputs, strict=True)):
             if not origin:
                 continue
@@ -150,7 +158,7 @@ class DetectionScorer:
 
 
 def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float) -> list[Found]:
-    """Boxes in pixels of the picture, as left, top, width, height."""
+    """Boxes in pixels of the image, as left, top, width, height."""
     edges = boxes.double().cpu() / scale
     sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)
     rows = zip(labels.tolist(), sizes.tolist(), scores.double().cpu().tolist(), strict=True)
@@ -161,14 +169,14 @@ def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch
 class Detection(Task):
     """Detection.
 
-    The losses are torchvision's, averaged over the pictures of a micro-batch as it does, and weighed by their number.
+    The losses are torchvision's, averaged over the images of a micro-batch as it does, and weighed by their number.
 
     Attributes:
         name: the model, `ARCHITECTURE:BACKBONE`.
         classes: the classes' names; their index is their id.
-        most: boxes that a picture may have.
-        augment: what training does to a picture.
-        canvas: the size of the largest picture to evaluate, (height, width).
+        most: boxes that an image may have.
+        augment: what training does to an image.
+        canvas: the size of the largest image to evaluate, (height, width).
         weights: the backbone's: "pretrained", "none" or a file.
     """
 
@@ -179,8 +187,39 @@ class Detection(Task):
     canvas: Size = (512, 512)
     weights: str = "none"
 
+    kind = KINDS["detection"]
     main_score = "map"
     evaluates_loss = False
+    column_names = ("class", "score", "xmin", "ymin", "xmax", "ymax")
+    supports = frozenset(
+        {
+            Ability.PREDICT_IMAGES, Ability.SCORE, Ability.VIEWS, Ability.BOX_VISIBILITY, Ability.ALTERNATING_FLIP,
+            Ability.PRETRAINED,
+        }
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset."""
+        del split
+        stated = max(each.objects for each in described.splits.values())
+        most = max(stated, MOST_UNCOUNTED) if grows else stated or MOST_UNCOUNTED
+        model = settings.model
+        return cls(model.name, described.classes, most, settings.augment, weights=model.weights)
+
+    @classmethod
+    def defaults(cls, weights: str = "") -> Mapping[str, Any]:
+        """Those of fine-tuning a detector."""
+        return {
+            "model.name": "fasterrcnn:resnet50",
+            "augment.scale": (0.5, 1.5),
+            "optimizer.lr": 0.005,
+            "optimizer.schedule": "cosine",
+            "optimizer.grad_clip": 10.0,
+            "train.batch": 8,
+            "train.freeze_bn": weights != "none",  # without any, norms have no statistics to keep
+        }
+
     ignore = drawing.OBJECTS
 
     @cached_property
@@ -189,12 +228,13 @@ class Detection(Task):
         return normalization(parse_detector(self.name)[1])
 
     def prepare(self, *, train: bool) -> Prepare:
-        """A random view for training, the whole picture for evaluation."""
+        """A random view for training, the whole image for evaluation."""
         canvas = None if train else self.canvas
         return PrepareDetection(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
 
-    def for_pictures(self, height: int, width: int) -> Detection:
-        """The task with a canvas that pictures of up to a size fit."""
+    def for_images(self, height: int, width: int, slices: int = 0) -> Self:
+        """The task with a canvas that images of up to a size fit."""
+        del slices
         if self.augment.resize_range:
             height = width = self.augment.resize_range[1]
         return replace(self, canvas=(filled(height), filled(width)))
@@ -210,7 +250,7 @@ class Detection(Task):
         return {"image": image, "size": tensors["size"], "boxes": tensors["boxes"], "label": label}
 
     def blank(self, height: int, width: int, device: torch.device) -> dict[str, torch.Tensor]:
-        """What `inputs` wants beside one picture of a size of which nothing is known."""
+        """What `inputs` wants beside one image of a size of which nothing is known."""
         return {
             "size": torch.tensor([[height, width]], device=device),
             "boxes": torch.zeros((1, 0, 4), device=device),
@@ -230,11 +270,11 @@ class Detection(Task):
         }
 
     def count(self, tensors: Tensors) -> torch.Tensor:
-        """The number of pictures."""
+        """The number of images."""
         return torch.tensor([len(tensors["label"])], device=tensors["label"].device)
 
     def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
-        """The sum of the losses over the pictures."""
+        """The sum of the losses over the images."""
         del tensors
         total: torch.Tensor = outputs.sum().unsqueeze(0)
         return total
@@ -263,7 +303,7 @@ class Detection(Task):
         outputs: Any = None,
         record: Record | None = None,
     ) -> Pixels:
-        """The picture with its boxes and, beside it, with those that were found with a score above 0.3."""
+        """The image with its boxes and, beside it, with those that were found with a score above 0.3."""
         del record
         height, width = (int(side) for side in arrays["size"])
         image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
@@ -274,3 +314,39 @@ class Detection(Task):
             words = [f"{self.classes[int(i)]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
             drawn.append(drawing.boxes(image, found["boxes"], found["labels"].astype(np.int64), words))
         return np.hstack(drawn)
+
+    @torch.inference_mode()
+    def predict(
+        self,
+        model: nn.Module,
+        pixels: Pixels,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> BoxPrediction:
+        """The boxes in one image, the highest score first; arguments as for `Task.predict`, without a window."""
+        del window
+        height, width = self.augment.fitted((pixels.shape[0], pixels.shape[1]))
+        shown = np.empty((height, width, 3), np.uint8)
+        view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))
+        warp_image(pixels, view.affine, self.normalization.fill, shown)
+        tensors = {"image": torch.from_numpy(shown).to(device).unsqueeze(0), **self.blank(height, width, device)}
+        with devices.autocast(device, precision):
+            (answer,) = model(self.inputs(tensors))
+        found = {name: value.cpu().numpy() for name, value in answer.items()}
+        scale = np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
+        boxes = found["boxes"].astype(np.float32) * scale
+        return BoxPrediction(pixels, boxes, found["scores"], found["labels"], self.classes)
+
+    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+        """The drawing."""
+        del style
+        return ("-boxes",)
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """What the files hold."""
+        return (
+            f"{table} holds all {counted(rows, 'box')}, in pixels; NAME-boxes.png shows the {drawn:,} that score above "
+            f"{style.score:g}"
+        )

@@ -1,4 +1,4 @@
-"""One answer from several looks at a picture: at other sizes, moved, and mirrored."""
+"""One answer from several looks at an image: at other sizes, moved, and mirrored."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.models.segmentation import STRIDE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CLASSES: Final = 2  # axes of a classifier's answer, which has no place in the picture
+_CLASSES: Final = 2  # axes of a classifier's answer, which has no place in the image
 _TINY: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """How a picture is looked at.
+    """How an image is looked at.
 
     Attributes:
-        scales: each gives a look, at this many times the picture's size.
+        scales: each gives a look, at this many times the image's size.
         flip: whether each look is taken in the mirror too.
         shift: pixels by which a classifier's looks are moved up and left, and down and right, too (Jordan 2024,
             arXiv:2404.00498); the two together weigh as much as the look in place.
@@ -79,7 +79,7 @@ class Averaged(nn.Module):
 
 
 def _moved(images: torch.Tensor, shift: int) -> Iterator[tuple[float, torch.Tensor]]:
-    """The pictures in place and moved, their edges mirrored, with the weight of each; the weights are 1 in all."""
+    """The images in place and moved, their edges mirrored, with the weight of each; the weights are 1 in all."""
     if not shift:
         yield 1.0, images
         return
@@ -91,7 +91,7 @@ def _moved(images: torch.Tensor, shift: int) -> Iterator[tuple[float, torch.Tens
 
 
 def _scaled(images: torch.Tensor, scale: float) -> torch.Tensor:
-    """The pictures at another size, whose sides are rounded to what every model accepts."""
+    """The images at another size, whose sides are rounded to what every model accepts."""
     if scale == 1:
         return images
     height, width = (max(1, round(side * scale / STRIDE)) * STRIDE for side in images.shape[2:])

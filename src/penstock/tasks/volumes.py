@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import torch
 
-from penstock.errors import LabelError
+from penstock import devices
+from penstock.errors import ImageError, LabelError
 from penstock.feed import Field
 from penstock.images import drawing, probe
+from penstock.kinds import KINDS
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.volumes import read_slices, telling_slice
 from penstock.metrics import Cases, VolumeScores
 from penstock.models import build_volume_network
 from penstock.records.schema import decode_segmentation
+from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
-from penstock.tasks.objective import Objective
-from penstock.tasks.segment import classes_in
+from penstock.tasks.masks import classes_in
+from penstock.tasks.objective import Objective, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +31,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
+    from penstock.images.volumes import Volume
     from penstock.losses import Mixture
+    from penstock.models import Window
     from penstock.seeds import Generator
     from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -159,7 +166,55 @@ class Volumes(Task):
     class_weights: tuple[float, ...] = ()
     step: int | None = None
 
+    kind = KINDS["volumes"]
     main_score = "mean_dice"
+    supports = frozenset(
+        {
+            Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.CLASS_WEIGHTS,
+        }
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset."""
+        del grows
+        weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
+        splits = described.splits.values()
+        slices, height, width = (max(getattr(each, side) for each in splits) for side in ("slices", "height", "width"))
+        return cls(
+            settings.model.name,
+            described.classes,
+            described.ignore_label,
+            settings.augment,
+            described.channels,
+            (slices, height, width),
+            settings.loss,
+            weights,
+        )
+
+    @classmethod
+    def defaults(cls, weights: str = "") -> Mapping[str, Any]:
+        """Those of a 3-D U-Net; there are no published weights of one."""
+        del weights
+        return {
+            "model.name": "unet3d",
+            "model.weights": "none",
+            "augment.crop": (96, 96),
+            "augment.slices": 32,
+            "loss.dice": 1.0,
+            "optimizer.name": "adamw",
+            "optimizer.lr": 1e-3,
+            "optimizer.weight_decay": 0.01,
+            "optimizer.schedule": "cosine",
+            "train.steps": 5000,
+            "train.batch": 2,
+            "train.evaluate_every": 500,
+            "train.save_every": 500,
+        }
+
+    def for_images(self, height: int, width: int, slices: int = 0) -> Self:
+        """The task with a canvas that volumes of up to a size fit."""
+        return replace(self, canvas=(slices, height, width))
 
     @property
     def patch(self) -> Box:
@@ -184,9 +239,9 @@ class Volumes(Task):
         real = weight.to(tensors["mask"].device).view(-1, 1, 1, 1) > 0
         return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
 
-    def after(self, step: int) -> Volumes:
+    def after(self, step: int) -> Self:
         """The task as it is after some steps: hard mining may begin slowly."""
-        return replace(self, step=step) if self.objective.hardest_after else self
+        return replace(self, step=step) if self.objective.ohem_warmup_steps else self
 
     @cached_property
     def losses(self) -> Mixture:
@@ -234,3 +289,27 @@ class Volumes(Task):
             masks.append(outputs[:, best].argmax(dim=0).to(torch.uint8).cpu().numpy())
         colors = drawing.palette(self.ignore)
         return np.hstack([image, *(drawing.overlay(image, each, colors) for each in masks)])
+
+    @torch.inference_mode()
+    def predict_volume(
+        self,
+        model: nn.Module,
+        volume: Volume,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> Pixels:
+        """The labels of a volume; arguments as for `Task.predict_volume`, but the network has a window of its own."""
+        del window
+        images = volume.images(self.channels)
+        if len(volume.voxels) == 1 != self.channels:
+            raise ImageError(
+                volume.name,
+                expected="the two or three modalities that the run learnt",
+                found="one",
+                remedy="Name the folder of the case's files, or one file with all of them",
+            )
+        with devices.autocast(device, precision):
+            logits = model(self.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
+        return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())

@@ -39,7 +39,7 @@ class _Sum(torch.autograd.Function):
 
 
 class SyncNorm(nn.BatchNorm2d):
-    """Batch normalisation whose mean and variance are those of all ranks' pictures together.
+    """Batch normalisation whose mean and variance are those of all ranks' images together.
 
     Attributes:
         drop, act: what timm's norms do after normalising; nothing for others.

@@ -1,4 +1,4 @@
-"""A window that slides over pictures which a network is not to see whole."""
+"""A window that slides over images which a network is not to see whole."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Windowed(nn.Module):
     """Maps float (n, channels, h, w) to the logarithm of the windows' mean probabilities, float32 (n, classes, h, w).
 
     Where windows overlap, probabilities are weighted by a Gaussian around each window's middle (as nnU-Net does), so
-    that no seams show. Each window goes to `device`; sums stay where the pictures are, so that the device's memory does
+    that no seams show. Each window goes to `device`; sums stay where the images are, so that the device's memory does
     not grow with them. Being logarithms, the result can take the place of logits.
     """
 
@@ -64,7 +64,7 @@ class Windowed(nn.Module):
         return total.div_(total.sum(dim=1, keepdim=True)).clamp_(min=_TINY).log_()
 
     def _probabilities(self, tile: torch.Tensor) -> torch.Tensor:
-        """Of one window; where it is cut short by the picture's end, or no multiple of what every network takes, it is
+        """Of one window; where it is cut short by the image's end, or no multiple of what every network takes, it is
         filled up with the mean.
         """
         height, width = tile.shape[2:]

@@ -1,0 +1,46 @@
+"""A network of somebody's own, by its place: `FILE.py:NAME` or `package.module:NAME`.
+
+The place names a function or a class that is called with those of `classes`, `channels` and `weights` that it has
+parameters for, and gives an `nn.Module`. For masks it maps float (n, channels, h, w) to logits (n, classes, h, w), for
+classes to logits (n, classes). What the network calls `encoder` is its backbone: without one, a smaller learning rate
+of the backbone, freezing it and Muon are not available.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from penstock import names
+from penstock.errors import RecipeError
+
+_SETTING = "model.name"
+
+
+def is_own(name: str) -> bool:
+    """Whether a model's name is a place."""
+    return names.place_of(name) is not None
+
+
+def build_own(name: str, **offered: Any) -> nn.Module:
+    """The network at a place.
+
+    Args:
+        name: the place.
+        offered: what it may be called with.
+
+    Raises:
+        RecipeError: there is none, it cannot be called so, or gives something else.
+    """
+    place = names.place_of(name)
+    assert place is not None  # noqa: S101 - the caller looked
+    network = names.call(names.load(place, _SETTING), place, _SETTING, offered)
+    if not isinstance(network, nn.Module):
+        raise RecipeError(
+            f"{_SETTING} = {place}",
+            expected="a function that gives a torch.nn.Module",
+            found=type(network).__name__,
+            remedy="Return the network",
+        )
+    return network

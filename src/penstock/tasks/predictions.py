@@ -1,0 +1,222 @@
+"""What a model says of one image: arrays in memory, drawings, and the files that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from penstock.images import codecs, drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+SHOWN: Final = 0.3
+"""Score above which a box is drawn."""
+
+NAMED: Final = 5
+"""Classes of each image in a table."""
+
+_LEGIBLE: Final = 480  # pixels of a side that words have room on; smaller images are drawn enlarged
+
+
+@dataclass(frozen=True)
+class Style:
+    """How predictions are written and drawn.
+
+    Attributes:
+        original: the id to write for every class id; empty writes class ids.
+        palette: the colours of classes: "distinct", "voc", "cityscapes" or "ade20k".
+        color: whether masks are written in colour too.
+        score: score above which a box is drawn.
+    """
+
+    original: tuple[int, ...] = ()
+    palette: str = "distinct"
+    color: bool = False
+    score: float = SHOWN
+
+    def written(self, ids: Pixels) -> Pixels:
+        """Class ids as they are written."""
+        table = np.arange(256, dtype=np.uint8)
+        table[: len(self.original)] = self.original
+        return table[ids]
+
+
+class Prediction(Protocol):
+    """What a model says of one image."""
+
+    def draw(self, style: Style = ...) -> Pixels:
+        """The image with what is said of it: uint8 RGB (height, width, 3)."""
+        ...
+
+    def files(self, style: Style = ...) -> Mapping[str, bytes]:
+        """PNG files, by what their names have behind the image's name."""
+        ...
+
+    def rows(self) -> list[list[str]]:
+        """Rows of a table, without the image's own name."""
+        ...
+
+    def drawn(self, style: Style = ...) -> int:
+        """How many things are drawn."""
+        ...
+
+
+@dataclass(frozen=True)
+class MaskPrediction:
+    """A class for every pixel.
+
+    Attributes:
+        image: uint8 RGB (height, width, 3).
+        mask: class ids, uint8 (height, width).
+        classes: the classes' names; their index is their id.
+        ignore: the id that does not count, for colours.
+    """
+
+    image: Pixels
+    mask: Pixels
+    classes: tuple[str, ...]
+    ignore: int
+
+    def draw(self, style: Style = Style()) -> Pixels:
+        """The mask in colours over the image."""
+        return drawing.overlay(self.image, self.mask, drawing.palette_of(style.palette, self.ignore))
+
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
+        """The mask, the mask over the image and, where it is asked for, the mask in colour."""
+        colors = drawing.palette_of(style.palette, self.ignore)
+        files = {"": codecs.encode_mask(style.written(self.mask)), "-overlay": codecs.encode_png(self.draw(style))}
+        if style.color:
+            files["-color"] = codecs.encode_png(drawing.colorize(self.mask, colors))
+        return files
+
+    def rows(self) -> list[list[str]]:
+        """None: masks are images."""
+        return []
+
+    def drawn(self, style: Style = Style()) -> int:
+        """One mask."""
+        del style
+        return 1
+
+
+@dataclass(frozen=True)
+class MattePrediction:
+    """An alpha value for every pixel.
+
+    Attributes:
+        image: uint8 RGB (height, width, 3).
+        alpha: 0 for background to 255 for foreground, uint8 (height, width).
+    """
+
+    image: Pixels
+    alpha: Pixels
+
+    def draw(self, style: Style = Style()) -> Pixels:
+        """The foreground over green."""
+        del style
+        return drawing.composed(self.image, self.alpha)
+
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
+        """The matte, and the foreground over green."""
+        return {"": codecs.encode_mask(self.alpha), "-overlay": codecs.encode_png(self.draw(style))}
+
+    def rows(self) -> list[list[str]]:
+        """None: mattes are images."""
+        return []
+
+    def drawn(self, style: Style = Style()) -> int:
+        """One matte."""
+        del style
+        return 1
+
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """A probability for every class.
+
+    Attributes:
+        image: uint8 RGB (height, width, 3).
+        probabilities: float32 (classes,).
+        classes: the classes' names; their index is their id.
+    """
+
+    image: Pixels
+    probabilities: NDArray[np.float32]
+    classes: tuple[str, ...]
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """The ids of the most probable classes, the most probable first: int64 (up to 5,)."""
+        order: NDArray[np.int64] = self.probabilities.argsort()[::-1][:NAMED]
+        return order
+
+    def draw(self, style: Style = Style()) -> Pixels:
+        """The image above its most probable class."""
+        del style
+        label = int(self.best[0])
+        return drawing.caption(self.image, f"{self.classes[label]} ({self.probabilities[label]:.0%})")
+
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
+        """None: classes are in the table."""
+        del style
+        return {}
+
+    def rows(self) -> list[list[str]]:
+        """One row: the most probable classes with their probabilities."""
+        return [[cell for i in self.best for cell in (self.classes[i], f"{self.probabilities[i]:.6f}")]]
+
+    def drawn(self, style: Style = Style()) -> int:
+        """Nothing."""
+        del style
+        return 0
+
+
+@dataclass(frozen=True)
+class BoxPrediction:
+    """Boxes with their classes and scores, the highest score first.
+
+    Attributes:
+        image: uint8 RGB (height, width, 3).
+        boxes: x1, y1, x2, y2 in pixels of the image, float32 (n, 4).
+        scores: float32 (n,).
+        labels: class ids, int64 (n,).
+        classes: the classes' names; their index is their id.
+    """
+
+    image: Pixels
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    def draw(self, style: Style = Style()) -> Pixels:
+        """The image, enlarged where it is small, with the boxes that score high enough."""
+        sure = self.scores > style.score
+        names = [self.classes[label] for label in self.labels[sure].tolist()]
+        words = [f"{name} {score:.0%}" for name, score in zip(names, self.scores[sure], strict=True)]
+        scale = max(1, round(_LEGIBLE / max(self.image.shape[:2])))
+        image = drawing.enlarge(self.image, scale)
+        return drawing.boxes(image, scale * self.boxes[sure], self.labels[sure], words)
+
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
+        """The drawing."""
+        return {"-boxes": codecs.encode_png(self.draw(style))}
+
+    def rows(self) -> list[list[str]]:
+        """A row for every box: class, score and edges."""
+        names = [self.classes[label] for label in self.labels.tolist()]
+        return [
+            [name, f"{score:.6f}", *(f"{edge:.2f}" for edge in box)]
+            for name, score, box in zip(names, self.scores.tolist(), self.boxes.tolist(), strict=True)
+        ]
+
+    def drawn(self, style: Style = Style()) -> int:
+        """The boxes that score high enough."""
+        return int((self.scores > style.score).sum())

@@ -1,0 +1,326 @@
+"""Semantic segmentation: every pixel gets a class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import cv2
+import numpy as np
+import torch
+
+from penstock import devices
+from penstock.errors import RecipeError
+from penstock.images import drawing
+from penstock.images.color import Jitter
+from penstock.kinds import KINDS
+from penstock.models import DeepLab, Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
+from penstock.models.segmentation import STRIDE, filled, nearest_size
+from penstock.progress import counted
+from penstock.tasks.abilities import Ability
+from penstock.tasks.augment import Augment
+from penstock.tasks.base import Task
+from penstock.tasks.masks import PrepareSegmentation, SegmentationScorer, classes_in, without_padding
+from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.predictions import MaskPrediction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.datasets.description import Description, Split
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Size
+    from penstock.images.volumes import Volume
+    from penstock.losses import Mixture
+    from penstock.models import Window
+    from penstock.tasks.base import Tensors
+    from penstock.tasks.predictions import Style
+    from penstock.tasks.settings import TaskSettings
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+
+MOST_PROBABILITIES = 1 << 26
+"""Probabilities that an exported model gives for one image at most: a quarter of a gigabyte."""
+
+_COLORS = 3
+MASK_ABILITIES: Final = frozenset(
+    {
+        Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.VIEWS,
+        Ability.ALTERNATING_FLIP, Ability.PRETRAINED, Ability.CLASS_WEIGHTS,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Segmentation(Task):
+    """Semantic segmentation.
+
+    Attributes:
+        name: the model, `ARCHITECTURE:BACKBONE`.
+        classes: the classes' names; their index is their id.
+        ignore: the label that does not count.
+        augment: what training does to an image.
+        canvas: the size of the largest image to evaluate, (height, width).
+        weights: the backbone's: "pretrained", "none" or a file.
+        objective: the losses.
+        class_weights: of cross-entropy, one per class or none.
+        parts: of a `deeplab`.
+        segments: whether boundary IoU and panoptic quality are scored too.
+        channels: of the images.
+        step: finished steps, where the objective depends on them; None stands for the end of training.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    ignore: int = 255
+    augment: Augment = field(default_factory=Augment)
+    canvas: Size = (512, 512)
+    weights: str = "none"
+    objective: Objective = field(default_factory=Objective)
+    class_weights: tuple[float, ...] = ()
+    step: int | None = None
+    parts: DeepLab = DeepLab()  # noqa: RUF009 - frozen
+    segments: bool = False
+    channels: int = 3
+
+    kind = KINDS["segmentation"]
+    main_score = "mean_iou"
+    supports = MASK_ABILITIES | {
+        Ability.SEGMENT_SCORES, Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.PALETTE, Ability.COLOR_MASKS,
+        Ability.LOSSES,
+    }  # fmt: skip
+
+    @classmethod
+    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+        """The task for a dataset."""
+        del grows
+        _check_colors(settings.augment, described.channels)
+        weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
+        return cls(
+            settings.model.name,
+            described.classes,
+            described.ignore_label,
+            settings.augment,
+            weights=settings.model.weights,
+            objective=settings.loss,
+            class_weights=weights,
+            parts=settings.model.deeplab,
+            channels=described.channels,
+        )
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the backbone expects of its input."""
+        return segmenter_normalization(self.name).over(self.channels)
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole image for evaluation."""
+        fill = self.normalization.fill
+        if train:
+            return PrepareSegmentation(len(self.classes), self.ignore, fill, self.augment)
+        return PrepareSegmentation(len(self.classes), self.ignore, fill, canvas=self.canvas)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_segmenter(self.name, len(self.classes), self.weights, self.parts, self.channels)
+
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """Float32 (n, channels, h, w), channels last in memory, from uint8 (n, h, w, channels)."""
+        return self.normalization.apply(as_floats(tensors["image"]))
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """All pixels of padding samples get the ignored label."""
+        real = weight.to(tensors["mask"].device).view(-1, 1, 1) > 0
+        return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
+
+    def after(self, step: int) -> Self:
+        """The task as it is after some steps: hard pixel mining may begin slowly."""
+        return replace(self, step=step) if self.objective.ohem_warmup_steps else self
+
+    @cached_property
+    def losses(self) -> Mixture:
+        """The losses as they are now."""
+        return self.objective.mixture(self.class_weights, self.step)
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """What each loss is divided by: pixels or images with a label."""
+        return self.losses.count(self._target(tensors, small=not self.parts.upsample), self.ignore)
+
+    def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss; of a list of weighted logits, that of all of them."""
+        if isinstance(outputs, torch.Tensor):
+            return self.losses.sum(outputs, self._target(tensors, small=False), self.ignore)
+        target = self._target(tensors, small=not self.parts.upsample)
+        total: torch.Tensor = sum(weight * self.losses.sum(each, target, self.ignore) for weight, each in outputs)
+        return total
+
+    def _target(self, tensors: Tensors, *, small: bool) -> torch.Tensor:
+        """The labels, or those in the middle of what each of a `deeplab`'s small logits stands for."""
+        mask, stride = tensors["mask"], self.parts.stride
+        return mask[:, stride // 2 :: stride, stride // 2 :: stride] if small else mask
+
+    def scorer(self) -> SegmentationScorer:
+        """A fresh confusion matrix."""
+        return SegmentationScorer(self.classes, self.ignore, segments=self.segments)
+
+    def check_crop(self, crop: Size, model: nn.Module) -> None:
+        """Decoders put feature maps of different strides together, so sides must divide by the largest."""
+        backbone = getattr(model, "encoder", None)
+        if backbone is None:
+            return  # a network of somebody's own, which is tried instead
+        stride = int(getattr(backbone, "output_stride", STRIDE))
+        if any(side % stride for side in crop):
+            better = nearest_size(crop, stride)
+            raise RecipeError(
+                "augment.crop",
+                expected=f"sides that divide by {stride}, the output stride of {self.name}",
+                found=f"{crop[0]} x {crop[1]}",
+                remedy=f"Use --crop {better[0]} {better[1]}",
+            )
+
+    def trial_sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
+        """The crop, and the window or something larger where a split is evaluated: some networks take one size only."""
+        if not evaluated:
+            return [crop]
+        larger = (filled(window), filled(window)) if window else (crop[0] + STRIDE, crop[1] + STRIDE)
+        return [crop, larger]
+
+    def for_images(self, height: int, width: int, slices: int = 0) -> Self:
+        """The task with a canvas that images of up to a size fit."""
+        del slices
+        canvas = filled(height), filled(width)
+        return replace(self, canvas=canvas, parts=replace(self.parts, upsample=True))  # answers are of the labels' size
+
+    def shown(self, record: Record) -> set[int]:
+        """The classes in a record's mask."""
+        return classes_in(record) - {self.ignore}
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Masks are drawn in colours."""
+        return self.classes
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: torch.Tensor | None = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
+        arrays, outputs = without_padding(arrays, outputs, record)
+        colors = drawing.palette(self.ignore)
+        masks = [arrays["mask"]]
+        if outputs is not None:
+            masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
+        image = arrays["image"][..., :3]  # of more modalities, the first three
+        return np.hstack([image, *(drawing.overlay(image, mask, colors) for mask in masks)])
+
+    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
+        """Logits must be a tensor with a channel for every class."""
+        expected = (1, len(self.classes), *size)
+        if isinstance(outputs, torch.Tensor) and tuple(outputs.shape) == expected:
+            return None
+        found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        return f"logits of shape {expected} for an image of {size[0]} x {size[1]}", str(found)
+
+    def predict(
+        self,
+        model: nn.Module,
+        pixels: Pixels,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> MaskPrediction:
+        """The mask of one image at its own size; arguments as for `Task.predict`."""
+        probabilities = self.probabilities(model, pixels, device, precision, window)
+        mask: Pixels = probabilities.argmax(axis=0).astype(np.uint8)
+        return MaskPrediction(pixels[..., :3], mask, self.classes, self.ignore)
+
+    @torch.inference_mode()
+    def probabilities(
+        self, model: nn.Module, pixels: Pixels, device: torch.device, precision: str, window: Window | None
+    ) -> NDArray[np.float32]:
+        """Of every class at every pixel: float32 (classes, height, width)."""
+        height, width = pixels.shape[:2]
+        if window:  # which is moved to the device, not the whole image
+            image, model = torch.from_numpy(pixels), Windowed(model, window, device)
+        else:
+            fill = [float(value) for value in self.normalization.fill]
+            bottom, right = -height % STRIDE, -width % STRIDE
+            padded = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=fill)
+            image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device)
+        with devices.autocast(device, precision):
+            logits = model(self.inputs({"image": image.unsqueeze(0)}))
+        probabilities = logits.exp_() if window else logits.float().softmax(dim=1)
+        found: NDArray[np.float32] = probabilities[0, :, :height, :width].cpu().numpy()
+        return found
+
+    def predict_volume(
+        self,
+        model: nn.Module,
+        volume: Volume,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> Pixels:
+        """The labels of a volume, slice by slice; arguments as for `Task.predict_volume`."""
+        images = volume.images(self.channels)
+        masks = [self.predict(model, i, device=device, precision=precision, window=window).mask for i in images]
+        return volume.labels(np.stack(masks))
+
+    def with_segments(self) -> Self:
+        """The task with boundary IoU and panoptic quality among its scores."""
+        return replace(self, segments=True)
+
+    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+        """The mask, the mask over the image and, where it is asked for, the mask in colour."""
+        return ("", "-overlay", "-color") if style.color else ("", "-overlay")
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """What the files are."""
+        del table, rows, drawn, style
+        return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
+
+    def export_size(self, splits: Iterable[Split]) -> Size | None:
+        """What holds every image of the dataset, where its size is known and the answers are not too large."""
+        sizes = [(split.height, split.width) for split in splits]
+        height, width = max(size[0] for size in sizes), max(size[1] for size in sizes)
+        if not height:
+            return None
+        canvas = self.for_images(height, width).canvas
+        return canvas if canvas[0] * canvas[1] * len(self.classes) <= MOST_PROBABILITIES else None
+
+    def check_export_size(self, size: Size) -> None:
+        """Sides must divide by 32."""
+        if any(side % STRIDE for side in size):
+            better = nearest_size(size)
+            raise RecipeError(
+                "--size",
+                expected=f"sides that divide by {STRIDE}",
+                found=f"{size[0]} x {size[1]}",
+                remedy=f"Use --size {better[0]} {better[1]}, and pad images to it",
+            )
+
+    def export_input(self, size: Size) -> str:
+        """Whole images, padded."""
+        del size
+        fill = ", ".join(f"{value:g}" for value in self.normalization.fill)
+        return f"images at their own size, padded on the right and below with {fill}"
+
+
+def _check_colors(augment: Augment, channels: int) -> None:
+    if channels != _COLORS and augment.jitter != Jitter():
+        raise RecipeError(
+            "augment.jitter",
+            expected=f"nothing: images of {counted(channels, 'channel')} have no colours",
+            found=f"{augment.jitter}",
+            remedy="Leave it out",
+        )

@@ -1,0 +1,74 @@
+"""The settings of a recipe that a task is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from penstock.errors import RecipeError
+from penstock.models import DeepLab
+from penstock.tasks.augment import Augment
+from penstock.tasks.objective import Objective
+from penstock.tasks.regularize import Regularize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What learns.
+
+    Attributes:
+        name: Model: ARCHITECTURE:BACKBONE for masks and boxes, a backbone for classes, or FILE.py:NAME.
+        weights: Backbone weights: "pretrained", "none" or a file.
+        deeplab: Parts of `deeplab:BACKBONE`.
+    """
+
+    name: str = "deeplabv3plus:resnet50"
+    weights: str = "pretrained"
+    deeplab: DeepLab = field(default_factory=DeepLab)
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The sections of a recipe that a task is made from.
+
+    Attributes:
+        model: the network.
+        augment: what training does to an image.
+        regularize: what training does to a batch of images.
+        loss: what training makes small.
+        options: of a task of somebody's own.
+    """
+
+    model: Model = field(default_factory=Model)
+    augment: Augment = field(default_factory=Augment)
+    regularize: Regularize = field(default_factory=Regularize)
+    loss: Objective = field(default_factory=Objective)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def typed(self, settings: type[Options]) -> Options:
+        """The options of a task of somebody's own as its dataclass of settings, whose fields have types and bounds.
+
+        Raises:
+            RecipeError: one is not known, or its value does not fit.
+        """
+        known = [each.name for each in fields(settings)]  # type: ignore[arg-type] # a dataclass
+        if unknown := [name for name in self.options if name not in known]:
+            raise RecipeError(
+                "task_options",
+                expected=f"settings among {', '.join(known) or 'none'}",
+                found=", ".join(unknown),
+                remedy="Check their names",
+            )
+        try:
+            return msgspec.convert(dict(self.options), settings)
+        except msgspec.ValidationError as error:
+            raise RecipeError(
+                "task_options", expected="values that fit", found=str(error), remedy="Check them"
+            ) from None
