@@ -1,0 +1,178 @@
+"""What a recipe's types cannot say."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.bounds import violations
+from penstock.errors import RecipeError
+from penstock.sources.kafka import is_topic
+
+if TYPE_CHECKING:
+    from penstock.config.values import Recipe
+
+_FIXED: Final = (
+    "seed", "task", "task_options", "data.train", "data.block", "data.window",
+    "follow.on", "follow.replay_ratio", "model.name", "model.deeplab",
+    "augment", "regularize", "loss", "optimizer.name", "train.batch", "train.ema_decay", "train.freeze_bn",
+    "train.freeze_backbone", "train.sync_bn", "train.best_metric",
+)  # fmt: skip
+
+
+_ORIGIN: Final = (
+    "init",
+    "init_partial",
+    "train.window",
+    "model.weights",
+    "data.start",
+    "data.until",
+)  # of what a checkpoint holds by now
+
+
+def check_values(recipe: Recipe, where: str) -> Recipe:
+    """The recipe itself, once its values lie within their bounds.
+
+    Raises:
+        RecipeError: one does not; the error names it.
+    """
+    for wrong in violations(recipe):
+        raise _refused(f"{where}: {wrong.key}", wrong.expected, wrong.found, wrong.remedy)
+    return recipe
+
+
+def check(recipe: Recipe, where: str) -> Recipe:
+    """The recipe itself, once its values lie within their bounds and fit one another.
+
+    Raises:
+        RecipeError: one does not; the error names it.
+    """
+    check_values(recipe, where)
+    if recipe.optimizer.warmup_steps >= recipe.train.steps:
+        expected, found = f"a number from 0 to {recipe.train.steps - 1}", str(recipe.optimizer.warmup_steps)
+        raise _refused(f"{where}: optimizer.warmup_steps", expected, found, "Choose one of those")
+    _check_losses(recipe, where)
+    milestones = recipe.optimizer.milestones
+    if list(milestones) != sorted(set(milestones)) or (recipe.optimizer.schedule == "multistep" and not milestones):
+        raise _refused(
+            f"{where}: optimizer.milestones", "steps in ascending order", str(list(milestones)), "Write some"
+        )
+    if recipe.train.freeze_bn and recipe.train.sync_bn:
+        raise _refused(
+            f"{where}: train.sync_bn",
+            "norms that learn statistics",
+            "train.freeze_bn=true, which keeps those they have",
+            "Leave one of the two out",
+        )
+    return recipe
+
+
+def check_new(recipe: Recipe) -> None:
+    """What has no effect is refused where a run begins; those that began with it go on.
+
+    Raises:
+        RecipeError: a setting has none.
+    """
+    loss, data = recipe.loss, recipe.data
+    if loss.ohem_threshold and loss.ohem_ratio < 1:
+        both = f"{loss.ohem_threshold} and loss.ohem_ratio={loss.ohem_ratio}"
+        raise _refused("loss.ohem_threshold", "one way to choose pixels", both, "Leave one of the two out")
+    if recipe.init_partial and not recipe.init:
+        raise _refused("--partial", "--init RUN, whose weights they are", "none", "Leave it out")
+    if recipe.init and recipe.model.weights not in ("pretrained", "none"):
+        raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Leave one of them out")
+    named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]
+    if named and not is_topic(data.path):
+        found = f"shards in {data.path}, which are read whole"
+        raise _refused(", ".join(named), "a topic, part of which they name", found, "Leave them out")
+
+
+def check_pieces(recipe: Recipe, ranks: int) -> None:
+    """Norms over all ranks need as many passes on each of them, images that are mixed need pairs.
+
+    Raises:
+        RecipeError: the global batch cannot be cut so.
+    """
+    train = recipe.train
+    fewest, most = train.batch // ranks, -(-train.batch // ranks)
+    if train.sync_bn and min(train.accumulate, fewest) != min(train.accumulate, most):
+        raise _refused(
+            "train.accumulate",
+            f"as many micro-batches on each of {ranks} ranks, as train.sync_bn needs",
+            f"shares of {fewest} and {most} images, of which {train.accumulate} are to be made",
+            f"Use train.batch={ranks * most}",
+        )
+    pairs = 2 * ranks * train.accumulate
+    if recipe.regularize.mixes and pairs > 2 and train.batch % pairs:  # noqa: PLR2004 - in one piece, one may be alone
+        raise _refused(
+            "train.batch",
+            f"a multiple of {pairs}, as images are mixed in pairs, on {ranks} rank{'s' * (ranks > 1)} with "
+            f"train.accumulate={train.accumulate}",
+            str(train.batch),
+            f"Use train.batch={-(-train.batch // pairs) * pairs}, or other numbers of those",
+        )
+
+
+def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) -> None:
+    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start.
+
+    Raises:
+        RecipeError: that would change.
+    """
+    for key in (*_FIXED, *(_ORIGIN if begun else ())):
+        was, is_now = (attrgetter(key)(each) for each in (before, now))
+        if was != is_now:
+            setting, first, second = _narrowed(key, was, is_now)
+            remedy = "Leave it, or start a new run from these weights with --init"
+            raise _refused(f"{where}: {setting}", f"{first}, as the run was started with", str(second), remedy)
+
+
+def _narrowed(key: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first setting of a section that differs."""
+    while is_dataclass(was):
+        name = next(each.name for each in fields(was) if getattr(was, each.name) != getattr(now, each.name))
+        key, was, now = f"{key}.{name}", getattr(was, name), getattr(now, name)
+    return key, was, now
+
+
+def _refused(where: str, expected: str, found: str, remedy: str) -> RecipeError:
+    return RecipeError(where, expected=expected, found=found, remedy=remedy)
+
+
+def _check_losses(recipe: Recipe, where: str) -> None:
+    loss = recipe.loss
+    built_in = loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz
+    if not built_in and not loss.custom:
+        raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
+
+
+def check_follow(recipe: Recipe) -> None:
+    """What is followed must grow, and have no end.
+
+    Raises:
+        RecipeError: it does not, or has one.
+    """
+    if not recipe.follow.on:
+        if recipe.follow.replay_ratio:
+            raise RecipeError(
+                "follow.replay_ratio",
+                expected="0, as nothing is followed",
+                found=str(recipe.follow.replay_ratio),
+                remedy="Add --follow, or leave out --replay-ratio",
+            )
+        return
+    if not is_topic(recipe.data.path):
+        raise RecipeError(
+            "follow.on",
+            expected="a topic, kafka://HOST:PORT/TOPIC",
+            found=recipe.data.path,
+            remedy="Leave out --follow: shards do not grow",
+        )
+    if recipe.data.until:
+        raise RecipeError(
+            "data.until",
+            expected="no end, as the topic is followed",
+            found=recipe.data.until,
+            remedy="Leave out --until or --follow",
+        )

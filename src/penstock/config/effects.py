@@ -1,0 +1,195 @@
+"""Which settings have an effect only beside others: one table, from which refusals follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import RecipeError
+from penstock.models import DeepLab
+from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.config.values import Recipe
+    from penstock.tasks import Task
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a setting needs of another one.
+
+    Attributes:
+        settings: those that need it.
+        other: the setting that they need.
+        holds: whether its value lets them have an effect.
+        said: the values that do, in words.
+    """
+
+    settings: tuple[str, ...]
+    other: str
+    holds: Callable[[Any], bool]
+    said: str
+
+
+def _above(least: float) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value > least, f"above {least:g}"
+
+
+def _below(most: float) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value < most, f"below {most:g}"
+
+
+def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in values, " or ".join(values)
+
+
+def _none_of(*values: object) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value not in values, f"another than {' and '.join(map(str, values))}"
+
+
+def _is(wanted: object) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: bool(value == wanted), str(wanted).lower()
+
+
+def _some() -> tuple[Callable[[Any], bool], str]:
+    return bool, "set"
+
+
+_VIEWS: Final = tuple(
+    f"augment.{each.name}"
+    for each in fields(Augment)
+    if each.name not in {"crop", "slices", "flip", "shown", "kept", "border", "alternating_flip"}
+)
+
+NEEDS: Final = (
+    Need(
+        ("loss.class_weights", "loss.label_smoothing", "loss.ohem_ratio", "loss.ohem_threshold"),
+        "loss.cross_entropy",
+        *_above(0),
+    ),
+    Need(("loss.ohem_warmup_steps",), "loss.ohem_ratio", *_below(1)),
+    Need(("loss.focal_gamma",), "loss.focal", *_above(0)),
+    Need(("loss.tversky_alpha", "loss.tversky_beta"), "loss.tversky", *_above(0)),
+    Need(("loss.custom_weight",), "loss.custom", *_some()),
+    Need(("optimizer.momentum",), "optimizer.name", *_one_of("sgd", "rmsprop", "muon")),
+    Need(("optimizer.sgd_momentum", "optimizer.unit_filters"), "optimizer.name", *_one_of("muon")),
+    Need(("optimizer.decay_biases",), "optimizer.weight_decay", *_above(0)),
+    Need(("optimizer.power",), "optimizer.schedule", *_one_of("poly")),
+    Need(("optimizer.decay",), "optimizer.schedule", *_one_of("step", "multistep", "exponential")),
+    Need(("optimizer.decay_steps",), "optimizer.schedule", *_one_of("step", "exponential")),
+    Need(("optimizer.milestones",), "optimizer.schedule", *_one_of("multistep")),
+    Need(("optimizer.min_lr_ratio",), "optimizer.schedule", *_none_of("constant")),
+    Need(("optimizer.warmup_start_ratio",), "optimizer.warmup_steps", *_above(0)),
+    Need(("optimizer.head",), "optimizer.head_lr_mult", *_none_of(1.0)),
+    Need(("augment.scale", "augment.scale_step"), "augment.method", *_one_of("scale-crop")),
+    Need(("augment.margin",), "augment.method", *_one_of("pad-crop")),
+    Need(("augment.area", "augment.aspect"), "augment.method", *_one_of("resized-crop")),
+    Need(("augment.flip",), "augment.alternating_flip", *_is(wanted=False)),
+    Need(("augment.crop_pct",), "augment.method", *_none_of("pad-crop")),
+    Need(("train.window",), "data.validation", *_some()),
+    Need(("follow.records", "follow.seconds", "follow.patience", "follow.group"), "follow.on", *_is(wanted=True)),
+    Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),
+    Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", *_some()),
+    Need(
+        ("model.deeplab.decoder_strides", "model.deeplab.decoder_sum", "model.deeplab.decoder_logits"),
+        "model.deeplab.decoder",
+        *_is(wanted=True),
+    ),
+    Need(("model.deeplab.logits_kernel",), "model.deeplab.decoder_logits", *_is(wanted=False)),
+    Need(("model.deeplab.merge",), "model.deeplab.pyramid", *_none_of((1.0,))),
+    Need(("model.deeplab.rates",), "model.deeplab.cell", *_is(wanted=())),
+)
+
+
+ABILITIES: Final = (
+    (Ability.LOSSES, tuple(f"loss.{each.name}" for each in fields(Objective))),
+    (Ability.REGULARIZE, tuple(f"regularize.{each.name}" for each in fields(Regularize))),
+    (Ability.CENTER_CROP, ("augment.crop_pct",)),
+    (Ability.BOX_VISIBILITY, ("augment.min_visibility",)),
+    (Ability.SLICES, ("augment.slices",)),
+    (Ability.REFLECTED_BORDER, ("augment.border",)),
+    (Ability.ALTERNATING_FLIP, ("augment.alternating_flip",)),
+    (Ability.VIEWS, _VIEWS),
+    (Ability.PRETRAINED, ("model.weights",)),
+    (Ability.SLIDING_WINDOW, ("train.window",)),
+)
+"""What a task must support for settings to be changed."""
+
+
+def check_effects(recipe: Recipe, task: type[Task] | None, *begun: Recipe) -> None:
+    """Settings that somebody changed must have an effect.
+
+    Args:
+        recipe: with the changes.
+        task: what is learnt; None where nobody knows.
+        begun: what they may have been changed from: the defaults, or the recipe of a run that is resumed.
+
+    Raises:
+        RecipeError: one has none; the error names it, and what it needs.
+    """
+    if task:
+        check_abilities(recipe, task, *begun)
+    for need in NEEDS:
+        other = attrgetter(need.other)(recipe)
+        if need.holds(other):
+            continue
+        for setting in (each for each in need.settings if _changed(each, recipe, begun)):
+            raise RecipeError(
+                setting,
+                expected=f"{need.other} {need.said}, without which it has no effect",
+                found=f"{setting} {_shown(attrgetter(setting)(recipe))} beside {need.other} {_shown(other)}",
+                remedy=f"Leave {setting} out, or change {need.other}",
+            )
+
+
+def check_abilities(recipe: Recipe, task: type[Task], *begun: Recipe) -> None:
+    """Settings that somebody changed must be for what is learnt.
+
+    Args:
+        recipe: with the changes.
+        task: what is learnt.
+        begun: what they may have been changed from.
+
+    Raises:
+        RecipeError: the task does not support one.
+    """
+    for ability, settings in ABILITIES:
+        named = [each for each in settings if _changed(each, recipe, begun)]
+        if named and ability not in task.supports:
+            raise refusal(task, ability, ", ".join(named))
+
+
+def _changed(setting: str, recipe: Recipe, begun: Sequence[Recipe]) -> bool:
+    return attrgetter(setting)(recipe) not in map(attrgetter(setting), begun)
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Settings of a network that is not trained would have no effect.
+
+    Raises:
+        RecipeError: there are some.
+    """
+    parts, plain = recipe.model.deeplab, DeepLab()
+    if parts != plain and not recipe.model.name.startswith("deeplab:"):
+        changed = [field.name for field in fields(plain) if getattr(parts, field.name) != getattr(plain, field.name)]
+        raise RecipeError(
+            "model.deeplab",
+            expected="nothing: they are the parts of deeplab:BACKBONE",
+            found=f"{', '.join(changed)}, for {recipe.model.name}",
+            remedy=f"Leave them out, or train deeplab:{recipe.model.name.partition(':')[2] or recipe.model.name}",
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        ", ".join(map(str, value))
+        if isinstance(value, tuple) and value
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value or "nothing")
+    )

@@ -1,0 +1,64 @@
+"""The settings of a recipe that name places, and what becomes of those when a run keeps a copy of their files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.config import toml
+from penstock.names import Place, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.config.values import Recipe
+
+SINGLE = ("task", "model.name", "loss.custom", "optimizer.name")
+LISTS = ("train.metrics", "hooks")
+
+
+def places(recipe: Recipe) -> Iterator[tuple[str, Place]]:
+    """The places that a recipe names, each with its setting."""
+    for key in SINGLE:
+        if place := place_of(toml.value_of(recipe, key)):
+            yield key, place
+    for key in LISTS:
+        for entry in toml.value_of(recipe, key):
+            if place := place_of(_name(entry)):
+                yield key, place
+
+
+def with_places(recipe: Recipe, change: Callable[[str, Place], Place]) -> Recipe:
+    """The recipe with its places changed; `change` is given the setting and the place."""
+
+    def changed(key: str, text: str) -> str:
+        place = place_of(text)
+        return str(change(key, place)) if place else text
+
+    values: dict[str, Any] = {}
+    for key in SINGLE:
+        values[key] = changed(key, toml.value_of(recipe, key))
+    for key in LISTS:
+        values[key] = [_renamed(entry, changed(key, _name(entry))) for entry in toml.value_of(recipe, key)]
+    return toml.filled(recipe, values, "the recipe")
+
+
+def located(key: str, value: Any, folder: Any) -> Any:
+    """A value of a setting with the places in it counted from a folder."""
+
+    def beside(text: str) -> str:
+        place = place_of(text)
+        return str(place.beside(folder)) if place else text
+
+    if key in SINGLE:
+        return beside(str(value))
+    if key in LISTS:
+        return [_renamed(entry, beside(_name(entry))) for entry in value]
+    return value
+
+
+def _name(entry: Any) -> str:
+    return entry if isinstance(entry, str) else str(entry.get("name", ""))
+
+
+def _renamed(entry: Any, name: str) -> Any:
+    return name if isinstance(entry, str) else {**entry, "name": name}

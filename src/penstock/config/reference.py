@@ -1,0 +1,88 @@
+"""A recipe's settings with what they mean, told from the docstrings and types that define them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.config import toml
+from penstock.config.presets import GENERAL, stated
+from penstock.config.values import Recipe
+
+if TYPE_CHECKING:
+    from penstock.config.presets import Resolved
+
+_WIDTH: Final = 110
+_HEADER: Final = "# A setting without a note behind it has its general default."
+_ENTRY: Final = re.compile(r" {4}(\w+(?:, \w+)*): (.+)")
+
+
+def explained(recipe: Recipe | Resolved) -> str:
+    """The recipe in TOML, each setting below what it means; some are explained together, above the first of them.
+
+    A setting that is no general default has a note of where it comes from behind it.
+    """
+    resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
+    section: str | None = ""  # None inside an entry of a list
+    lines: list[str] = [_HEADER]
+    for line in toml.dump(resolved.recipe).splitlines():
+        if line.startswith("[["):  # an entry of a list, whose settings have no comments of their own
+            path, _, name = line.strip("[]").rpartition(".")
+            lines += _comment(path, name) if line not in lines else []
+            section = None
+        elif line.startswith("["):
+            section = line.strip("[]")
+            lines += [line, *_unset(resolved.recipe, section)]
+            continue
+        elif section is not None and (key := re.match(r"(\w+) = ", line)):
+            lines += _comment(section, key[1])
+        lines.append(line + _note(resolved, section, line))
+    return "\n".join(lines) + "\n"
+
+
+def _note(resolved: Resolved, section: str | None, line: str) -> str:
+    """Where the setting of a line comes from, as a comment; of those of lists nothing is known."""
+    name = re.match(r"(\w+) = ", line)
+    if name is None or section is None:
+        return ""
+    origin = resolved.origin(f"{section}.{name[1]}" if section else name[1])
+    return "" if origin == GENERAL else f"  # {origin}"
+
+
+def attributes(kind: type) -> dict[tuple[str, ...], str]:
+    """What the docstring of a dataclass says of its fields, by the names that are explained together."""
+    found: dict[tuple[str, ...], str] = {}
+    names: tuple[str, ...] = ()
+    _, _, block = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    for line in block.splitlines():
+        if entry := _ENTRY.fullmatch(line):
+            names = tuple(entry[1].split(", "))
+            found[names] = entry[2]
+        elif names and line.startswith(" " * 8):
+            found[names] += f" {line.strip()}"
+        else:
+            names = ()
+    return found
+
+
+def _comment(section: str, name: str) -> list[str]:
+    for names, text in attributes(toml.kind_of(section)).items():
+        if names[0] == name:
+            together = f"{', '.join(names)}: " if len(names) > 1 else ""
+            words = toml.choices(f"{section}.{name}".strip("."))
+            said = "" if all(word in text for word in words) else f" One of {', '.join(words)}."
+            whole = together + text + said
+            return textwrap.wrap(whole, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    return []
+
+
+def _unset(recipe: Recipe, section: str) -> list[str]:
+    """TOML has no word for what is not set."""
+    values: Any = toml.value_of(recipe, section)
+    if not dataclasses.is_dataclass(values):  # options of a task of somebody's own
+        return []
+    names = [field.name for field in dataclasses.fields(values) if getattr(values, field.name) is None]
+    return [line for name in names for line in (*_comment(section, name), f"# {name} is not set")]

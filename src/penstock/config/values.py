@@ -1,0 +1,148 @@
+"""`Recipe`: all that decides a training, as one frozen value. TOML files and the command line only fill it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from penstock.bounds import Count, Seconds
+from penstock.session import OptimizerSpec
+from penstock.tasks import Augment, Model, Objective, Regularize, TaskSettings
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is learnt from.
+
+    Attributes:
+        path: Packed dataset, or a topic: kafka://HOST:PORT/TOPIC.
+        train, validation: Names of the training and the validation split, or of several: "train+extra". An empty
+            validation evaluates nothing.
+        block, window: Shuffle: records in a block, blocks in a shuffle window. 1 and 1 is a true global shuffle. A
+            block of 0 is chosen when a run begins: 1 for shards, and for a topic as many records as are read
+            efficiently at once.
+        start, until: Part of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
+    """
+
+    path: str = ""
+    train: str = "train"
+    validation: str = "val"
+    block: Annotated[int, Meta(ge=0, le=1 << 30)] = 1
+    window: Count = 1
+    start: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True)
+class Train:
+    """How long, how fast, and what is kept.
+
+    Attributes:
+        steps: Optimizer steps.
+        batch: Images in a global batch, over all ranks.
+        accumulate: Micro-batches that the batch of a rank is computed in, to save memory.
+        evaluate_every, save_every: Steps between evaluations and between checkpoints.
+        save_minutes: Minutes after which a checkpoint is saved too; 0 counts steps alone.
+        keep: Checkpoints to keep, besides the best one.
+        precision: Precision: "bfloat16" computes by autocast, in half the memory.
+        ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
+        window: Side of the sliding window for images that are too large to be evaluated whole; 0 evaluates whole
+            images.
+        compile: Compile the model with torch.compile.
+        freeze_bn: Keep the statistics of batch normalisation: for small batches, with weights that were trained before.
+        freeze_backbone: Train only what lies behind the backbone; its batch normalisation keeps its statistics too.
+        sync_bn: Compute the statistics of batch normalisation over all ranks.
+        deterministic: Use deterministic CUDA kernels.
+        device: Device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        num_threads: Threads that decode images; 0 takes one per core.
+        log_every: Steps between printed lines; half a minute prints one too.
+        profile_every: Steps between traces of a single step, in the folder `profiles` of the run; 0 records none.
+        metrics: Metrics of your own beside the metric of the task: FILE.py:NAME or package.module:NAME.
+        best_metric: Score that decides which checkpoint is best; "" for that of the task.
+        log_origins: Write the origin of every record of every step to the run folder.
+    """
+
+    steps: Count = 20_000
+    batch: Count = 16
+    accumulate: Count = 1
+    evaluate_every: Count = 1000
+    save_every: Count = 1000
+    save_minutes: Seconds = 5.0
+    keep: Count = 2
+    precision: Literal["float32", "bfloat16"] = "float32"
+    ema_decay: Annotated[float, Meta(ge=0, le=0.999999)] = 0.0
+    window: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
+    compile: bool = False
+    freeze_bn: bool = False
+    freeze_backbone: bool = False
+    sync_bn: bool = False
+    deterministic: bool = False
+    device: str = "auto"
+    num_threads: Annotated[int, Meta(ge=0, le=1024)] = 0
+    log_every: Count = 50
+    profile_every: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    metrics: tuple[str, ...] = ()
+    best_metric: str = ""
+    log_origins: bool = False
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Training on a topic as it grows, snapshot after snapshot, each passed over once and then evaluated.
+
+    Attributes:
+        on: Follow the topic.
+        records: New records that make a snapshot.
+        seconds: Seconds after which fewer records make a snapshot too, if they fill a batch.
+        replay_ratio: Fraction of every batch, from 0 to 0.75, that is drawn from records of earlier snapshots.
+        patience: Seconds without a new snapshot after which training ends; 0 waits without end.
+        group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Nothing reads it.
+    """
+
+    on: bool = False
+    records: Count = 1000
+    seconds: Seconds = 60.0
+    replay_ratio: Annotated[float, Meta(ge=0, le=0.75)] = 0.0
+    patience: Seconds = 0.0
+    group: str = ""
+
+    def mixed(self, batch: int) -> int:
+        """How many samples of a batch are older records."""
+        return min(batch - 1, max(1, round(self.replay_ratio * batch))) if self.replay_ratio else 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training. Two runs of equal recipes on equal data, machines and ranks are equal.
+
+    Attributes:
+        seed: Random seed of order, augmentation, initial weights and dropout.
+        init: Run to take weights from, perhaps with other classes.
+        init_partial: Accept a run that lacks weights of the model, or has others, besides those of the last layer.
+        task: Task of your own, FILE.py:NAME or package.module:NAME; "" for what the dataset is for.
+        task_options: Settings of such a task.
+        hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
+            checkpoint_saver, FILE.py:NAME or package.module:NAME).
+    """
+
+    seed: int = 0
+    init: str = ""
+    init_partial: bool = False
+    task: str = ""
+    task_options: dict[str, Any] = field(default_factory=dict)
+    hooks: tuple[str | dict[str, Any], ...] = ()
+    data: Data = field(default_factory=Data)
+    follow: Follow = field(default_factory=Follow)
+    model: Model = field(default_factory=Model)
+    augment: Augment = field(default_factory=Augment)
+    regularize: Regularize = field(default_factory=Regularize)
+    loss: Objective = field(default_factory=Objective)
+    optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
+    train: Train = field(default_factory=Train)
+
+    @property
+    def task_settings(self) -> TaskSettings:
+        """The sections that a task is made from."""
+        return TaskSettings(self.model, self.augment, self.regularize, self.loss, self.task_options)
