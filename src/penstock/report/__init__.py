@@ -1,4 +1,4 @@
-"""Pictures and pages for people.
+"""Images and pages for people.
 
 sheets.py   contact sheets: of records, of what the network is fed, of a step, of answers
 tables.py   scores as text

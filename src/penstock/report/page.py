@@ -63,7 +63,9 @@ def _reached(metrics: list[dict[str, Any]], best: dict[str, dict[str, Any]]) -> 
     steps = _steps(metrics)
     facts = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
     for name, line in best.items():
-        facts[f"best {_SCORES[name]}"] = f"{line['evaluation'][name]:.2%} at step {line['step']:,}"
+        value = line["evaluation"][name]
+        shown = f"{value:.2%}" if name in _SCORES else f"{value:.4g}"
+        facts[f"best {_SCORES.get(name, name)}"] = f"{shown} at step {line['step']:,}"
     return facts
 
 
@@ -135,11 +137,18 @@ def _best(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     marks it.
     """
     by_name = {name: [line for line in scores if name in line["evaluation"]] for name in _SCORES}
-    return {
+    best = {
         name: max(reversed(lines), key=lambda line: line["evaluation"][name])
         for name, lines in by_name.items()
         if lines
     }
+    marked = [line for line in scores if line.get("best")]
+    return best or ({_own_score(marked[-1]): marked[-1]} if marked else {})
+
+
+def _own_score(line: dict[str, Any]) -> str:
+    """The first score of a task of somebody's own, besides the loss."""
+    return next((name for name in line["evaluation"] if name != "loss"), "loss")
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
@@ -162,7 +171,7 @@ def _step_of(path: Path) -> int | None:
 
 def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
     name = f"evaluations/{path.name}"
-    scores = folder.read_json(name, "step", "split", "classes", "absent")
+    scores = folder.read_json(name, "step", "split")
     with folder.reading(name):
         loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
         looks = path.stem.partition(f"{scores['step']:08d}-")[2]

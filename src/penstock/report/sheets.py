@@ -35,7 +35,7 @@ def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed:
     Args:
         dataset: a packed one.
         split: one of its splits.
-        count: pictures at most.
+        count: images at most.
         seed: chooses them; no record comes twice.
     """
     source, described = dataset.source(split), dataset.description
@@ -71,7 +71,7 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
 
 
 def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
-    """Positions of an evaluation feed that show as many classes as `count` pictures can, sorted.
+    """Positions of an evaluation feed that show as many classes as `count` images can, sorted.
 
     Up to 200 records, evenly spread, are looked at.
     """
@@ -108,7 +108,7 @@ def _read(feed: Feed, position: int) -> Record | None:
 def answers_sheet(
     task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str
 ) -> Pixels:
-    """Picture, labels and prediction side by side, at some positions of an evaluation feed."""
+    """Image, labels and prediction side by side, at some positions of an evaluation feed."""
     tiles = []
     for position in positions:
         sample, record = feed[position], _read(feed, position)
@@ -120,7 +120,7 @@ def answers_sheet(
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0]
         drawn = drawing.fit(task.draw(sample.arrays, outputs, record), 3 * _TILE)
-        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): picture, labels, prediction"))
+        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): image, labels, prediction"))
     return _sheet(tiles, task.legend, task.ignore, columns=1 if task.legend else 0)
 
 

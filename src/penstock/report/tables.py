@@ -7,8 +7,16 @@ from typing import Any
 
 def class_table(scores: dict[str, Any]) -> str:
     """One row per class, from what the `as_json` of a task's scores gives; a dash where a class has no score."""
-    kinds = {"mean_iou": _of_pixels, "map": _of_boxes, "mae": _of_mattes}
-    return next((table for key, table in kinds.items() if key in scores), _of_pictures)(scores)
+    kinds = {"mean_iou": _of_pixels, "map": _of_boxes, "sad": _of_mattes, "top1": _of_pictures}
+    table = next((table for key, table in kinds.items() if key in scores), None)
+    return table(scores) if table else _of_numbers(scores)
+
+
+def _of_numbers(scores: dict[str, Any]) -> str:
+    """The scores of a task of somebody's own, one a line."""
+    numbers = {name: value for name, value in scores.items() if isinstance(value, float) and name != "loss"}
+    width = max(12, *map(len, numbers))
+    return "\n".join(f"{name:<{width}}  {value:>12.6g}" for name, value in numbers.items())
 
 
 def _of_mattes(scores: dict[str, Any]) -> str:
@@ -35,17 +43,16 @@ def _of_boxes(scores: dict[str, Any]) -> str:
 
 def _of_pictures(scores: dict[str, Any]) -> str:
     width = max(12, *(len(row["name"]) for row in scores["classes"]))
-    lines = [f"{'class':<{width}}  {'accuracy':>8}  {'precision':>9}  {'pictures':>10}"]
+    lines = [f"{'class':<{width}}  {'accuracy':>8}  {'precision':>9}  {'images':>10}"]
     lines += [
-        f"{row['name']:<{width}}  {_percent(row['accuracy'], 8)}  {_percent(row['precision'], 9)}  "
-        f"{row['pictures']:>10,}"
+        f"{row['name']:<{width}}  {_percent(row['accuracy'], 8)}  {_percent(row['precision'], 9)}  {row['images']:>10,}"
         for row in scores["classes"]
     ]
     lines.append(f"{'top 1':<{width}}  {_percent(scores['top1'], 8)}")
     lines += [] if "top5" not in scores else [f"{'top 5':<{width}}  {_percent(scores['top5'], 8)}"]
     lines.append(f"{'calibration':<{width}}  {_percent(scores['calibration_error'], 8)} off (expected error, 15 bins)")
     if scores["absent"]:
-        lines.append(f"without a picture: {', '.join(scores['absent'])}")
+        lines.append(f"without an image: {', '.join(scores['absent'])}")
     return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -10,10 +12,14 @@ from torch import nn
 from penstock import devices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.config.values import Recipe
+    from penstock.events import Events
     from penstock.ranks import Ranks
-    from penstock.recipe.values import Recipe
     from penstock.runs import RunFolder
 
+_WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 WHOLE: Final = "weights, byte for byte"
 ROUNDED: Final = "records, order and pixels; weights up to rounding"
 
@@ -34,12 +40,13 @@ def promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any
     }
 
 
-def note_changes(folder: RunFolder, now: dict[str, Any], *, apart: bool) -> None:
+def note_changes(folder: RunFolder, now: dict[str, Any], events: Events, *, apart: bool) -> None:
     """Say what is not as it was, where weights may come out otherwise for it, and keep it in environment.json.
 
     Args:
         folder: the run's.
         now: of `promise`.
+        events: told what changed.
         apart: whether each rank's batch norms learn from its own samples alone.
     """
     environment = folder.read_json("environment.json")
@@ -56,6 +63,29 @@ def note_changes(folder: RunFolder, now: dict[str, Any], *, apart: bool) -> None
     if apart and before.get("ranks") != now["ranks"]:
         differ = (
             "losses and weights will differ, as batch normalisation takes each rank's samples by themselves "
-            "(train.sync_norms takes all ranks' together)"
+            "(train.sync_bn takes all ranks' together)"
         )
-    print(f"note: {'; '.join(changed)}: same records, same order; {differ}", flush=True)  # noqa: T201 - people must know
+    events.note(f"note: {'; '.join(changed)}: same records, same order; {differ}")
+
+
+@contextlib.contextmanager
+def isolated(device: torch.device, *, deterministic: bool) -> Iterator[None]:
+    """Train without leaving a trace in the process: its random generators, PyTorch's deterministic mode and the
+    environment variable that cuBLAS asks for are afterwards what they were.
+
+    Args:
+        device: where training runs.
+        deterministic: whether PyTorch must use deterministic kernels meanwhile.
+    """
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    workspace = os.environ.get(_WORKSPACE)
+    if deterministic:
+        os.environ.setdefault(_WORKSPACE, ":4096:8")
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.use_deterministic_algorithms(deterministic)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            if workspace is None:
+                os.environ.pop(_WORKSPACE, None)

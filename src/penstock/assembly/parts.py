@@ -11,17 +11,17 @@ import numpy as np
 import torch
 
 from penstock import seeds
+from penstock.assembly.facts import Facts
+from penstock.config.effects import check_abilities, check_parts
+from penstock.config.presets import defaults
 from penstock.datasets import About, Dataset, TopicDataset
 from penstock.datasets.topics import Known
-from penstock.errors import RunError
+from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
-from penstock.recipe.facts import Facts
-from penstock.recipe.fitting import check_augment
-from penstock.recipe.tasks import freeze_backbone, make_task
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
-from penstock.tasks import Volumes
+from penstock.tasks import find_task
 from penstock.values import Share, Snapshot
 
 if TYPE_CHECKING:
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.datasets.description import Description, Split
-    from penstock.recipe.values import Data, Recipe
+    from penstock.config.values import Data, Recipe
     from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training
-_LOOKED_AT: Final = 1000  # pictures that a model may be initialised from
+_LOOKED_AT: Final = 1000  # images that a model may be initialised from
 _BLOCK_BYTES: Final = 16 << 20
 _WINDOW_BYTES: Final = 64 << 20
 
@@ -51,11 +50,14 @@ class Parts:
     @cached_property
     def task(self) -> Task:
         """What is learnt, for the dataset's classes."""
-        return make_task(self.recipe, *self._learnt)
+        return self._task(self.recipe)
 
-    @property
-    def _learnt(self) -> tuple[Description, Split]:
-        return self.dataset.description, self.dataset.split(self.recipe.data.train)
+    def _task(self, recipe: Recipe) -> Task:
+        check_parts(recipe)
+        described, split = self.dataset.description, self.dataset.split(recipe.data.train)
+        task = find_task(recipe.task, described.task)
+        check_abilities(recipe, task, *defaults(recipe, described.task))
+        return task.of(recipe.task_settings, described, split, grows=is_topic(recipe.data.path))
 
     @cached_property
     def _training(self) -> Any:
@@ -97,16 +99,14 @@ class Parts:
             self.task.prepare(train=True),
             batch=self.recipe.train.batch,
             share=share,
-            threads=self.recipe.train.feed_threads or None,
+            threads=self.recipe.train.num_threads or None,
             pin=pin,
         )
 
     def evaluation(self, split: str, share: Share = Share(), *, pin: bool = False) -> tuple[Task, Feed]:  # noqa: B008
-        """The task for the split's pictures, and a feed that walks the split."""
+        """The task for the split's images, and a feed that walks the split."""
         found = self.dataset.split(split)
-        task = self.task.for_pictures(found.height, found.width)
-        if isinstance(task, Volumes):
-            task = replace(task, canvas=(found.slices, found.height, found.width))
+        task = self.task.for_images(found.height, found.width, found.slices)
         source: Any = self.dataset.source(split)
         feed = Feed(
             Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),
@@ -115,7 +115,7 @@ class Parts:
             batch=max(share.of, min(self.recipe.train.batch, 8 * share.of)),
             share=share,
             augment=False,
-            threads=self.recipe.train.feed_threads or None,
+            threads=self.recipe.train.num_threads or None,
             pin=pin,
         )
         return task, feed
@@ -126,22 +126,40 @@ class Parts:
         Args:
             blank: whether all weights are about to be loaded, and none need to be downloaded or told from the data.
         """
-        task = make_task(without_weights(self.recipe), *self._learnt) if blank else self.task
-        torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
-        model = task.model()
-        check_augment(self.recipe, task, model)
-        if self.recipe.train.frozen_backbone:
+        task = self._task(without_weights(self.recipe)) if blank else self.task
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
+            model = task.model()
+        task.check_crop(self.recipe.augment.crop, model)
+        if self.recipe.train.freeze_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:
             task.initialize(model, self._some_pictures)
         return model
 
     def _some_pictures(self) -> torch.Tensor:
-        """Some training pictures as they are evaluated, uint8 (n, h, w, 3)."""
+        """Some training images as they are evaluated, uint8 (n, h, w, 3)."""
         plan = Plan(self._training.snapshot() if isinstance(self.plan, Chain) else self.plan.snapshot)
         feed = Feed(plan, self._training, self.task.prepare(train=False), batch=1, augment=False)
         spread = range(0, len(plan), max(1, len(plan) // _LOOKED_AT))
         return torch.from_numpy(np.stack([feed[position].arrays["image"] for position in spread]))
+
+
+def freeze_backbone(model: nn.Module, name: str) -> None:
+    """Have the backbone learn nothing.
+
+    Raises:
+        RecipeError: the model has none of its own.
+    """
+    encoder = getattr(model, "encoder", None)
+    if encoder is None:
+        raise RecipeError(
+            "train.freeze_backbone",
+            expected="a model with a backbone: one for segmentation, mattes or classes",
+            found=name,
+            remedy="Leave it out; train.freeze_bn keeps the statistics of norms",
+        )
+    encoder.requires_grad_(requires_grad=False)
 
 
 def without_weights(recipe: Recipe) -> Recipe:
@@ -167,7 +185,7 @@ def _padding(parts: Parts) -> list[str]:
     fits = [max(1, side // STRIDE) * STRIDE for side in (split.height, split.width)]
     largest, crop = f"{split.height} x {split.width}", f"{augment.crop[0]} x {augment.crop[1]}"
     remedy = f"what lies outside is padding; --crop {fits[0]} {fits[1]} fits"
-    return [f"note: the crop of {crop} is larger than every picture ({largest} at most): {remedy}"]
+    return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 
 def open_dataset(data: Data, known: Known | None = None) -> Dataset | TopicDataset:

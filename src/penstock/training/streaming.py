@@ -8,20 +8,21 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.assembly.facts import Facts, plain_stages, stages_of
+from penstock.assembly.parts import AWAY, open_dataset
 from penstock.errors import AwayError, EmptySourceError, RunError, SourceError
 from penstock.order import Chain, Stage, seen, trimmed
 from penstock.progress import counted
-from penstock.recipe.building import AWAY, open_dataset
-from penstock.recipe.facts import Facts, plain_stages, stages_of
 from penstock.values import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
+    from penstock.assembly.parts import Parts
+    from penstock.config.values import Data
+    from penstock.events import Events
     from penstock.feed import Feed
     from penstock.ranks import Ranks
-    from penstock.recipe.building import Parts
-    from penstock.recipe.values import Data
     from penstock.runs import RunFolder
     from penstock.values import Partition
 
@@ -165,7 +166,7 @@ class Follower:
             self._say(line)
 
 
-def await_first(data: Data, ranks: Ranks) -> None:
+def await_first(data: Data, ranks: Ranks, events: Events) -> None:
     """Wait for the first record of a topic: it says what is to be learnt."""
     said = False
 
@@ -178,7 +179,7 @@ def await_first(data: Data, ranks: Ranks) -> None:
         else:
             return "there"
         if not said:
-            print(f"waiting for the first record of {data.path}", flush=True)  # noqa: T201 - people must know
+            events.note(f"waiting for the first record of {data.path}")
         said = True
         return ""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.datasets import About
-from penstock.datasets.description import Description
+from penstock.datasets.description import Description, check_task
 from penstock.datasets.topics import Known
 from penstock.errors import RunError
 from penstock.order import Stage
@@ -46,7 +46,7 @@ class Facts:
         named = {split: _plain(snapshot) for split, snapshot in self.snapshots.items()}
         known = {"known": {**asdict(self.known.about), "records": self.known.records}} if self.known else {}
         stages = {"stages": plain_stages(self.stages)} if self.stages else {}
-        described = {"described": asdict(self.described)} if self.described else {}
+        described = {"described": self.described.as_json()} if self.described else {}
         return {"content": self.content, "snapshots": named, **known, **stages, **described}
 
     def write(self, folder: RunFolder, plan: str) -> None:
@@ -60,7 +60,11 @@ def read_facts(folder: RunFolder) -> Facts:
     Raises:
         RunError: it is missing or damaged.
     """
-    return facts_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
+    facts = facts_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
+    if facts.described is None:
+        return facts
+    check_task(facts.described.task, str(folder.path / _FILE))
+    return replace(facts, described=replace(facts.described, home=str(folder.path.resolve())))
 
 
 def facts_of(stored: Mapping[str, Any], where: str) -> Facts:

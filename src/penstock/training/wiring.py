@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.evaluate import evaluate
 from penstock.hooks import (
     EvaluationFiles,
     EventsLog,
@@ -15,8 +14,10 @@ from penstock.hooks import (
     TensorBoard,
     TimingsLog,
 )
+from penstock.hooks.own import named_hooks
 from penstock.models import Window, Windowed
 from penstock.session import Hook, Options
+from penstock.session.evaluation import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from penstock.assembly.parts import Parts
+    from penstock.config.values import Recipe
     from penstock.hooks import Console
     from penstock.ranks import Ranks
-    from penstock.recipe.building import Parts
-    from penstock.recipe.values import Recipe
     from penstock.runs import RunFolder
     from penstock.tasks.base import Scores
 
@@ -41,11 +42,12 @@ def options_of(recipe: Recipe) -> Options:
         train.evaluate_every,
         train.accumulate,
         train.precision,
-        train.average,
+        train.ema_decay,
         compile=train.compile,
-        frozen_norms=train.frozen_norms,
-        frozen_backbone=train.frozen_backbone,
+        freeze_bn=train.freeze_bn,
+        freeze_backbone=train.freeze_backbone,
         seed=recipe.seed,
+        best_metric=train.best_metric,
     )
 
 
@@ -62,7 +64,9 @@ def evaluation_of(
 
     def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
         seeing = Windowed(model, Window(train.window), device) if train.window else model
-        return evaluate(task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop)
+        return evaluate(
+            task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop, metrics=train.metrics
+        )
 
     return run
 
@@ -70,8 +74,9 @@ def evaluation_of(
 def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
     """What is attached to every training; other ranks than the writer only help to gather."""
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
+    own = named_hooks(recipe.hooks, folder.path)
     if not ranks.writes:
-        return origins
+        return [*origins, *own]
     interval = recipe.train.log_every
     clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
     traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
@@ -85,5 +90,6 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
         *mirror,
         *traces,
         *origins,
+        *own,
         console,
     ]

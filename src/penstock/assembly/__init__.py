@@ -1,0 +1,23 @@
+"""What a recipe or a run folder names, opened: dataset, task, plan, feeds, model.
+
+parts.py   a recipe to a dataset, a task, feeds and a model
+facts.py   data.json: what a run's data was, exactly
+runs.py    a run folder to its parts and its weights
+resolving.py  settings that somebody gave to a whole recipe
+"""
+
+from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
+from penstock.assembly.resolving import resolve_settings, settings_of_file
+from penstock.assembly.runs import load_checkpoint, open_run
+
+__all__ = [
+    "Parts",
+    "chosen_shuffle",
+    "load_checkpoint",
+    "notes",
+    "open_dataset",
+    "open_parts",
+    "open_run",
+    "resolve_settings",
+    "settings_of_file",
+]

@@ -1,0 +1,81 @@
+"""Settings that somebody gave to a whole recipe: the dataset says what is learnt, which decides about defaults."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.assembly.parts import open_dataset
+from penstock.assembly.runs import run_recipe
+from penstock.config import toml
+from penstock.config.checks import check_follow
+from penstock.config.places import located
+from penstock.config.presets import Resolved, resolve
+from penstock.config.values import Recipe
+from penstock.errors import EmptySourceError, RecipeError
+from penstock.runs import RunFolder
+from penstock.sources.kafka import is_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.config import Data
+
+_UNKNOWN: Final = "segmentation"
+"""What a topic that holds nothing yet is taken to be for."""
+
+
+def resolve_settings(given: Mapping[str, Any], where: str = "the settings") -> Resolved:
+    """The recipe of some settings; its dataset is opened to see what is learnt.
+
+    Args:
+        given: settings, named as `section.key`; of them `data.path` is needed.
+        where: they were given, for errors.
+
+    Raises:
+        RecipeError: a setting is not known, or its value does not fit.
+        DatasetError: there is no such dataset.
+        SourceError: the topic cannot be reached.
+    """
+    begun = {key: value for key, value in given.items() if key.startswith(("data.", "follow."))}
+    known = toml.filled(Recipe(), begun, where)
+    check_follow(known)  # before anything is reached for
+    if given.get("init") and not given.get("model.name"):
+        given = {**given, "model.name": model_of(Path(given["init"]))}
+    return resolve(given, _task(known.data), where)
+
+
+def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a recipe file, and changes to them. Its data lies beside it, unless the changes say where.
+
+    Raises:
+        RecipeError: it is no recipe, or names no data.
+    """
+    stated = {key: located(key, value, file.parent) for key, value in toml.settings_in(file).items()}
+    given = {**stated, **changes}
+    path = str(given.get("data.path", ""))
+    if not path:
+        raise RecipeError(
+            f"{file}: data.path",
+            expected="the folder of a packed dataset",
+            found="nothing",
+            remedy="Write it into the recipe (it counts from the recipe's own folder), or name it with "
+            "--set data.path=DIR",
+        )
+    if is_topic(path) or "data.path" in changes or Path(path).is_absolute():
+        return given
+    return {**given, "data.path": str(file.parent / path)}
+
+
+def model_of(run: Path) -> str:
+    """The model that a run trained: what starts from its weights is the same one unless said otherwise."""
+    return run_recipe(RunFolder.open(run).path).model.name
+
+
+def _task(data: Data) -> str:
+    """What a dataset is for."""
+    with contextlib.suppress(EmptySourceError):
+        return open_dataset(replace(data, block=data.block or 1)).description.task
+    return _UNKNOWN

@@ -1,0 +1,131 @@
+"""A run folder opened: its recipe, its dataset, its weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.assembly.facts import read_facts
+from penstock.assembly.parts import Parts, check_data, open_parts, without_weights
+from penstock.config import toml
+from penstock.config.places import places, with_places
+from penstock.datasets import Dataset
+from penstock.errors import RunError
+from penstock.names import Place
+from penstock.runs import RunFolder, code
+from penstock.session import Checkpoint, CheckpointStore
+
+if TYPE_CHECKING:
+    import torch
+
+    from penstock.config import Recipe
+
+
+def run_recipe(path: Path) -> Recipe:
+    """The recipe of a run, its places being those of the copies that the run carries.
+
+    Raises:
+        RecipeError: it is damaged.
+        RunError: the run carries code that was changed, or that nobody trusts.
+    """
+    _check_version(path)
+    recipe = toml.load(path / "recipe.toml")
+    settings = path / "settings.json"
+    code.check(path, RunFolder(path).read_json("settings.json").get("code", {}) if settings.exists() else {})
+    for setting, place in places(recipe):
+        if place.is_file and Path(place.source).parent != Path(code.FOLDER):
+            raise RunError(
+                f"{path / 'recipe.toml'}: {setting}",
+                expected=f"a file in {code.FOLDER}/",
+                found=place.source,
+                remedy="Restore the file from a copy of the run",
+            )
+    return with_places(recipe, lambda _, place: place.beside(path.resolve()))
+
+
+def _check_version(path: Path) -> None:
+    """Settings had other names before 0.2.0, whose runs have a settings.json.
+
+    Raises:
+        RunError: the run was made before.
+    """
+    environment = path / "environment.json"
+    if (path / "settings.json").exists() or not environment.exists():
+        return
+    version = str(RunFolder(path).read_json("environment.json").get("packages", {}).get("penstock"))
+    if version.startswith("0.1."):
+        raise RunError(
+            str(path),
+            expected="a run of Penstock 0.2.0 or later",
+            found=f"one of {version}",
+            remedy=f"Use Penstock {version} for it",
+            message=f"{path}: this run was made by Penstock {version}, in which settings had other names. "
+            "Resume, evaluate and predict it with that version, or train again.",
+        )
+
+
+def kept_recipe(recipe: Recipe, path: Path) -> Recipe:
+    """A recipe as a run keeps it: the files of its places are copied into the run, and named from there."""
+
+    def copied(setting: str, place: Place) -> Place:
+        inside = Path(place.source)
+        if place.is_file and inside.is_relative_to(path.resolve()):
+            return Place(str(inside.relative_to(path.resolve())), place.name)
+        kept = code.keep(place, setting, path)
+        return kept if place.is_file else place
+
+    return with_places(recipe, copied)
+
+
+def open_run(path: Path, data: str = "") -> Parts:
+    """A run's recipe, with its dataset opened.
+
+    Args:
+        path: the run folder.
+        data: where the dataset is now; "" where it was.
+
+    Raises:
+        PenstockError: the folder is no run, or its dataset is not there or has changed.
+    """
+    folder = RunFolder.open(path)
+    facts, recipe = read_facts(folder), _recipe(path)
+    if data:
+        recipe = replace(recipe, data=replace(recipe.data, path=data))
+    parts = open_parts(recipe, facts)
+    check_data(parts, facts, str(path))
+    return parts
+
+
+def _recipe(path: Path) -> Recipe:
+    return without_weights(run_recipe(path))
+
+
+def described_run(path: Path) -> Parts:
+    """A run's recipe with what it keeps of its dataset, which may be gone; runs of before keep nothing."""
+    facts, recipe = read_facts(RunFolder.open(path)), _recipe(path)
+    return Parts(recipe, Dataset(Path(recipe.data.path), facts.described)) if facts.described else open_run(path)
+
+
+def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:
+    """A run's checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best where there is one, else the last.
+
+    Raises:
+        RunError: none was saved yet.
+        CheckpointError: it is missing or damaged.
+    """
+    preferred = "best" if (folder.checkpoints / "best").exists() else "last"
+    loaded = CheckpointStore(folder.checkpoints).load(name or preferred)
+    if loaded is None:
+        raise RunError(
+            str(folder.path),
+            expected="a checkpoint",
+            found="none saved yet",
+            remedy="Train the run first, with --resume",
+        )
+    return loaded
+
+
+def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights to use of a checkpoint: the moving average where there is one."""
+    return dict(checkpoint.tensors.get("ema", checkpoint.tensors["model"]))

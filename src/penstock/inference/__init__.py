@@ -1,0 +1,30 @@
+"""What a run's model is asked: predictions, scores, exports.
+
+model.py       a run's model, ready to predict and to be evaluated
+inputs.py      what there is to predict: images, folders, lists, videos
+predict.py     predictions for images
+volumes.py     predictions for NIfTI volumes
+writing.py     predictions as files
+evaluation.py  the scores of a model on a split
+export.py      a model as one file for other programs
+"""
+
+from penstock.inference.evaluation import Evaluation, answers_name, evaluate_run
+from penstock.inference.export import Exported, export
+from penstock.inference.model import Trained, load_model
+from penstock.inference.predict import Predicted, predict_images
+from penstock.inference.volumes import PredictedVolumes, predict_volumes
+
+__all__ = [
+    "Evaluation",
+    "Exported",
+    "Predicted",
+    "PredictedVolumes",
+    "Trained",
+    "answers_name",
+    "evaluate_run",
+    "export",
+    "load_model",
+    "predict_images",
+    "predict_volumes",
+]

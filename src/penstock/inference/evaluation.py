@@ -1,0 +1,93 @@
+"""The scores of a run's model on a split."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from penstock import ranks as ranking
+from penstock.errors import DatasetError
+from penstock.runs import RunFolder
+from penstock.session.evaluation import evaluate, with_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.inference.model import Trained
+    from penstock.ranks import Ranks
+    from penstock.tasks.base import Scores
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts,
+    None where the model gives none.
+    """
+
+    split: str
+    step: int
+    loss: float | None
+    scores: Scores
+
+
+def answers_name(trained: Trained, split: str) -> str:
+    """What the files of an evaluation are called."""
+    window = trained.window.name if trained.window else ""
+    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name, window)))
+
+
+def evaluate_run(
+    path: Path,
+    trained: Trained,
+    split: str = "",
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    segments: bool = False,
+    ranks: Ranks = ranking.Ranks(),  # noqa: B008 - frozen
+) -> Evaluation:
+    """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
+
+    Args:
+        path: the run folder.
+        trained: its model.
+        split: "" takes the one used in training.
+        progress: called with the images done and those in all.
+        segments: whether masks are scored by boundary IoU and panoptic quality too.
+        ranks: who score together; the first of them keeps what they find.
+
+    Raises:
+        RecipeError: segments are asked for of what are no masks.
+        DatasetError: there is no such split.
+        DataError: a record is not what it should be.
+    """
+    recipe = trained.parts.recipe
+    split = split or recipe.data.validation
+    if not split:
+        raise DatasetError(
+            str(path),
+            expected="a split to evaluate on",
+            found="a run that was trained without one",
+            remedy=f"Name one with --split: {', '.join(trained.parts.dataset.description.splits)}",
+        )
+    task, feed = trained.parts.evaluation(split, ranks.share)
+    if segments:
+        task = task.with_segments()
+    result = evaluate(
+        task,
+        trained.evaluated,
+        feed,
+        device=trained.device,
+        ranks=ranks,
+        precision=recipe.train.precision,
+        progress=progress,
+        metrics=recipe.train.metrics,
+    )
+    assert result is not None  # noqa: S101 - nothing stops it
+    scores, loss = result
+    views = {} if trained.views.single else {"views": asdict(trained.views)}
+    window = {"window": asdict(trained.window)} if trained.window else {}
+    content = {"step": trained.step, "split": split, **views, **window, **with_loss(loss, scores.as_json())}
+    if ranks.writes:
+        RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
+    return Evaluation(split, trained.step, loss, scores)

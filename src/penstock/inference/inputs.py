@@ -1,0 +1,152 @@
+"""What there is to predict: images, folders and lists of them, videos, and an image from standard input."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
+
+from penstock.datasets.layouts.masks import is_mask
+from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_picture, text_of
+from penstock.errors import DatasetError, ImageError
+from penstock.images.upright import read_upright
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+STDIN: Final = "/dev/stdin"
+FILMS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
+
+
+@dataclass(frozen=True)
+class InputImage:
+    """One image to predict.
+
+    Attributes:
+        name: of its answers, without an ending.
+        place: the file that it is in.
+        where: for tables and errors.
+        read: gives it, upright: uint8 RGB (height, width, 3); raises ImageError or OSError.
+    """
+
+    name: str
+    place: Path
+    where: str
+    read: Callable[[], Pixels]
+
+
+def find(paths: Sequence[Path]) -> list[InputImage]:
+    """The images behind some paths: themselves, those in folders to the bottom, those that a text file lists (but no
+    further lists), the frames of videos, and one from standard input for "-".
+
+    Raises:
+        DatasetError: a path is not there, or there is no image at all.
+    """
+    found = [picture for path in paths for picture in _behind(path)]
+    if not found:
+        raise DatasetError(
+            ", ".join(map(str, paths)), expected="JPEG or PNG images", found="none", remedy="Check the path"
+        )
+    return found
+
+
+def _behind(path: Path) -> Iterator[InputImage]:
+    if path == Path(STDIN):
+        yield InputImage("stdin", path, "standard input", _from_stdin)
+    elif path.is_dir():
+        yield from _inside(path)
+    elif not path.is_file():
+        raise DatasetError(str(path), expected="an image or a folder", found="nothing", remedy="Check the path")
+    elif path.suffix.lower() == ".txt":
+        yield from _on_list(path)
+    elif path.suffix.lower() in FILMS:
+        yield from _frames(path.stem, path)
+    else:
+        yield _of_file(path.stem, path)
+
+
+def _inside(folder: Path) -> Iterator[InputImage]:
+    for entry in list_files(folder):
+        name = entry.relative_to(folder).with_suffix("").as_posix()
+        if is_picture(entry) and not is_mask(entry, folder):
+            yield _of_file(name, entry)
+        elif entry.suffix.lower() in FILMS:
+            try:
+                yield from _frames(name, entry)
+            except DatasetError as error:
+                yield InputImage(name, entry, str(entry), partial(_refuse_film, error))
+
+
+def _refuse_film(error: DatasetError) -> Pixels:
+    raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
+
+
+def _of_file(name: str, path: Path) -> InputImage:
+    return InputImage(name, path, str(path), lambda: read_upright(path.read_bytes(), str(path)))
+
+
+def _from_stdin() -> Pixels:
+    if sys.stdin is None:
+        raise ImageError("standard input", expected="an image", found="it closed", remedy="Pipe an image into it")
+    return read_upright(sys.stdin.buffer.read(), "standard input")
+
+
+def _on_list(file: Path) -> Iterator[InputImage]:
+    """What the lines of a text file name, counted from its own folder or from here; a line of nothing is an image that
+    cannot be read.
+    """
+    for number, text in enumerate(text_of(file).splitlines(), 1):
+        line = text.strip()
+        if not line or Path(line).suffix.lower() == ".txt":
+            continue
+        place = next((each for each in (file.parent / line, Path(line)) if _exists(each)), None)
+        if place is None:
+            where = f"{file}, line {number}"
+            yield InputImage(f"{file.stem}-{number}", file, where, partial(_refuse_line, where, line))
+        else:
+            yield from _behind(place)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or holds a NUL
+        return False
+
+
+def _refuse_line(where: str, line: str) -> Pixels:
+    raise ImageError(where, expected="the path of an image", found=f"{line}, where nothing is", remedy="Fix the list")
+
+
+def _frames(name: str, path: Path) -> Iterator[InputImage]:
+    """The frames of a video, NAME/000000, NAME/000001, ...; they must be read in that order."""
+    film = cv2.VideoCapture(str(path))
+    count = int(film.get(cv2.CAP_PROP_FRAME_COUNT)) if film.isOpened() else 0
+    if count < 1:
+        raise DatasetError(
+            str(path),
+            expected="a video that OpenCV can read",
+            found="no frames",
+            remedy="Convert it, for example with ffmpeg to H.264 in .mp4",
+        )
+    for number in range(count):
+        where = f"{path}#{number}"
+        yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, film, where))
+
+
+def _next_frame(film: Any, where: str) -> Pixels:
+    there, frame = film.read()
+    if not there:
+        raise ImageError(where, expected="a frame", found="the end of the video", remedy="The video was cut short")
+    pixels: Pixels = np.ascontiguousarray(frame[..., ::-1])
+    return pixels

@@ -1,0 +1,136 @@
+"""A run's model, ready to predict and to be evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock import devices
+from penstock import ranks as ranking
+from penstock.assembly.runs import described_run, load_checkpoint, weights
+from penstock.errors import RecipeError
+from penstock.models import Averaged, Views, Window, Windowed
+from penstock.runs import RunFolder
+from penstock.session.state import load_model as load_weights
+from penstock.tasks import Ability, refusal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.assembly.parts import Parts
+    from penstock.images.volumes import Volume
+    from penstock.tasks import Prediction, Task
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run's model, ready to answer.
+
+    Attributes:
+        parts: what the run's recipe names.
+        model: in evaluation mode, on `device`, with the moving average of the weights where there is one.
+        device: where it is.
+        step: after which its checkpoint was saved.
+        views: how it looks at an image.
+        window: what slides over it; None where it is seen whole.
+    """
+
+    parts: Parts
+    model: nn.Module
+    device: torch.device
+    step: int
+    views: Views = Views()  # noqa: RUF009 - frozen
+    window: Window | None = None
+
+    def looking(self, views: Views) -> Trained:
+        """The same, but averaging several looks at each image.
+
+        Raises:
+            RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of an image;
+                it does not classify, and is to look at images that are moved, or they would move by their whole size;
+                or it detects, or segments volumes.
+        """
+        _check_views(views, self.parts.task, self.parts.recipe.augment.crop)
+        return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
+
+    def through(self, window: Window | None) -> Trained:
+        """The same, but seeing each image through a window that slides over it.
+
+        Raises:
+            RecipeError: the model did not learn to make masks.
+        """
+        if window is None:
+            return self
+        if Ability.SLIDING_WINDOW not in self.parts.task.supports:
+            raise refusal(self.parts.task, Ability.SLIDING_WINDOW, "--window")
+        return replace(self, window=window)
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The model that whole images are given to: itself, or behind its sliding window."""
+        return Windowed(self.model, self.window, self.device).eval() if self.window else self.model
+
+    def predict(self, pixels: NDArray[np.uint8]) -> Prediction:
+        """What the model says of one image: uint8 RGB (height, width, 3), upright."""
+        precision = self.parts.recipe.train.precision
+        return self.parts.task.predict(self.model, pixels, device=self.device, precision=precision, window=self.window)
+
+    def predict_volume(self, volume: Volume) -> NDArray[np.uint8]:
+        """The labels of a volume, in the order of its file's axes: uint8 (x, y, z)."""
+        precision = self.parts.recipe.train.precision
+        return self.parts.task.predict_volume(
+            self.model, volume, device=self.device, precision=precision, window=self.window
+        )
+
+
+def _check_views(views: Views, task: Task, crop: tuple[int, int]) -> None:
+    asked = {
+        Ability.SCALE_TTA: ("--scales", views.scales != (1.0,)),
+        Ability.TTA: ("--flip", views.flip),
+        Ability.SHIFT_TTA: ("--shift", views.shift > 0),
+    }
+    wanted = {ability: option for ability, (option, is_wanted) in asked.items() if is_wanted}
+    if wanted and Ability.TTA not in task.supports:
+        raise refusal(task, Ability.TTA, _listed(list(wanted.values())))
+    for ability, option in wanted.items():
+        if ability not in task.supports:
+            raise refusal(task, ability, option)
+    if views.shift >= min(crop):
+        raise RecipeError(
+            "--shift",
+            expected=f"fewer pixels than the crop's {min(crop)}, as what moves in is the mirror of what is there",
+            found=str(views.shift),
+            remedy="Move them by less; airbench does by 1",
+        )
+
+
+def _listed(options: list[str]) -> str:
+    """Options as a sentence has them: `--scales, --flip and --shift`."""
+    *first, last = options
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Parts | None = None) -> Trained:
+    """A run's model. The run folder is all that it needs; to score it, give it the run opened with its dataset.
+
+    Args:
+        path: the run folder.
+        checkpoint: as for `load_checkpoint`.
+        device: where to put the model.
+        parts: of `open_run`.
+
+    Raises:
+        PenstockError: the folder is no run, or its checkpoint is missing or damaged.
+    """
+    folder = RunFolder.open(path)
+    parts = parts or described_run(path)
+    loaded = load_checkpoint(folder, checkpoint)
+    model = parts.model(blank=True)
+    load_weights(model, weights(loaded), str(path))
+    where = devices.choose(device, ranking.from_environment().local)
+    return Trained(parts, devices.place(model, where).eval(), where, loaded.step)

@@ -1,0 +1,124 @@
+"""Predictions for images of any size, in memory or as files."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.listing import files as list_files
+from penstock.errors import ImageError, RecipeError
+from penstock.images.volumes import is_volume
+from penstock.inference.writing import Writer
+from penstock.progress import counted, silent
+from penstock.tasks import Ability, Style, refusal
+from penstock.tasks.predictions import SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from penstock.inference.inputs import InputImage
+    from penstock.inference.model import Trained
+    from penstock.tasks import Task
+
+_COLORS: Final = 3
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What became of some images.
+
+    Attributes:
+        done: how many were predicted.
+        skipped: a sentence for every one that could not be read.
+        explanation: what the files are.
+    """
+
+    done: int
+    skipped: tuple[str, ...]
+    explanation: str
+
+
+def are_volumes(paths: Sequence[Path]) -> bool:
+    """Whether there is a NIfTI volume among some paths, or in folders among them."""
+    return any(is_volume(file) for path in paths for file in (list_files(path) if path.is_dir() else [path]))
+
+
+def check_style(task: Task, style: Style, *, original: bool, volumes: bool = False) -> None:
+    """Options that a task's predictions do not know are refused.
+
+    Args:
+        task: what the run learnt.
+        style: how predictions are to be written.
+        original: whether they are to have the ids of the raw masks.
+        volumes: whether they are predictions of volumes, which are not drawn.
+
+    Raises:
+        RecipeError: one is asked for.
+    """
+    plain = Style()
+    asked = (
+        (Ability.ORIGINAL_IDS, "--ids", original, True),
+        (Ability.PALETTE, "--palette", style.palette != plain.palette, not volumes),
+        (Ability.COLOR_MASKS, "--color", style.color, not volumes),
+        (Ability.SCORE, "--score", style.score != SHOWN, not volumes),
+    )
+    for ability, option, is_asked, is_drawn in asked:
+        if is_asked and not is_drawn:
+            raise refusal("NIfTI volumes", ability, option)
+        if is_asked and ability not in task.supports:
+            raise refusal(task, ability, option)
+
+
+def check_images(trained: Trained) -> None:
+    """Whether a run predicts images.
+
+    Raises:
+        RecipeError: it learnt volumes, or slices of them.
+    """
+    task, many = trained.parts.task, trained.parts.dataset.description.modalities
+    if Ability.PREDICT_IMAGES not in task.supports:
+        raise refusal(task, Ability.PREDICT_IMAGES, "penstock predict", "Name NIfTI volumes")
+    if many > 1 or task.channels != _COLORS:
+        raise RecipeError(
+            "penstock predict",
+            expected=f"NIfTI volumes, as the run learnt slices of {counted(many or task.channels, 'modality')}",
+            found="images",
+            remedy="Name volumes",
+        )
+
+
+def predict_images(
+    trained: Trained,
+    images: Sequence[InputImage],
+    output: Path,
+    style: Style = Style(),  # noqa: B008 - frozen
+    progress: Callable[[int, int], None] = silent,
+) -> Predicted:
+    """Write the predictions for some images into a folder.
+
+    Args:
+        trained: a run's model.
+        images: of `inputs.find`.
+        output: the folder.
+        style: how they are written and drawn.
+        progress: called with the images done and those in all.
+
+    Raises:
+        RecipeError: the run does not predict images.
+        DatasetError: a file would take the place of another one.
+    """
+    check_images(trained)
+    writer, skipped = Writer(trained.parts.task, output, style), []
+    writer.claim(images)
+    with contextlib.closing(writer):
+        for done, image in enumerate(images, 1):
+            try:
+                pixels = image.read()
+            except (ImageError, OSError) as error:
+                skipped.append(str(error))
+            else:
+                writer.add(image, trained.predict(pixels))
+            progress(done, len(images))
+    return Predicted(len(images) - len(skipped), tuple(skipped), writer.explain())

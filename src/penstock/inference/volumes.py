@@ -1,0 +1,203 @@
+"""Predictions for NIfTI volumes, as files in their own geometry."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from penstock.datasets.layouts.nifti import Case, cases
+from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_picture
+from penstock.errors import DatasetError, ImageError
+from penstock.images import volumes
+from penstock.inference.writing import own_folder, write_table
+from penstock.metrics import dice
+from penstock.progress import counted, silent
+from penstock.tasks import Ability, Style, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.datasets.description import Description
+    from penstock.inference.model import Trained
+
+
+@dataclass(frozen=True)
+class PredictedVolumes:
+    """What became of some volumes.
+
+    Attributes:
+        cases: how many there were.
+        done: how many of them were predicted.
+        skipped: a sentence for every one that could not be read.
+        wrong: a sentence for every one whose labels do not fit it.
+        unlabelled: how many have no labels, where labels were to be scored.
+        images: how many images lay beside them, and were left out.
+        table: the scores, as lines.
+    """
+
+    cases: int
+    done: int
+    skipped: tuple[str, ...]
+    wrong: tuple[str, ...]
+    unlabelled: int
+    images: int
+    table: tuple[str, ...]
+
+
+def predict_volumes(
+    trained: Trained,
+    paths: list[Path],
+    output: Path,
+    labels: Path | None = None,
+    style: Style = Style(),  # noqa: B008 - frozen
+    progress: Callable[[int, int], None] = silent,
+) -> PredictedVolumes:
+    """Write CASE.nii.gz for every volume, and dice.csv where there are true labels.
+
+    Args:
+        trained: a run's model; its sliding window slides over slices.
+        paths: volumes, and folders of them.
+        output: the folder.
+        labels: a folder of true labels, to score against.
+        style: which ids are written.
+        progress: called with the volumes done and those in all.
+
+    Raises:
+        RecipeError: the run learnt something else.
+        DatasetError: a path is no volume and holds none, or an answer would take the place of a volume.
+    """
+    task = trained.parts.task
+    if Ability.PREDICT_VOLUMES not in task.supports:
+        raise refusal(task, Ability.PREDICT_VOLUMES, "penstock predict", "Name images")
+    if labels and not labels.is_dir():
+        raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
+    found = _cases(paths, labels)
+    _refuse_overwriting(found, output)
+    table = [output / "dice.csv"] if labels else []
+    own_folder(output, [*table, *(output / f"{case.name}.nii.gz" for case in found)])
+    scorer = _Scorer(trained.parts.dataset.description, output)
+    skipped: list[str] = []
+    wrong: list[str] = []
+    with scorer:
+        for done, case in enumerate(found, 1):
+            try:
+                volume, answer = _predict(trained, case, output, style)
+            except ImageError as error:
+                skipped.append(str(error))
+            else:
+                with _collected(wrong):
+                    scorer.add(case, volume, answer)
+            progress(done, len(found))
+    images = [file for path in paths if path.is_dir() for file in list_files(path) if is_picture(file)]
+    unlabelled = sum(case.labels is None for case in found) if labels else 0
+    done = len(found) - len(skipped)
+    return PredictedVolumes(
+        len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scorer.lines())
+    )
+
+
+@contextlib.contextmanager
+def _collected(sentences: list[str]) -> Iterator[None]:
+    """Labels that do not fit keep nobody from an answer."""
+    try:
+        yield
+    except ImageError as error:
+        sentences.append(str(error))
+
+
+def _predict(trained: Trained, case: Case, output: Path, style: Style) -> tuple[volumes.Volume, NDArray[np.uint8]]:
+    """Write the answer for one case, and give both."""
+    volume = volumes.read_volume(case.images)
+    learnt, many = trained.parts.dataset.description.modalities, len(volume.voxels)
+    if many != (learnt or many):
+        raise ImageError(
+            volume.name,
+            expected=f"{counted(learnt, 'modality')} a case, as the run learnt",
+            found=str(many),
+            remedy="Give the case the files that the training cases had",
+        )
+    answer = trained.predict_volume(volume)
+    (output / case.name).parent.mkdir(parents=True, exist_ok=True)
+    volumes.write_labels(output / f"{case.name}.nii.gz", style.written(answer), case.images[0])
+    return volume, answer
+
+
+def _cases(paths: list[Path], labels: Path | None) -> list[Case]:
+    """The volumes of folders and of single files, with their labels."""
+    found: list[Case] = []
+    for path in paths:
+        if path.is_dir():
+            found += cases(path, labels)
+        elif volumes.is_volume(path) and path.is_file():
+            beside = next((p for p in (labels / path.name,) if p.is_file()), None) if labels else None
+            found.append(Case(volumes.stem(path), (path,), beside))
+        else:
+            raise DatasetError(
+                str(path), expected="a NIfTI volume or a folder of them", found="none", remedy="Check the path"
+            )
+    return found
+
+
+def _refuse_overwriting(found: list[Case], output: Path) -> None:
+    inputs = {path.resolve() for case in found for path in (*case.images, case.labels) if path}
+    names = [case.name for case in found]
+    for case in found:
+        if (output / f"{case.name}.nii.gz").resolve() in inputs or names.count(case.name) > 1:
+            raise DatasetError(
+                str(case.images[0]),
+                expected="volumes whose answers go to files of their own",
+                found=f"that {case.name}.nii.gz is wanted twice, or is a volume itself",
+                remedy="Choose another folder with -o, or predict the volumes into two",
+            )
+
+
+class _Scorer:
+    """Scores volumes; dice.csv is written however it ends."""
+
+    def __init__(self, described: Description, output: Path) -> None:
+        self.described, self.path = described, output / "dice.csv"
+        self.rows: list[tuple[str, list[float | None]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.rows:
+            cells = [["" if value is None else f"{value:.6f}" for value in values] for _, values in self.rows]
+            named = [[name, *each] for (name, _), each in zip(self.rows, cells, strict=True)]
+            write_table(self.path, [["case", *self.described.classes[1:]], *named])
+
+    def add(self, case: Case, volume: volumes.Volume, answer: NDArray[np.uint8]) -> None:
+        """Compare an answer with the labels of its case, if it has some; what is ignored counts for neither.
+
+        Raises:
+            ImageError: the labels do not lie on the volume, or are none.
+        """
+        if not case.labels:
+            return
+        table = np.arange(256, dtype=np.uint8)
+        for raw, label in self.described.of_raw.items():
+            table[raw] = label
+        true = table[volumes.read_labels(case.labels, volume)]
+        counts = true != self.described.ignore_label
+        self.rows.append((case.name, dice(answer[counts], true[counts], len(self.described.classes))))
+
+    def lines(self) -> list[str]:
+        """A table of the means."""
+        if not self.rows:
+            return []
+        names = self.described.classes[1:]
+        width = max(12, *map(len, names))
+        lines = [f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>5}"]
+        for number, name in enumerate(names):
+            values = [each for _, scores in self.rows if (each := scores[number]) is not None]
+            shown = f"{sum(values) / len(values):>7.4f}  {min(values):>7.4f}" if values else f"{'-':>7}  {'-':>7}"
+            lines.append(f"{name:<{width}}  {shown}  {len(values):>5}")
+        return [*lines, f"{self.path} holds every class of every case"]

@@ -1,0 +1,109 @@
+"""Predictions as files: never over what something else has written."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Final
+
+from penstock import files
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from penstock.inference.inputs import InputImage
+    from penstock.tasks import Prediction, Style, Task
+
+
+_LIST: Final = ".penstock-predictions"
+_TABLE: Final = "predictions.csv"
+
+
+def own_folder(output: Path, answers: Iterable[Path]) -> None:
+    """Make a folder for predictions, and note the names of those, so that later ones may take their place.
+
+    Raises:
+        DatasetError: an answer would take the place of a file that is not noted: labels, perhaps, or images.
+    """
+    noted = output / _LIST
+    names = set(noted.read_text(errors="surrogateescape").splitlines()) if noted.exists() else set()
+    wanted = {path.relative_to(output).as_posix() for path in answers}
+    if there := next((name for name in sorted(wanted - names) if (output / name).exists()), None):
+        raise DatasetError(
+            str(output / there),
+            expected="no file, or one that an earlier predict wrote",
+            found=f"one that is not in {noted}",
+            remedy="Choose another folder with -o",
+        )
+    text = "\n".join(sorted(names | wanted)) + "\n"
+    files.replace_whole(noted, text.encode(errors="surrogateescape"))
+
+
+def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
+    """Write CSV; names that are no UTF-8 keep their bytes."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    files.replace_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+class Writer:
+    """Writes the predictions of a task: files beside one another, and a table where the task has one.
+
+    Attributes:
+        rows: of the table, so far.
+        drawn: how many things were drawn, so far.
+    """
+
+    def __init__(self, task: Task, output: Path, style: Style) -> None:
+        self.task, self.output, self.style = task, output, style
+        self.rows: list[list[str]] = []
+        self.drawn = 0
+
+    @property
+    def table(self) -> Path:
+        """Where the table is."""
+        return self.output / _TABLE
+
+    def claim(self, images: Sequence[InputImage]) -> None:
+        """Make the folder. No file may take the place of another one, of an image, or of anything else.
+
+        Raises:
+            DatasetError: one would.
+        """
+        ends = self.task.prediction_suffixes(self.style)
+        taken = {image.place.resolve(): image for image in images}
+        for image in images:
+            for answer in (self._path(image, end) for end in ends):
+                other = taken.setdefault(answer.resolve(), image)
+                if other is not image or answer.resolve() == image.place.resolve():
+                    raise DatasetError(
+                        image.where,
+                        expected="images whose answers go to files of their own",
+                        found=f"that {answer} is wanted for {other.where} too",
+                        remedy="Choose another folder with -o, or predict the images into two",
+                    )
+        tables = [self.table] if self.task.column_names else []
+        own_folder(self.output, [*tables, *(self._path(image, end) for image in images for end in ends)])
+
+    def add(self, image: InputImage, prediction: Prediction) -> None:
+        """Write the files of one prediction, and keep its rows for the table."""
+        for end, data in prediction.files(self.style).items():
+            path = self._path(image, end)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.replace_whole(path, data)
+        self.rows += [[image.where, *row] for row in prediction.rows()]
+        self.drawn += prediction.drawn(self.style)
+
+    def close(self) -> None:
+        """Write the table, however it ends."""
+        if self.task.column_names:
+            write_table(self.table, [["file", *self.task.column_names], *self.rows])
+
+    def explain(self) -> str:
+        """What was written, in a sentence."""
+        return self.task.explain(str(self.table), len(self.rows), self.drawn, self.style)
+
+    def _path(self, image: InputImage, end: str) -> Path:
+        return self.output / f"{image.name}{end}.png"

@@ -1,0 +1,16 @@
+"""Training: a recipe to a run, and a run that goes on.
+
+run.py              start and resume
+agreement.py        what all ranks must agree on before a run begins
+resuming.py         whether and from where a run can be resumed
+weights.py          the weights that a run begins with
+compatibility.py    whether a network takes images of the recipe's size, and its optimizer
+reproducibility.py  what weights depend on besides, and whether they come out the same again
+streaming.py        the next snapshot of a topic that grows
+wiring.py           what a session is made with
+"""
+
+from penstock.config.checks import check_follow
+from penstock.training.run import resume, train
+
+__all__ = ["check_follow", "resume", "train"]

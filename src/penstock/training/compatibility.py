@@ -1,0 +1,88 @@
+"""Whether a network takes images of the recipe's size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from penstock.errors import RecipeError, is_out_of_memory, reason_of
+from penstock.models.own import is_own
+from penstock.session.optimizer import gives_logits, in_backbone
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from penstock.config.values import Recipe
+    from penstock.images.geometry import Size
+    from penstock.tasks import Task
+
+
+def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
+    """What is for a backbone, for all but it, or for the last layer needs one.
+
+    Raises:
+        RecipeError: the model has none.
+    """
+    optimizer = recipe.optimizer
+    if optimizer.head == "logits" and not any(gives_logits(name) for name, _ in model.named_parameters()):
+        raise _without_effect("optimizer.head", "all", "logits", f"{recipe.model.name} has no layer of that name")
+    if any(in_backbone(name) for name, _ in model.named_parameters()):
+        return
+    reason = f"{recipe.model.name} has no backbone"
+    if optimizer.name == "muon":
+        raise RecipeError(
+            "optimizer.name",
+            expected=f"another, as {reason}, whose filters it is for",
+            found="muon",
+            remedy="Use adamw",
+        )
+    if optimizer.head_lr_mult != 1:
+        raise _without_effect("optimizer.head_lr_mult", "1", f"{optimizer.head_lr_mult:g}", reason)
+
+
+def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:
+    return RecipeError(key, expected=f"{expected}, as {reason}", found=found, remedy="Leave it out")
+
+
+def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
+    """Show a network a blank image of the crop's size, and one that is larger where whole images are evaluated:
+    transformers are made for one size, and some decoders pool small images away, which nothing but trying tells.
+
+    Raises:
+        RecipeError: it does not take them.
+    """
+    crop, learning = recipe.augment.crop, model.training
+    sizes = task.trial_sizes(crop, recipe.train.window, evaluated=bool(recipe.data.validation))
+    model.eval()
+    try:
+        for size in sizes:
+            _try(recipe, task, model, size)
+    finally:
+        model.train(learning)
+
+
+def _try(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> None:
+    try:
+        with torch.no_grad():
+            outputs = model(task.inputs({"image": torch.zeros((1, *size, task.channels), dtype=torch.uint8)}))
+    except Exception as error:
+        # Every architecture of timm and segmentation_models.pytorch has its own way to refuse.
+        if is_out_of_memory(error):
+            raise
+        raise _refusal(recipe, size, error) from error
+    if (wrong := task.wrong_outputs(outputs, size)) and is_own(recipe.model.name):
+        raise RecipeError(f"model.name = {recipe.model.name}", expected=wrong[0], found=wrong[1], remedy="Fix it")
+
+
+def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:
+    name, found = recipe.model.name, f"{size[0]} x {size[1]} ({reason_of(error)})"
+    if size == recipe.augment.crop:
+        expected, remedy = f"a size of images that {name} takes", "Choose another --crop or another --model"
+        return RecipeError("augment.crop", expected=expected, found=found, remedy=remedy)
+    expected, found = "a network of any size, as whole images are evaluated", f"{name} at {found}"
+    if recipe.train.window:
+        expected = "a network that takes the window, train.window"
+    window = f"--set train.window={min(recipe.augment.crop)}"
+    remedy = f"Choose another --model, or evaluate through a window of the crop: {window}"
+    return RecipeError("model.name", expected=expected, found=found, remedy=remedy)

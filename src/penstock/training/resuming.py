@@ -1,0 +1,77 @@
+"""Whether and from where a run can be resumed, and what people should know of it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from penstock.errors import RecipeError
+from penstock.session import CheckpointStore, Outcome
+
+if TYPE_CHECKING:
+    from penstock.config import Recipe
+    from penstock.events import Events
+    from penstock.ranks import Ranks
+    from penstock.runs import RunFolder
+
+
+def check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
+    """A run cannot end before where it goes on from."""
+    name = (folder.checkpoints / checkpoint).resolve().name.removeprefix("step-")
+    if name.isdecimal() and recipe.train.steps < int(name):
+        raise RecipeError(
+            f"{folder.path}: train.steps",
+            expected=f"at least {int(name):,}, which the run has reached",
+            found=f"{recipe.train.steps:,}",
+            remedy="Give more --steps, or an earlier --checkpoint",
+        )
+
+
+def check_validation(folder: RunFolder, recipe: Recipe) -> None:
+    """Scores of two splits have no best one."""
+    split = recipe.data.validation
+    for path in sorted((folder.path / "evaluations").glob("step-*.json"))[-1:] if split else ():
+        before = folder.read_json(f"evaluations/{path.name}", "split")["split"]
+        if split != before:
+            raise RecipeError(
+                f"{folder.path}: data.validation",
+                expected=f"{before}, as the run was evaluated on",
+                found=split,
+                remedy="Leave it; penstock evaluate RUN --split scores any split",
+            )
+
+
+def is_finished(folder: RunFolder, recipe: Recipe) -> bool:
+    """Whether the run has nothing left to do."""
+    events = folder.lines("events.jsonl")
+    last = events[-1] if events else {}
+    newest = CheckpointStore(folder.checkpoints).names()[-1:]
+    ended = last.get("event") == "finished" and last.get("step") == recipe.train.steps
+    return ended and newest == [f"step-{recipe.train.steps:08d}"]
+
+
+def nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks, events: Events) -> Outcome:
+    """Answer for a finished run, once it is known to be whole."""
+    with folder.locked() if ranks.writes else contextlib.nullcontext():
+        store = CheckpointStore(folder.checkpoints)
+        store.load()
+        if ranks.writes:
+            store.sweep()
+    events.note(f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps")
+    return Outcome("finished", "nothing was left to do", recipe.train.steps)
+
+
+def tell_changes(folder: RunFolder, before: Recipe, now: Recipe, events: Events) -> None:
+    """Say what people may not expect of a resumed run."""
+    if not has_checkpoint(folder):
+        events.note("no checkpoint was saved yet: starting from step 0")
+    if before.train.steps != now.train.steps:
+        stretched = ""
+        if now.optimizer.stretches:
+            stretched = f", and the {now.optimizer.schedule} schedule of the learning rate is stretched to it"
+        events.note(f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}{stretched}")
+
+
+def has_checkpoint(folder: RunFolder) -> bool:
+    """Whether the run has saved anything."""
+    return bool(CheckpointStore(folder.checkpoints).names())

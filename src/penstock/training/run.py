@@ -1,0 +1,287 @@
+"""A recipe to a run: starting and resuming."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import devices, files
+from penstock import ranks as ranking
+from penstock.assembly.facts import read_facts, shared
+from penstock.assembly.parts import Parts, check_data, notes, open_parts
+from penstock.assembly.runs import kept_recipe, run_recipe
+from penstock.config import Recipe, toml
+from penstock.config.checks import check_follow, check_new, check_pieces, check_same
+from penstock.config.effects import check_effects
+from penstock.config.places import with_places
+from penstock.config.presets import defaults, stated
+from penstock.errors import RecipeError
+from penstock.events import Events, RunCreated
+from penstock.hooks import Console
+from penstock.models import synchronise_norms
+from penstock.names import place_of
+from penstock.runs import RunFolder, code, environment
+from penstock.session import Checkpoint, CheckpointStore, Hook, Outcome, Session
+from penstock.sources.kafka import is_topic
+from penstock.tasks import find_task
+from penstock.training.agreement import agreed_data, agreed_recipe, begun_by_launch
+from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
+from penstock.training.resuming import (
+    check_steps,
+    check_validation,
+    has_checkpoint,
+    is_finished,
+    nothing_to_do,
+    tell_changes,
+)
+from penstock.training.streaming import Follower
+from penstock.training.weights import initial_model
+from penstock.training.wiring import evaluation_of, hooks_of, options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import torch
+    from torch import nn
+
+    from penstock.config import Resolved
+    from penstock.datasets.description import Description
+    from penstock.events import OnEvent
+    from penstock.ranks import Ranks
+
+    Settings = Sequence[str] | Mapping[str, Any]
+
+
+def train(
+    recipe: Recipe | Resolved,
+    root: Path,
+    name: str = "",
+    hooks: Sequence[Hook] = (),
+    on_event: OnEvent | None = None,
+) -> tuple[RunFolder, Outcome]:
+    """Start a run in a new folder below `root`, and train it.
+
+    Args:
+        recipe: what to do; a plain recipe states every setting.
+        root: where run folders are kept.
+        name: of the new one; by default the model's and the dataset's.
+        hooks: more of them, on every rank.
+        on_event: called with every event on the first rank; `logging` has them too.
+
+    Raises:
+        PenstockError: something in the recipe cannot be had.
+    """
+    resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
+    recipe = resolved.recipe
+    device = devices.choose(recipe.train.device, ranking.from_environment().local)
+    check_follow(recipe)
+    check_new(recipe)
+    with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):
+        events = Events(on_event, silent=not ranks.writes)
+        if begun := begun_by_launch(root, ranks, events):
+            return _resumed(begun, (), hooks, "last", ranks, events)
+        recipe = agreed_recipe(_located(recipe), ranks, events)
+        parts = open_parts(recipe)
+        described = parts.dataset.description.task
+        check_effects(recipe, find_task(recipe.task, described), *defaults(recipe, described), Recipe())
+        if recipe.data.validation:
+            parts.dataset.split(recipe.data.validation)
+        parts, facts = agreed_data(parts, ranks)
+        check_pieces(recipe, ranks.of)
+        plan, model = parts.plan, initial_model(parts, events)
+        place = place_of(recipe.model.name)
+        model_name = place.short if place else re.sub("[:/]", "-", recipe.model.name)
+        title = name or f"{model_name}-{parts.dataset.name}"
+        path = str(RunFolder.create(root, title).path) if ranks.writes else ""
+        folder = RunFolder(Path(ranks.share_text(path)))
+        if ranks.writes:
+            _write_settings(folder, replace(resolved, recipe=recipe), parts.dataset.description)
+            launch = ranking.launch()
+            launched = {"launch": launch.name} if launch else {}
+            folder.write_json("environment.json", {**environment(), **promise(recipe, device, ranks), **launched})
+            facts.write(folder, plan.digest)
+            events(RunCreated("\n".join([f"run {folder.path}", *notes(parts)]), folder.path))
+        return folder, _go(_Run(parts, folder, ranks, device, events), model, hooks)
+
+
+def resume(
+    path: Path,
+    settings: Settings = (),
+    hooks: Sequence[Hook] = (),
+    checkpoint: str = "last",
+    on_event: OnEvent | None = None,
+) -> tuple[RunFolder, Outcome]:
+    """Go on with a run from a checkpoint, or from its start where there is none.
+
+    Args:
+        path: the run folder.
+        settings: changes to the recipe, as `section.key=value` or by `section.key`; they are kept.
+        hooks: more of them, on every rank.
+        checkpoint: "last", "best" or "step-NNNNNNNN".
+        on_event: called with every event on the first rank; `logging` has them too.
+
+    Raises:
+        PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
+    """
+    RunFolder.open(path)
+    train = toml.changed(run_recipe(path), settings).train
+    device = devices.choose(train.device, ranking.from_environment().local)
+    with ranking.joined(device) as ranks, isolated(device, deterministic=train.deterministic):
+        return _resumed(path, settings, hooks, checkpoint, ranks, Events(on_event, silent=not ranks.writes))
+
+
+def _resumed(
+    path: Path, settings: Settings, hooks: Sequence[Hook], checkpoint: str, ranks: Ranks, events: Events
+) -> tuple[RunFolder, Outcome]:
+    folder = RunFolder.open(path)
+    before = run_recipe(path)
+    recipe = _located(toml.changed(before, settings))
+    check_same(_located(before), recipe, str(path), begun=has_checkpoint(folder))
+    facts = read_facts(folder)
+    check_effects(recipe, find_task(recipe.task, facts.described.task) if facts.described else None, before)
+    check_steps(folder, recipe, checkpoint)
+    check_validation(folder, recipe)
+    parts = open_parts(recipe, facts)
+    check_data(parts, facts, str(path))
+    parts = replace(parts, stages=())  # the checkpoint knows which were begun
+    tell_changes(folder, before, recipe, events)
+    if checkpoint == "last" and is_finished(folder, recipe):
+        return folder, nothing_to_do(folder, recipe, ranks, events)
+    model = parts.model(blank=True) if has_checkpoint(folder) else None
+    run = _Run(parts, folder, ranks, devices.choose(recipe.train.device, ranks.local), events)
+    return folder, _go(run, model or initial_model(parts, events), hooks, checkpoint)
+
+
+def _located(recipe: Recipe) -> Recipe:
+    """The recipe with its paths made absolute, so that it can be read from any folder.
+
+    Raises:
+        RecipeError: one of them is no text, which a recipe cannot hold.
+    """
+    init = str(Path(recipe.init).resolve()) if recipe.init else ""
+    file = Path(recipe.model.weights)
+    weights = str(file.resolve()) if file.is_file() else recipe.model.weights
+    path = recipe.data.path
+    data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
+    for name, each in (("data.path", data.path), ("init", init), ("model.weights", weights)):
+        if not each.isprintable() and each != (shown := each.encode(errors="backslashreplace").decode()):
+            raise RecipeError(name, expected="a path in UTF-8", found=shown, remedy="Rename the file or its folder")
+    recipe = replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
+    return with_places(recipe, lambda _, place: place.beside(Path.cwd()))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a session needs to know of its surroundings."""
+
+    parts: Parts
+    folder: RunFolder
+    ranks: Ranks
+    device: torch.device
+    events: Events
+
+    @property
+    def pin(self) -> bool:
+        """Whether batches are copied to the device from page-locked memory."""
+        return self.device.type == "cuda"
+
+
+def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
+    recipe, folder, ranks = run.parts.recipe, run.folder, run.ranks
+    check_pieces(recipe, ranks.of)
+    store = CheckpointStore(folder.checkpoints, recipe.train.keep)
+    console = Console(folder.path / "log.txt", recipe.train.log_every, run.events)
+    if ranks.writes and (note := devices.too_many_threads(run.device)):
+        console.say(note)
+    with folder.locked() if ranks.writes else contextlib.nullcontext():
+        if ranks.writes:
+            store.sweep()
+            apart = has_norms(model) and not (recipe.train.sync_bn or recipe.train.freeze_bn)
+            note_changes(folder, promise(recipe, run.device, ranks), run.events, apart=apart)
+        session = _session(run, model, store, console, hooks)
+        begun = _loaded(store, checkpoint, run.events)
+        if begun and (later := store.after(begun.step)):
+            run.events.note(f"note: {', '.join(later)} will go: the run goes on from step {begun.step:,}")
+        session.restore(begun)
+        if absent := session.attached.absent:
+            run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
+        if ranks.writes:
+            _keep_changes(folder, recipe, session.step)
+        with _told_of_lone_pictures():
+            return session.train()
+
+
+def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Console, hooks: Sequence[Hook]) -> Session:
+    """The session of a run, made of what its recipe names."""
+    recipe, ranks = run.parts.recipe, run.ranks
+    return Session(
+        run.parts.task,
+        synchronise_norms(model) if recipe.train.sync_bn and ranks.of > 1 else model,
+        run.parts.training_feed(ranks.share, pin=run.pin),
+        options=options_of(recipe),
+        optimizer=recipe.optimizer,
+        store=store,
+        ranks=ranks,
+        device=run.device,
+        evaluate=evaluation_of(run.parts, ranks, run.device, pin=run.pin),
+        follow=_follower(run, console) if recipe.follow.on else None,
+        hooks=[*hooks_of(run.folder, recipe, ranks, console), *hooks],
+    )
+
+
+def _loaded(store: CheckpointStore, name: str, events: Events) -> Checkpoint | None:
+    """The checkpoint to go on from; instead of a last one that is damaged, the newest that is sound."""
+    if name != "last":
+        return store.load(name)
+    found, faults = store.load_newest()
+    if found is not None:
+        events.note(
+            *(f"note: going on from step {found.step:,}, as a newer checkpoint is damaged: {fault}" for fault in faults)
+        )
+    return found
+
+
+def _write_settings(folder: RunFolder, resolved: Resolved, described: Description) -> None:
+    """Keep a recipe whole, the code that it names, and which of its settings were given."""
+    recipe = kept_recipe(resolved.recipe, folder.path)
+    if kind := place_of(described.task):
+        code.keep(kind.beside(Path(described.home)), "task", folder.path)
+    files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+    folder.write_json("settings.json", {**resolved.as_json(), "code": code.digests(folder.path)})
+
+
+def _keep_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
+    """Keep the recipe that the run goes on with, and what changed in it from which step on."""
+    before, recipe = toml.load(folder.path / "recipe.toml"), kept_recipe(recipe, folder.path)
+    if changed := toml.changes(before, recipe):
+        folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
+        files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+        settings = folder.read_json("settings.json", "given")
+        given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
+        folder.write_json("settings.json", {**settings, "given": given, "code": code.digests(folder.path)})
+
+
+def _follower(run: _Run, console: Console) -> Follower:
+    """Made once the run is locked: what another process had taken up until then counts, on all ranks."""
+    facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.writes else ""
+    return Follower(run.parts, shared(run.ranks.share_text(facts)), run.folder, run.ranks, console.say, pin=run.pin)
+
+
+@contextlib.contextmanager
+def _told_of_lone_pictures() -> Iterator[None]:
+    """Say what to do where batch normalisation is left with a single value per channel."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Expected more than 1 value per channel"):
+            raise
+        raise RecipeError(
+            "train.batch",
+            expected="at least two images for each rank and micro-batch: this model normalises over them",
+            found="one",
+            remedy="Make train.batch larger, or train.accumulate or the number of ranks smaller",
+        ) from error

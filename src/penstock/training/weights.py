@@ -1,0 +1,44 @@
+"""The weights that a run begins with, and an account of every tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.assembly import runs
+from penstock.models import load_matching
+from penstock.models.pretrained import account_of
+from penstock.models.tv import PREFIX
+from penstock.runs import RunFolder
+from penstock.training.compatibility import check_optimizer, try_sizes
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from penstock.assembly.parts import Parts
+    from penstock.config import Recipe
+    from penstock.events import Events
+
+
+def initial_model(parts: Parts, events: Events) -> nn.Module:
+    """A new model with the weights that the recipe names."""
+    model = parts.model(blank=bool(parts.recipe.init))
+    check_optimizer(parts.recipe, model)
+    try_sizes(parts.recipe, parts.task, model)
+    if not parts.recipe.init:
+        _tell_of_file(parts.recipe, events)
+        return model
+    other = RunFolder.open(Path(parts.recipe.init))
+    checkpoint = runs.load_checkpoint(other)
+    named = f"{other.path} ({runs.run_recipe(other.path).model.name})"
+    account = load_matching(model, runs.weights(checkpoint), named, partial=parts.recipe.init_partial)
+    events.note("\n  ".join([f"init from {other.path}, step {checkpoint.step:,}:", *account.lines()]))
+    return model
+
+
+def _tell_of_file(recipe: Recipe, events: Events) -> None:
+    """Account for the tensors of a file that the backbone was given."""
+    file, backbone = Path(recipe.model.weights), recipe.model.name.rpartition(":")[2]
+    if file.is_file() and not backbone.startswith(PREFIX):  # torchvision's fit whole or not at all
+        account = account_of(backbone, file)
+        events.note("\n  ".join([f"backbone from {file}:", *account.lines("file")]))
