@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock import devices
-from penstock.progress import Progress, counted, drop_output
+from penstock.events import Evaluated, Event, Events, Note, StepFinished, TrainingEnded, TrainingStarted
+from penstock.progress import Progress, counted
 from penstock.session import Hook
 from penstock.session.options import ENDLESS
 
@@ -22,12 +23,13 @@ _LONG: Final = 30.0  # seconds in which people want to hear something
 
 
 class Console(Hook):
-    """Prints a line every `interval` steps, or every half a minute where they take longer, for the last step, at every
-    evaluation, and at the end.
+    """Tells how it goes every `interval` steps, or every half a minute where they take longer, for the last step, at
+    every evaluation, and at the end; keeps it all in log.txt.
     """
 
-    def __init__(self, log: Path, interval: int) -> None:
+    def __init__(self, log: Path, interval: int, events: Events = Events()) -> None:  # noqa: B008 - frozen
         self.log = log
+        self.events = events
         self.interval = interval
         self._bar = Progress("train", "steps") if sys.stderr.isatty() else None
         self._mark = (0, 0.0, 0.0)
@@ -38,10 +40,11 @@ class Console(Hook):
         options, ranks = session.options, session.ranks
         where = f"{devices.describe(session.device)}, {options.precision}"
         until = "on, until it is stopped," if options.steps >= ENDLESS else f"to {options.steps:,}"
-        self.say(
+        line = (
             f"{'resuming at' if session.step else 'from'} step {session.step:,} {until} on {where}, "
-            f"{counted(ranks.of, 'rank')}, {counted(session.feed.batch, 'picture')} a step"
+            f"{counted(ranks.of, 'rank')}, {counted(session.feed.batch, 'image')} a step"
         )
+        self.tell(TrainingStarted(line, session.step))
         self._mark = (session.step, time.perf_counter(), 0.0)
         if self._bar:
             self._bar.__enter__()
@@ -65,16 +68,19 @@ class Console(Hook):
         left = (steps - session.step) * seconds / max(1, session.step - step)
         remaining = f"  {_duration(left)} left" if steps < ENDLESS else ""
         self._mark = (session.step, now, self._waited)
-        self.say(
-            f"step {session.step:>6,}  loss {session.loss:.4f}  rate {session.rate:.2e}  {speed:.1f} pictures/s  "
+        line = (
+            f"step {session.step:>6,}  loss {session.loss:.4f}  rate {session.rate:.2e}  {speed:.1f} images/s  "
             f"data wait {wait:.0%}{remaining}"
         )
+        self.tell(StepFinished(line, session.step, session.loss, session.rate, speed, wait))
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Say the scores."""
         shown = "  ".join(f"{name} {value:.4f}" for name, value in scores.summary().items())
         lost = "" if loss is None else f"loss {loss:.4f}  "
-        self.say(f"step {session.step:>6,}  evaluation  {lost}{shown}{'  (best)' * session.is_best}")
+        best = "  (best)" if session.is_best else ""
+        line = f"step {session.step:>6,}  evaluation  {lost}{shown}{best}"
+        self.tell(Evaluated(line, session.step, scores.summary(), loss, session.is_best))
         self._mark = (session.step, time.perf_counter(), self._waited)
 
     def on_end(self, session: Session) -> None:
@@ -82,16 +88,18 @@ class Console(Hook):
         if self._bar:
             self._bar.__exit__(None, None, None)
         if session.outcome:
-            self.say(f"{session.outcome.status} at step {session.outcome.step:,}: {session.outcome.reason}")
+            step, status, reason = session.outcome.step, session.outcome.status, session.outcome.reason
+            self.tell(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))
 
     def say(self, line: str) -> None:
-        """Keep a line in log.txt, and print it to whoever reads."""
+        """Keep a line in log.txt, and tell it."""
+        self.tell(Note(line))
+
+    def tell(self, event: Event) -> None:
+        """Keep the line of an event in log.txt, and tell of it."""
         with self.log.open("a") as handle:
-            handle.write(line + "\n")
-        try:
-            print(line, flush=True)  # noqa: T201 - this is what the hook is for
-        except BrokenPipeError:  # Ctrl-C ends a tee too; the training is to be saved
-            drop_output()
+            handle.write(event.message + "\n")
+        self.events(event)
 
 
 def _duration(seconds: float) -> str:

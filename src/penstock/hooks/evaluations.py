@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.evaluate import with_loss
 from penstock.session import Hook
+from penstock.session.evaluation import with_loss
 
 if TYPE_CHECKING:
     from penstock.runs import RunFolder

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock import files
-from penstock.evaluate import with_loss
 from penstock.runs.folder import cut_back
 from penstock.session import Hook
+from penstock.session.evaluation import with_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ import contextlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from penstock.evaluate import with_loss
 from penstock.session import Hook, Steps
+from penstock.session.evaluation import with_loss
 
 if TYPE_CHECKING:
     from pathlib import Path

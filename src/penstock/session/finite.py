@@ -36,7 +36,7 @@ def checked_step(model: nn.Module, loss: torch.Tensor, batch: Batch, step: int) 
         f"step {step}",
         expected="a finite loss and finite gradients",
         found=f"loss {value}, gradient norm {size}, from {shown}",
-        remedy=f"Nothing was saved of this step. Look at its pictures with penstock replay RUN --step {step}, or lower "
+        remedy=f"Nothing was saved of this step. Look at its images with penstock replay RUN --step {step}, or lower "
         "the learning rate",
     )
 
@@ -59,5 +59,5 @@ def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, an
             f"step {step:,}",
             expected="finite weights, statistics and optimizer states to save",
             found=f"others: {wrong[0]}{more}" if wrong else "others on another rank",
-            remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --rate",
+            remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --lr",
         )

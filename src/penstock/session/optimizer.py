@@ -5,14 +5,20 @@ from __future__ import annotations
 import bisect
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
+from msgspec import Meta
 
+from penstock import names
+from penstock.bounds import Count, Factor, Fraction, Switch, choice
+from penstock.errors import RecipeError
 from penstock.session.muon import Muon
 
 if TYPE_CHECKING:
     from torch import nn
+
+_SETTING = "optimizer.name"
 
 
 @dataclass(frozen=True)
@@ -20,53 +26,54 @@ class OptimizerSpec:
     """How weights are updated.
 
     Attributes:
-        name: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), or "muon" for the filters of the backbone, with
-            SGD for all else.
-        learning_rate: the peak, before the schedule.
-        momentum: of SGD, RMSprop, and of Muon's filters.
-        rest_momentum: of "muon": SGD's for all that is no filter.
-        weight_decay: not applied to biases and the parameters of normalisation layers, unless `decay_biases`, nor to
-            what a model's own `no_weight_decay` names. With "muon" what multiplies the learning rate does not multiply
-            it.
-        decay_biases: whether these decay too.
-        unit_filters: of "muon": whether filters are kept at a root mean square norm of 1, in place of weight decay. For
-            networks where a norm follows every convolution.
-        schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step" a factor of `decay`
-            every `decay_steps`, "multistep" one at every milestone, "exponential" the same as "step", but smooth.
-        power: of "poly"; DeepLab's 0.9.
-        decay: the factor of "step", "multistep" and "exponential".
-        decay_steps: of "step" and "exponential".
-        milestones: of "multistep", ascending.
-        floor: the schedule ends at this share of the peak, and never goes below it.
-        warmup: steps before the schedule begins.
-        warmup_share: 0 grows linearly from nearly 0 to the peak; else the rate stays at this share of it (DeepLab's
-            slow start).
-        clip: the norm that the gradient of a step is cut to; 0 leaves it.
-        bias_rate: what multiplies the learning rate of the biases of convolutions and linear layers (DeepLab: 2).
-        norm_bias_rate: what multiplies that of the biases of normalisation layers (airbench: 64).
-        head_rate: what multiplies the learning rate of the head (DeepLab: 10 for new classes).
-        head: what that is: "all" that is not the backbone, or the "logits" of masks alone.
+        name: Optimizer: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), "muon" (for the filters of the
+            backbone, with SGD for all other parameters), or FILE.py:NAME of a torch.optim.Optimizer.
+        lr: Peak learning rate, before the schedule.
+        momentum: Momentum of SGD, of RMSprop, and of the filters of Muon.
+        sgd_momentum: Momentum of the SGD beside Muon.
+        weight_decay: Weight decay. Biases, the parameters of normalisation layers and what a model lists in
+            `no_weight_decay` are exempt, unless `decay_biases` is set. Learning rate multipliers do not change the
+            weight decay of Muon.
+        decay_biases: Apply weight decay to biases and normalisation layers too.
+        unit_filters: Keep the filters of Muon at a root mean square norm of 1 instead of decaying them. For networks in
+            which a normalisation layer follows every convolution.
+        schedule: Learning rate schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step"
+            a factor of `decay` every `decay_steps`, "multistep" a factor at every milestone, "exponential" a smooth
+            "step".
+        power: Power of "poly"; DeepLab uses 0.9.
+        decay: Factor of "step", "multistep" and "exponential".
+        decay_steps: Steps between the factors of "step" and "exponential".
+        milestones: Steps at which "multistep" decays, in ascending order.
+        min_lr_ratio: Lowest learning rate, as a fraction of the peak.
+        warmup_steps: Steps before the schedule begins.
+        warmup_start_ratio: Learning rate during the warm-up, as a fraction of the peak (DeepLab's slow start); 0 grows
+            linearly from nearly 0 to the peak.
+        grad_clip: Norm to which the gradient is clipped; 0 does not clip.
+        bias_lr_mult: Learning rate multiplier of the biases of convolutions and linear layers; DeepLab uses 2.
+        norm_bias_lr_mult: Learning rate multiplier of the biases of normalisation layers; airbench uses 64.
+        head_lr_mult: Learning rate multiplier of the head; DeepLab uses 10 for new classes.
+        head: Parameters that `head_lr_mult` is for: "all" outside the backbone, or the "logits" of masks alone.
     """
 
-    name: Literal["sgd", "adamw", "rmsprop", "muon"] = "sgd"
-    learning_rate: float = 0.01
-    momentum: float = 0.9
-    rest_momentum: float = 0.9
-    weight_decay: float = 1e-4
+    name: Annotated[str, choice("sgd", "adamw", "rmsprop", "muon")] = "sgd"
+    lr: Annotated[float, Meta(gt=0)] = 0.01
+    momentum: Fraction = 0.9
+    sgd_momentum: Fraction = 0.9
+    weight_decay: Annotated[float, Meta(ge=0, le=100)] = 1e-4
     decay_biases: bool = False
     unit_filters: bool = False
     schedule: Literal["poly", "cosine", "constant", "step", "multistep", "exponential"] = "poly"
-    power: float = 0.9
-    decay: float = 0.1
-    decay_steps: int = 10_000
+    power: Annotated[float, Meta(ge=0, le=100)] = 0.9
+    decay: Fraction = 0.1
+    decay_steps: Count = 10_000
     milestones: tuple[int, ...] = ()
-    floor: float = 0.0
-    warmup: int = 0
-    warmup_share: float = 0.0
-    clip: float = 0.0
-    bias_rate: float = 1.0
-    norm_bias_rate: float = 1.0
-    head_rate: float = 1.0
+    min_lr_ratio: Fraction = 0.0
+    warmup_steps: Switch = 0
+    warmup_start_ratio: Fraction = 0.0
+    grad_clip: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    bias_lr_mult: Factor = 1.0
+    norm_bias_lr_mult: Factor = 1.0
+    head_lr_mult: Factor = 1.0
     head: Literal["all", "logits"] = "all"
 
     @property
@@ -76,17 +83,19 @@ class OptimizerSpec:
 
     def rate(self, step: int, total: int) -> float:
         """The learning rate of the update that follows `step` finished steps out of `total`."""
-        if step < self.warmup:
-            return self.learning_rate * (self.warmup_share or (step + 1) / (self.warmup + 1))
-        return self.learning_rate * max(self.floor, self._factor(step - self.warmup, max(1, total - self.warmup)))
+        if step < self.warmup_steps:
+            return self.lr * (self.warmup_start_ratio or (step + 1) / (self.warmup_steps + 1))
+        return self.lr * max(
+            self.min_lr_ratio, self._factor(step - self.warmup_steps, max(1, total - self.warmup_steps))
+        )
 
     def _factor(self, step: int, total: int) -> float:
         progress = min(1.0, step / total)
         match self.schedule:
             case "poly":
-                return float(self.floor + (1 - self.floor) * (1 - progress) ** self.power)
+                return float(self.min_lr_ratio + (1 - self.min_lr_ratio) * (1 - progress) ** self.power)
             case "cosine":
-                return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * progress)) / 2
+                return self.min_lr_ratio + (1 - self.min_lr_ratio) * (1 + math.cos(math.pi * progress)) / 2
             case "constant":
                 return 1.0
             case "step":
@@ -115,13 +124,36 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
         for (decay, share, filters), parameters in groups.items()
     ]
     if spec.name == "muon":
-        return Muon(listed, lr=spec.learning_rate, momentum=spec.rest_momentum)
+        return Muon(listed, lr=spec.lr, momentum=spec.sgd_momentum)
     if spec.name == "adamw":
         on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
-        return torch.optim.AdamW(listed, lr=spec.learning_rate, fused=on_cpu or None)  # a third of a loop's time
+        return torch.optim.AdamW(listed, lr=spec.lr, fused=on_cpu or None)  # a third of a loop's time
     if spec.name == "rmsprop":
-        return torch.optim.RMSprop(listed, lr=spec.learning_rate, alpha=0.9, momentum=spec.momentum)
-    return torch.optim.SGD(listed, lr=spec.learning_rate, momentum=spec.momentum)
+        return torch.optim.RMSprop(listed, lr=spec.lr, alpha=0.9, momentum=spec.momentum)
+    if spec.name == "sgd":
+        return torch.optim.SGD(listed, lr=spec.lr, momentum=spec.momentum)
+    return _own(spec, listed)
+
+
+def _own(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """An optimizer of somebody's own: called with parameter groups, and the learning rate, momentum and weight decay
+    that it has parameters for.
+    """
+    place = names.place_of(spec.name)
+    assert place is not None  # noqa: S101 - the recipe was checked
+    found = names.load(place, _SETTING)
+    offered = {
+        "params": groups, "lr": spec.lr, "momentum": spec.momentum, "weight_decay": spec.weight_decay
+    }  # fmt: skip
+    optimizer = names.call(found, place, _SETTING, offered)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise RecipeError(
+            f"{_SETTING} = {place}",
+            expected="a torch.optim.Optimizer",
+            found=type(optimizer).__name__,
+            remedy="Name a class of optimizers, or a function that gives one",
+        )
+    return optimizer
 
 
 def in_backbone(name: str) -> bool:
@@ -160,7 +192,7 @@ def gives_logits(name: str) -> bool:
 
 def _share(spec: OptimizerSpec, name: str, shifts: set[str]) -> float:
     """What multiplies the learning rate of a parameter."""
-    bias = spec.norm_bias_rate if name in shifts else spec.bias_rate
+    bias = spec.norm_bias_lr_mult if name in shifts else spec.bias_lr_mult
     in_head = gives_logits(name) if spec.head == "logits" else not in_backbone(name)
-    head = spec.head_rate if in_head else 1.0
+    head = spec.head_lr_mult if in_head else 1.0
     return head * (bias if _is_bias(name) else 1.0)

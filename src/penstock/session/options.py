@@ -23,11 +23,12 @@ class Options:
         evaluate_every: steps between evaluations; there is always one at the end.
         accumulate: micro-batches that one rank's share is cut into; does not change the mathematics.
         precision: "float32", or "bfloat16" for autocast.
-        average: decay of the moving average of the weights; 0 keeps none.
+        ema_decay: decay of the moving average of the weights; 0 keeps none.
         compile: whether the model goes through torch.compile.
-        frozen_norms: whether batch normalisation keeps the statistics it has, as in evaluation.
-        frozen_backbone: whether the model's `encoder` stays as it is, its norms included.
+        freeze_bn: whether batch normalisation keeps the statistics it has, as in evaluation.
+        freeze_backbone: whether the model's `encoder` stays as it is, its norms included.
         seed: of the randomness inside the model.
+        best_metric: the score that decides which checkpoint is best; "" for the task's.
     """
 
     steps: int
@@ -35,11 +36,12 @@ class Options:
     evaluate_every: int = 500
     accumulate: int = 1
     precision: str = "float32"
-    average: float = 0.0
+    ema_decay: float = 0.0
     compile: bool = False
-    frozen_norms: bool = False
-    frozen_backbone: bool = False
+    freeze_bn: bool = False
+    freeze_backbone: bool = False
     seed: int = 0
+    best_metric: str = ""
 
 
 class Follow(Protocol):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock import devices, seeds
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, RecipeError
 from penstock.progress import counted
 from penstock.session import finite, signals, state
-from penstock.session import hook as hooking
-from penstock.session.average import Average
+from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint
+from penstock.session.ema import Average
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
 from penstock.session.options import Options, Outcome
 from penstock.session.step import Gradients
@@ -85,10 +85,10 @@ class Session:
         hooks: Sequence[Hook] = (),
     ) -> None:
         self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
-        self.store, self.ranks, self.device, self.hooks = store, ranks, device, tuple(hooks)
+        self.store, self.ranks, self.device, self.attached = store, ranks, device, Attached(tuple(hooks))
         self.layout = devices.training_layout(model, device)
         self.model = devices.place(model, device, self.layout)
-        self.average = Average(self.model, options.average) if options.average else None
+        self.average = Average(self.model, options.ema_decay) if options.ema_decay else None
         self.optimizer = make_optimizer(optimizer, self.model)
         wrapped = ranks.wrap(self.model, device)
         network = torch.compile(wrapped) if options.compile else wrapped
@@ -150,9 +150,7 @@ class Session:
                 self.feed = self.follow.feed(self.cursor.position)
             self.feed.plan.start(self.cursor)
             self._rewind(checkpoint)
-        for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
-            if not checkpoint or key in saved["hooks"]:  # a hook that is new to the run starts as it is
-                hook.load_state_dict(saved.get("hooks", {}).get(key, {}))
+        self.attached.load_state_dict(saved["hooks"] if checkpoint else None)
 
     def _rewind(self, checkpoint: Checkpoint) -> None:
         """Before logs are cut back, so that the last checkpoint never lies behind their end."""
@@ -172,14 +170,14 @@ class Session:
         """
         with signals.caught() as self._flag, waiting.bound(self._gives_up):
             try:
-                self._call("on_start")
+                self.attached.call(self, "on_start")
                 self.outcome = self._run()
             except BaseException as error:
                 self.outcome = Outcome("failed", f"{type(error).__name__}: {error}", self.step)
-                self._wind_down("on_exception", error, error)
-                self._wind_down("on_end", error)
+                self.attached.wind_down(self, "on_exception", error, error)
+                self.attached.wind_down(self, "on_end", error)
                 raise
-            self._close()
+            self.attached.close(self)
             return self.outcome
 
     def _run(self) -> Outcome:
@@ -202,9 +200,9 @@ class Session:
     def _begin_training(self) -> None:
         """Put the model into training mode, but for what is to stay as it is."""
         self.model.train()
-        if self.options.frozen_backbone:
+        if self.options.freeze_backbone:
             self.model.get_submodule("encoder").eval()
-        if self.options.frozen_norms:
+        if self.options.freeze_bn:
             for module in self.model.modules():
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base
                     module.eval()
@@ -261,12 +259,12 @@ class Session:
         except InterruptedError:
             return False
         waited = time.perf_counter() - began
-        self._call("before_step", due=self.step + 1)
+        self.attached.call(self, "before_step", due=self.step + 1)
         self._learn(self.batch)
         self.step += 1
         self.cursor = self.batch.cursor
         self.timing = {"step": time.perf_counter() - began, "wait": waited}
-        self._call("after_step", due=self.step)
+        self.attached.call(self, "after_step", due=self.step)
         return True
 
     def _learn(self, batch: Batch) -> None:
@@ -274,10 +272,10 @@ class Session:
         torch.manual_seed(_model_seed(self.options.seed, self.step, self.ranks.rank))
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._gradients.compute(self.task.after(self.step), batch)
-        self._call("after_backward", due=self.step + 1)
+        self.attached.call(self, "after_backward", due=self.step + 1)
         self.loss, norm = finite.checked_step(self.model, loss, batch, self.step + 1)
-        if self.spec.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.clip, norm)
+        if self.spec.grad_clip:
+            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.grad_clip, norm)
         self.rate = self.spec.rate(self.step, self.options.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * group["share"]
@@ -309,9 +307,7 @@ class Session:
                 "best": list(self.best) if self.best else None,
                 "pending_evaluation": pending_evaluation,
                 **({"follow": self.follow.state_dict()} if self.follow else {}),
-                "hooks": {
-                    key: hook.state_dict() for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)
-                },
+                "hooks": self.attached.state_dict(),
             }
             self.store.save(Checkpoint(self.step, tensors, own))
         self.ranks.barrier()
@@ -330,43 +326,27 @@ class Session:
             return False
         scores, loss = result
         self._pending_evaluation = False
-        value = scores.summary()[self.task.main_score]
+        value = self._deciding(scores)
         self.is_best = math.isfinite(value) and (self.best is None or value >= self.best[1])  # of equals the newer
         if self.is_best:
             self.best = (self.step, value)
             if self.ranks.writes:
                 self.store.mark_best(self.step)
-        self._call("after_eval", scores, loss)
+        self.attached.call(self, "after_eval", scores, loss)
         return True
 
-    def _call(self, point: str, *arguments: Any, due: int | None = None) -> None:
-        for hook in self.hooks:
-            if due is None or hook.every.due(due):
-                try:
-                    getattr(hook, point)(self, *arguments)
-                except Exception as error:
-                    error.add_note(f"in {type(hook).__name__}.{point}, step {self.step}")
-                    raise
-
-    def _close(self) -> None:
-        """Call on_end on every hook; the first error is raised once all have been called."""
-        first: Exception | None = None
-        for hook in self.hooks:
-            try:
-                hook.on_end(self)
-            except Exception as error:  # noqa: BLE001 - raised below
-                error.add_note(f"in {type(hook).__name__}.on_end, step {self.step}")
-                first = first or error
-        if first:
-            raise first
-
-    def _wind_down(self, point: str, original: BaseException, *arguments: Any) -> None:
-        """Call a point on every hook although training failed; what goes wrong here is noted on the original error."""
-        for hook in self.hooks:
-            try:
-                getattr(hook, point)(self, *arguments)
-            except Exception as error:  # noqa: BLE001 - it must not hide the original
-                original.add_note(f"{type(hook).__name__}.{point} then failed too: {error!r}")
+    def _deciding(self, scores: Scores) -> float:
+        """The score that decides which checkpoint is best, so that a larger one is better."""
+        name, summary = self.options.best_metric or self.task.main_score, scores.summary()
+        if name not in summary:
+            raise RecipeError(
+                "train.best_metric",
+                expected=f"one of {', '.join(summary)}",
+                found=name,
+                remedy="Choose one of those, or leave it out",
+            )
+        lower = {*self.task.lower_is_better, *getattr(scores, "lower_is_better", ())}
+        return -summary[name] if name in lower else summary[name]
 
 
 def _model_seed(seed: int, step: int, rank: int) -> int:

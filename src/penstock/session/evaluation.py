@@ -1,0 +1,131 @@
+"""Evaluation: one pass over a split, the same code during training and after it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from penstock import devices
+from penstock.session.own_metrics import load_metrics, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import nn
+
+    from penstock.feed import Batch, Feed
+    from penstock.ranks import Ranks
+    from penstock.session.own_metrics import Metric
+    from penstock.tasks import Task
+    from penstock.tasks.base import Scorer, Scores
+
+
+def evaluate(
+    task: Task,
+    model: nn.Module,
+    feed: Feed,
+    *,
+    device: torch.device,
+    ranks: Ranks,
+    precision: str = "float32",
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] | None = None,
+    metrics: Sequence[str] = (),
+) -> tuple[Scores, float | None] | None:
+    """The scores and the mean loss of a model over a feed's snapshot, every record once over all ranks.
+
+    Args:
+        task: what is asked.
+        model: answers; left in evaluation mode.
+        feed: walks the split; its share is this rank's.
+        device: where the model is.
+        ranks: whose counts are added up.
+        precision: as in training.
+        stop: asked after every batch, and by a single process while it waits for one; all ranks must give the same
+            answer.
+        metrics: places of metrics beside the task's.
+        progress: called after every batch with the records done and the records in all.
+
+    Returns:
+        None if `stop` said so. The loss is None where the model gives none in evaluation, as detectors do.
+
+    Raises:
+        DataError: a record is not what it should be.
+    """
+    scorer, total = task.scorer(), torch.zeros((), dtype=torch.float64)
+    own = load_metrics(metrics, task)
+    model.eval()
+    records = len(feed.plan)
+    try:
+        with contextlib.closing(feed.walk(stop if ranks.of == 1 else lambda: False)) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                total = total + _score(task, model, batch, (scorer, own), device, precision)
+                if progress:
+                    progress(min(batch.cursor.position, records), records)
+                if stop():
+                    return None
+    except InterruptedError:
+        return None
+    total = ranks.sum(total.to(device) if device.type == "cuda" else total)
+    everybody = _Everybody(ranks, device)
+    scorer.gather(everybody)
+    scores = merged(scorer.scores(), own, everybody)
+    if not task.evaluates_loss:
+        return scores, None
+    losses, counts = total.cpu()
+    return scores, float((losses / torch.where(counts > 0, counts, 1)).sum())
+
+
+def with_loss(loss: float | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Scores with the loss before them, where there is one."""
+    return values if loss is None else {"loss": loss, **values}
+
+
+@dataclass(frozen=True)
+class _Everybody:
+    """Ranks that can add up tensors of any device: NCCL wants them on its own."""
+
+    ranks: Ranks
+    device: torch.device
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.copy_(self.ranks.sum(tensor.to(self.device))) if self.ranks.of > 1 else tensor
+
+    def gather(self, texts: Sequence[str]) -> list[str]:
+        return self.ranks.gather(texts)
+
+
+@torch.inference_mode()
+def _score(
+    task: Task,
+    model: nn.Module,
+    batch: Batch,
+    counting: tuple[Scorer, list[Metric]],
+    device: torch.device,
+    precision: str,
+) -> torch.Tensor:
+    """Count the samples of one batch, without its padding.
+
+    Returns:
+        The sums of its losses and their counts, float64 on the CPU, of shape (2, losses).
+    """
+    real = torch.nonzero(batch.weight)[:, 0]
+    whole = len(real) == len(batch)
+    tensors = {name: (each if whole else each[real]).to(device) for name, each in batch.tensors.items()}
+    count = task.count(tensors).cpu().double()
+    origins = [batch.origins[row] for row in real.tolist()]
+    if not origins:
+        return torch.stack([torch.zeros_like(count), count])
+    with devices.autocast(device, precision):
+        outputs = model(task.inputs(tensors))
+    scorer, metrics = counting
+    scorer.update(outputs, tensors, origins)
+    for metric in metrics:
+        metric.update(outputs, tensors)
+    if not task.evaluates_loss:
+        return torch.zeros((2, 1), dtype=torch.float64)
+    # Added up on the CPU, in float64, which MPS has not.
+    return torch.stack([task.loss(outputs, tensors).cpu().double(), count])
