@@ -1,0 +1,229 @@
+"""Datasets: open, inspect, pack."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import datasets
+from penstock.assembly import chosen_shuffle, open_dataset, open_parts, resolve_settings
+from penstock.config import Data as DataSettings
+from penstock.images import codecs
+from penstock.order import Plan
+from penstock.values import Record, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from penstock.datasets import Inspection, TopicDataset
+    from penstock.datasets.description import Split as SplitFacts
+    from penstock.feed import Feed
+    from penstock.kinds import Labels
+
+    Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One record of a dataset; a notebook shows it.
+
+    Attributes:
+        origin: where it is: its partition and offset.
+        record: its bytes.
+        image: the image with its label: uint8 RGB (height, width, 3).
+    """
+
+    origin: str
+    record: Record
+    image: Pixels
+
+    def _repr_png_(self) -> bytes:
+        return codecs.encode_png(self.image)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a dataset: its records by number, and feeds for loops of one's own.
+
+    Attributes:
+        dataset: whose.
+        name: of the split.
+    """
+
+    dataset: Data
+    name: str
+
+    @property
+    def facts(self) -> SplitFacts:
+        """What dataset.json or the topic says of it."""
+        return self.dataset.opened.split(self.name)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the kind of record counts (pixels, images or boxes), by the name of the class."""
+        return dict(zip(self.dataset.classes, self.facts.per_class, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.dataset.opened.source(self.name).snapshot())
+
+    def __getitem__(self, number: int) -> Sample:
+        """A record by its number, in the order in which it is stored.
+
+        Raises:
+            IndexError: there are fewer.
+        """
+        source: Any = self.dataset.opened.source(self.name)
+        plan = Plan(source.snapshot())
+        if not -len(plan) <= number < len(plan):
+            message = f"{self.name} has {len(plan)} records, and none of number {number}"
+            raise IndexError(message)
+        partition, offset = plan.at(number % len(plan))
+        (record,) = source.read(partition, offset, offset + 1)
+        described = self.dataset.opened.description
+        return Sample(record.origin, record, described.kind.draw(record, described))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[number] for number in range(len(self)))
+
+    def feed(
+        self,
+        *,
+        batch: int,
+        crop: tuple[int, int] | None = None,
+        seed: int = 0,
+        augment: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Feed:
+        """Batches for a loop of one's own: `for batch in feed.batches(cursor)`.
+
+        Args:
+            batch: images in a global batch.
+            crop: (height, width) of the samples; by default the task's.
+            seed: of order and augmentation.
+            augment: whether samples are augmented.
+            rank: of this process.
+            world_size: processes that share each global batch.
+            settings: more settings of a recipe, named as `section.key`.
+
+        Raises:
+            PenstockError: a setting does not fit, or the data cannot be read.
+        """
+        given = {"data.path": self.dataset.path, "data.train": self.name, "train.batch": batch, "seed": seed}
+        if crop:
+            given["augment.crop"] = crop
+        recipe = resolve_settings({**given, "model.weights": "none", **(settings or {})}).recipe
+        feed = open_parts(chosen_shuffle(recipe)).training_feed(Share(rank, world_size))
+        return feed if augment else replace(feed, augment=False)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A packed dataset, in a folder or in Kafka; a notebook shows what it holds.
+
+    Attributes:
+        opened: the dataset itself.
+        path: where it is.
+    """
+
+    opened: datasets.Dataset | TopicDataset
+    path: str
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes' names; their index is their id."""
+        return self.opened.description.classes
+
+    @property
+    def task(self) -> str:
+        """What it is for."""
+        return self.opened.description.task
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits."""
+        return tuple(self.opened.description.splits)
+
+    def __getitem__(self, split: str) -> Split:
+        """A split by its name.
+
+        Raises:
+            DatasetError: there is none.
+        """
+        self.opened.split(split)
+        return Split(self, split)
+
+    def verify(self) -> tuple[str, ...]:
+        """A sentence for every record that is damaged or does not fit; all records are read."""
+        if isinstance(self.opened, datasets.Dataset):
+            return datasets.verify(self.opened).faults
+        return datasets.verify_topics(self.opened, self.splits).faults
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{split.records:,}</td><td>{split.height} x {split.width}</td></tr>"
+            for name, split in self.opened.description.splits.items()
+        )
+        title = f"{html.escape(self.path)}: {html.escape(self.task)}, {len(self.classes)} classes"
+        return f"<b>{title}</b><table><tr><th>split</th><th>records</th><th>largest image</th></tr>{rows}</table>"
+
+
+def open(uri: str | Path) -> Data:  # noqa: A001 - `penstock.open`, as `PIL.Image.open`
+    """A packed dataset: a folder, or a topic, kafka://HOST:PORT/TOPIC.
+
+    Raises:
+        DatasetError: there is none.
+        SourceError: the topic cannot be reached.
+    """
+    return Data(open_dataset(DataSettings(path=str(uri))), str(uri))
+
+
+def inspect(folder: str | Path, *, layout: str = "", task: str = "", labels: Labels | None = None) -> Inspection:
+    """What lies in a folder of raw images, and what is wrong with it.
+
+    Args:
+        folder: where the raw data is.
+        layout: a layout's name, or FILE.py:NAME; "" detects it.
+        task: what it is for, where the folder has labels for several.
+        labels: what masks mean; by default inferred.
+
+    Raises:
+        DatasetError: the folder has no layout that is known.
+    """
+    return datasets.inspect(Path(folder), labels, how=datasets.How(layout, task))
+
+
+def pack(
+    folder: str | Path | Inspection,
+    output: str | Path,
+    *,
+    layout: str = "",
+    task: str = "",
+    validation: float = 0.0,
+    skip_bad: bool = False,
+) -> Data:
+    """Pack a folder of raw images into TFRecord shards.
+
+    Args:
+        folder: raw data, or what `inspect` found.
+        output: the folder to fill.
+        layout: as for `inspect`.
+        task: as for `inspect`.
+        validation: fraction of the training images to set aside as `val`.
+        skip_bad: whether items with problems are left out.
+
+    Raises:
+        DatasetError: there are problems; the error lists them.
+    """
+    found = inspect(folder, layout=layout, task=task) if isinstance(folder, str | Path) else folder
+    if skip_bad:
+        found = found.sound()
+    if validation:
+        found = found.divided(validation)
+    return Data(datasets.pack(found, Path(output)), str(output))
