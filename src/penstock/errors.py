@@ -34,27 +34,33 @@ _NO_MEMORY: Final = (
 class PenstockError(Exception):
     """An error made of four parts: where it is, what was expected, what was found, and what to do.
 
-    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY." and tests compare that whole sentence.
+    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY.", or `message` where that would be crooked; tests
+    compare the whole sentence.
     """
 
-    def __init__(self, where: str, *, expected: str, found: str, remedy: str) -> None:
+    def __init__(self, where: str, *, expected: str, found: str, remedy: str, message: str = "") -> None:
         super().__init__(where, expected, found, remedy)
         self.where = where
         self.expected = expected
         self.found = found
         self.remedy = remedy
+        self.message = message
 
     def __str__(self) -> str:
+        if self.message:
+            return self.message
         end = "" if self.remedy.endswith(("?", ".")) else "."
         return f"{self.where}: expected {self.expected}, found {self.found}. {self.remedy}{end}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy)
+        return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy, self.message)
 
 
-def _rebuild(kind: type[PenstockError], where: str, expected: str, found: str, remedy: str) -> PenstockError:
+def _rebuild(
+    kind: type[PenstockError], where: str, expected: str, found: str, remedy: str, message: str
+) -> PenstockError:
     """Let errors cross process boundaries although their arguments are keywords."""
-    return kind(where, expected=expected, found=found, remedy=remedy)
+    return kind(where, expected=expected, found=found, remedy=remedy, message=message)
 
 
 def is_out_of_memory(error: Exception) -> bool:

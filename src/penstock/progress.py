@@ -59,7 +59,8 @@ class Progress:
         self._printed = time.monotonic()
         done, total = self._last
         seconds = self._printed - self._began
-        print(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+        sys.stderr.write(f"{self.what}: {done:,} of {total:,} {self.unit}, {seconds:.0f} s\n")
+        sys.stderr.flush()
 
 
 def drop_output() -> None:
@@ -68,7 +69,7 @@ def drop_output() -> None:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things as people say it: "1 picture", "1,234 pictures", "2 modalities"."""
+    """A number of things as people say it: "1 image", "1,234 images", "2 modalities"."""
     several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}es" if what.endswith(("s", "x")) else f"{what}s"
     return f"{number:,} {what if number == 1 else several}"
 

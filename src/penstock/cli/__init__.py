@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 INTERRUPTED: Final = 128 + signal.SIGINT
+STDIN: Final = "/dev/stdin"
 
 
 def main(arguments: list[str] | None = None) -> None:

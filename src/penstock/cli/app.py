@@ -11,22 +11,21 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
-from penstock.cli import INTERRUPTED
+from penstock.cli import INTERRUPTED, STDIN
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import drop_output
 
 FAILED: Final = 2
-STDIN: Final = "/dev/stdin"
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO}
 )
 
 _COMMANDS: Final = {
-    "demo:demo": "Make pictures, pack, train, evaluate, predict: the whole path in a few minutes.",
+    "demo:demo": "Make images, pack, train, evaluate, predict: the whole path in a few minutes.",
     "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
-    "data:inspect": "Say what lies in a folder of raw pictures, and what is wrong with it.",
-    "data:pack": "Pack a folder of raw pictures into TFRecord shards.",
+    "data:inspect": "Say what lies in a folder of raw images, and what is wrong with it.",
+    "data:pack": "Pack a folder of raw images into TFRecord shards.",
     "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
     "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
     "topics:publish": "Send a packed dataset to Kafka topics.",
@@ -35,9 +34,9 @@ _COMMANDS: Final = {
     "training:train": "Train a model on a packed dataset, or resume a run.",
     "training:recipe": "Print all settings of a training, as TOML.",
     "runs:evaluate": "Score a run's model on a split, class by class.",
-    "predicting:predict": "Predict masks, classes or boxes for pictures of any size.",
+    "predicting:predict": "Predict masks, classes or boxes for images of any size.",
     "exporting:export": "Write a run's model as one file for other programs: ONNX or torch.export.",
-    "runs:replay": "Draw the pictures of any step of a run, and name their records.",
+    "runs:replay": "Draw the images of any step of a run, and name their records.",
     "runs:report": "Gather a run on one page, report.html.",
 }
 
@@ -46,7 +45,7 @@ def build() -> App:
     """The command line; no command's module is imported yet."""
     app = App(
         name="penstock",
-        help="From raw pictures to a trained vision model: pack, feed, train, resume, replay.",
+        help="From raw images to a trained vision model: pack, feed, train, resume, replay.",
         version=__version__,
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable=()),  # no --empty-... for everything that is a list

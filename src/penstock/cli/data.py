@@ -35,36 +35,34 @@ Classes = Annotated[
     str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
 ]
 Ignore = Annotated[
-    int, Parameter(validator=validators.Number(gte=0, lte=255), help="The id of pixels that do not count.")
+    int, Parameter(validator=validators.Number(gte=0, lte=255), help="Ignore label: id of pixels that do not count.")
 ]
 Some = validators.Number(gte=1)
 Any = validators.Number(gte=0)
 Map = Annotated[
     list[str],
-    Parameter(name="--map", help="Change an id of raw masks before anything else, OLD=NEW. May be repeated."),
+    Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
 ]
 Masks = Annotated[
     Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
 ]
-LayoutName = Annotated[
-    str, Parameter(help="How the folder is arranged, where that is not to be told: voc, coco-masks, ..., or FILE.py.")
-]
+LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
 Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
 Boxes = Annotated[
     Literal["xyxy", "xywh"],
-    Parameter(help="Four numbers of a CSV or COCO: corners, or a corner and a size; told and said by default."),
+    Parameter(help="Box format of a CSV or COCO file: xyxy or xywh. Inferred and reported by default."),
 ]
 Pattern = Annotated[str, Parameter(help="Classes are in the names of files: '(?P<label>[a-z]+)_'.")]
-Threads = Annotated[int, Parameter(validator=Some, help="Files worked on at once.")]
+Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 
 
 def inspect(
-    folder: Annotated[str, Parameter(help="A folder of raw pictures, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
+    folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
-    """Say what lies in a folder of raw pictures, and what is wrong with it.
+    """Say what lies in a folder of raw images, and what is wrong with it.
 
     Exits with 1 where packing would be refused.
     """
@@ -88,13 +86,13 @@ def pack(
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     validation: Annotated[
-        float, Parameter(validator=validators.Number(gte=0, lt=1), help="Share of train to set aside as val.")
+        float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
-    skip_bad: Annotated[bool, Parameter(help="Leave out what has problems, and name it.", negative="")] = False,
-    shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
+    skip_bad: Annotated[bool, Parameter(help="Leave out items with problems, and list them.", negative="")] = False,
+    shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,
     threads: Threads = 4,
 ) -> None:  # fmt: skip
-    """Pack a folder of raw pictures into TFRecord shards.
+    """Pack a folder of raw images into TFRecord shards.
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
@@ -128,24 +126,28 @@ def _without_bad(found: Inspection) -> Inspection:
     known = found.files
     others = sum(problem.file not in known for problem in single)
     more = f", and {counted(others, 'other entry')}" * bool(others)
-    print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'picture')}{more}")
+    print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'image')}{more}")
     return sound
 
 
 def show(
-    dataset: Packed, /, *, split: Annotated[str, Parameter(help="By default the first one.")] = "",
-    count: Annotated[int, Parameter(name=["--count", "-n"], validator=Some, help="Pictures.")] = 12,
-    augmented: Annotated[bool, Parameter(help="Draw exactly what the network will be fed.", negative="")] = False,
-    recipe: Annotated[Path | None, Parameter(help="Whose augmentation: a recipe, or a run's recipe.toml.")] = None,
+    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split to draw. By default the first one.")] = "",
+    count: Annotated[int, Parameter(name=["--count", "-n"], validator=Some, help="Number of images.")] = 12,
+    augmented: Annotated[
+        bool, Parameter(help="Draw the augmented samples that the network is fed.", negative="")
+    ] = False,
+    recipe: Annotated[
+        Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
+    ] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
-    seed: Annotated[int, Parameter(help="Other seeds draw other pictures.")] = 0,
+    seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("sheet.png"),
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as a contact sheet."""
     if (recipe or settings) and not augmented:
         raise RecipeError(
             "penstock show",
-            expected="--augmented with a recipe or settings: they say how pictures are augmented",
+            expected="--augmented with a recipe or settings: they say how images are augmented",
             found="a sheet of plain records",
             remedy="Add --augmented, or leave them out",
         )
@@ -168,8 +170,8 @@ def _open(place: str) -> Dataset | TopicDataset:
 
 
 def verify(
-    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Of a topic; by default all that are there.")] = "",
-    threads: Annotated[int, Parameter(validator=Some, help="Shards read at once.")] = 4,
+    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split of a topic. By default all of them.")] = "",
+    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4,
 ) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 
@@ -194,9 +196,9 @@ def verify(
 
 def scenes_command(
     *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    train: Annotated[int, Parameter(validator=Some, help="Pictures to train on.")] = 240,
-    val: Annotated[int, Parameter(validator=Any, help="Pictures to evaluate on.")] = 48,
-    test: Annotated[int, Parameter(validator=Any, help="Pictures to test on.")] = 24,
+    train: Annotated[int, Parameter(validator=Some, help="Images to train on.")] = 240,
+    val: Annotated[int, Parameter(validator=Any, help="Images to evaluate on.")] = 48,
+    test: Annotated[int, Parameter(validator=Any, help="Images to test on.")] = 24,
     size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels, 16 at least.")] = (192, 256),
     seed: int = 0,
 ) -> None:  # fmt: skip
@@ -212,7 +214,7 @@ def scenes_command(
 
 
 def _inspect(folder: Path, labels: Labels, how: How, threads: int) -> Inspection:
-    with Progress("inspect", "pictures") as progress:
+    with Progress("inspect", "images") as progress:
         return inspect_folder(folder, labels, how=how, threads=threads, progress=progress)
 
 
@@ -260,7 +262,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
-    lines = [f"{found.folder}: {layout.task}, {layout.name}"]
+    lines = [f"{found.folder}: {layout.kind.name}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
     how = "as named" if found.stated else f"told from the {layout.kind.inferred_from}"
     lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
@@ -298,7 +300,7 @@ def _notes(found: Inspection) -> list[str]:
 def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # type: ignore[type-arg]
     sizes = Counter((fact.height, fact.width) for fact in facts if fact.height)
     common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
-    lines = [f"{split}: {counted(len(facts), 'picture')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
+    lines = [f"{split}: {counted(len(facts), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
     return [*lines, *found.layout.kind.describe(facts, found.labels)]
 
 

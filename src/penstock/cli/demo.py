@@ -1,4 +1,4 @@
-"""`penstock demo`: the whole path, on pictures that it makes itself."""
+"""`penstock demo`: the whole path, on images that it makes itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock.errors import RunError
 
 _TRAIN: Final = (
     "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "210",
-    "--optimizer", "adamw", "--rate", "2e-3",
-    "--set", "augment.scale=[0.75, 1.25]", "--set", "optimizer.warmup=20", "--set", "train.average=0.98",
+    "--optimizer", "adamw", "--lr", "2e-3",
+    "--set", "augment.scale=[0.75, 1.25]", "--set", "optimizer.warmup_steps=20", "--set", "train.ema_decay=0.98",
     "--set", "train.evaluate_every=70", "--set", "train.log_every=35",
 )  # fmt: skip
 
@@ -26,7 +26,7 @@ def demo(
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where all of it goes.")] = Path("demo"),
 ) -> None:
-    """Make pictures, pack them, train on them, evaluate and predict: the whole path in a few minutes.
+    """Make images, pack them, train on them, evaluate and predict: the whole path in a few minutes.
 
     Every step is the command that is printed before it, in a process of its own.
     """
@@ -47,13 +47,13 @@ def demo(
     _run("replay", run, "--step", 1)
     step = int((run / "checkpoints" / "best").resolve().name.removeprefix("step-"))
     score = json.loads((run / "evaluations" / f"test-{step:08d}.json").read_text())["mean_iou"]
-    print(f"\nmean IoU on the test pictures: {score:.1%}, all in {time.monotonic() - began:.0f} s")
+    print(f"\nmean IoU on the test images: {score:.1%}, all in {time.monotonic() - began:.0f} s")
     print("look at:")
     for what, path in (
         ("the records, masks laid over them", output / "records.png"),
         ("what the network is fed", output / "augmented.png"),
-        ("the pictures of step 1", run / "figures" / "step-00000001.png"),
-        ("pictures, labels and predictions", run / "figures" / f"answers-test-{step:08d}.png"),
+        ("the images of step 1", run / "figures" / "step-00000001.png"),
+        ("images, labels and predictions", run / "figures" / f"answers-test-{step:08d}.png"),
         ("predicted masks", output / "predictions"),
         ("the report of the run", run / "report.html"),
     ):

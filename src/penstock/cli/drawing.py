@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.recipe import Data, Follow, apply, chosen_shuffle, default_recipe, load, notes, open_dataset, open_parts
+from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings
+from penstock.config import Follow, parsed, settings_in
 from penstock.report.sheets import encode, samples_sheet
 
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
 
 def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
-    place = Data(path=dataset, train=split)
-    begin = load(recipe) if recipe else default_recipe(open_dataset(place).description.task)
-    chosen = apply(begin, settings)
-    data = replace(chosen.data, path=dataset, train=split)
-    chosen = chosen_shuffle(replace(chosen, data=data, follow=Follow(), seed=seed or chosen.seed))
+    given = {**(settings_in(recipe) if recipe else {}), **parsed(settings)}
+    asked = {"data.path": dataset, "data.train": split, "follow.on": False, **({"seed": seed} if seed else {})}
+    chosen = chosen_shuffle(resolve_settings({**given, **asked}).recipe)
+    chosen = replace(chosen, follow=Follow())
     parts = open_parts(chosen)
     print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))
     pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))

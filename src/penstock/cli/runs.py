@@ -12,21 +12,22 @@ from cyclopts import Parameter, validators
 
 from penstock import devices, files
 from penstock import ranks as ranking
+from penstock.assembly import open_run
 from penstock.errors import RecipeError, RunError
+from penstock.inference import answers_name, evaluate_run, load_model
 from penstock.models import Views, Window, cost_of
-from penstock.models.windows import OVERLAP
+from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
-from penstock.recipe import answers_name, evaluate_run, load_model, open_run
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
 from penstock.report.sheets import encode, telling_positions
-from penstock.runs import RunFolder
+from penstock.runs import RunFolder, code
 
 if TYPE_CHECKING:
-    from penstock.recipe import Trained
+    from penstock.inference import Trained
 
-_LARGEST = 8  # times the picture's size
+_LARGEST = 8  # times the image's size
 Run = Annotated[Path, Parameter(help="A run folder.")]
-Checkpoint = Annotated[str, Parameter(help="best, last, or step-NNNNNNNN; by default the best.")]
+Checkpoint = Annotated[str, Parameter(help="Checkpoint: best, last, or step-NNNNNNNN. By default the best.")]
 Count = validators.Number(gte=0)
 
 
@@ -42,45 +43,60 @@ Scales = Annotated[
         consume_multiple=True,
         negative=(),
         validator=_check_scales,
-        help="Look at each picture at these sizes too, and average the probabilities.",
+        help="Test-time augmentation: scales of the image to average over.",
     ),
 ]
-Flip = Annotated[bool, Parameter(negative=(), help="Look at each picture in the mirror too.")]
+Flip = Annotated[bool, Parameter(negative=(), help="Test-time augmentation: average over the mirrored image too.")]
 Shift = Annotated[
     int,
     Parameter(
         validator=Count,
-        help="Of classifiers: look at each picture moved by so many pixels too, up and left, and down and right.",
+        help="Test-time augmentation of classifiers: average over the image shifted by so many pixels, too.",
     ),
 ]
 Side = Annotated[
     int | None,
     Parameter(
-        validator=Count, help="Slide a window of this side over pictures; 0: whole ones. By default as in training."
+        validator=Count,
+        help="Side of the sliding window in pixels; 0 evaluates whole images. By default as in training.",
     ),
 ]
 Overlap = Annotated[
     float,
-    Parameter(validator=validators.Number(gte=0, lt=1), help="Share of a window that overlaps the next."),
+    Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction by which neighbouring windows overlap."),
 ]
-Where = Annotated[str, Parameter(name="--data", help="Where the run's dataset is now, if it was moved.")]
-Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")]
+Where = Annotated[str, Parameter(name="--data", help="Dataset of the run, if it was moved.")]
+Trust = Annotated[
+    bool,
+    Parameter(negative=(), help="Let code that the run carries, but which does not come from you, be executed."),
+]
+Device = Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")]
 
 
 def evaluate(
-    run: Run, /, *, split: Annotated[str, Parameter(help="By default the one used in training.")] = "",
+    run: Run, /, *,
+    split: Annotated[
+        str, Parameter(help="Split to evaluate. By default the validation split of the run.")
+    ] = "",
     checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
-    pictures: Annotated[int, Parameter(validator=Count, help="Answers to draw into the run's figures.")] = 6,
+    images: Annotated[
+        int, Parameter(validator=Count, help="Number of predictions to draw into the figures of the run.")
+    ] = 6,
     window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
-    segments: Annotated[bool, Parameter(negative=(), help="Boundary IoU and panoptic quality of masks too.")] = False,
+    segments: Annotated[
+        bool, Parameter(negative=(), help="Compute boundary IoU and panoptic quality of masks too.")
+    ] = False,
+    trust: Trust = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class; under torchrun by all ranks together."""
     devices.keep_freed_memory()
     devices.use_available_cores()
+    if trust:
+        code.trust_folder(run)
     trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
     trained = trained.through(chosen_window(trained, window, overlap))
     with ranking.joined(trained.device) as ranks:
-        watched = Progress("evaluate", "pictures") if ranks.writes else contextlib.nullcontext(silent)
+        watched = Progress("evaluate", "images") if ranks.writes else contextlib.nullcontext(silent)
         with watched as progress:
             found = evaluate_run(run, trained, split, progress, segments=segments, ranks=ranks)
     if not ranks.writes:
@@ -89,8 +105,8 @@ def evaluate(
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))
     print(f"model: {_cost(trained, found.split)}")
-    if pictures:
-        print(f"drawn {_draw_answers(run, trained, found.split, pictures)}")
+    if images:
+        print(f"drawn {_draw_answers(run, trained, found.split, images)}")
     print(f"report {write_report(RunFolder(run))}")
 
 
@@ -107,31 +123,37 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
 
 
 def _cost(trained: Trained, split: str) -> str:
-    """Of one picture of the split, as large as the largest."""
+    """Of one image of the split, as large as the largest."""
     task, feed = trained.parts.evaluation(split)
     batch = {
         name: torch.as_tensor(np.asarray(array)).unsqueeze(0).to(trained.device)
         for name, array in feed[0].arrays.items()
     }
     sides = next(iter(batch.values())).shape[1:-1]
-    return f"{cost_of(trained.model, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
+    return f"{cost_of(trained.evaluated, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
 
 
 def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:
     task, feed = trained.parts.evaluation(split)
     positions = telling_positions(task, feed, count)
-    sheet = answers_sheet(task, trained.model, feed, positions, trained.device, trained.parts.recipe.train.precision)
+    sheet = answers_sheet(
+        task, trained.evaluated, feed, positions, trained.device, trained.parts.recipe.train.precision
+    )
     path = run / "figures" / f"answers-{answers_name(trained, split)}.png"
     files.replace_whole(path, encode(sheet))
     return path
 
 
 def replay(
-    run: Run, /, *, step: Annotated[int, Parameter(help="From 1 on.")],
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="By default in the run's figures.")] = None,
-    data: Where = "",
+    run: Run, /, *, step: Annotated[int, Parameter(help="Step to draw, from 1.")],
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="PNG file to write. By default in the figures of the run.")
+    ] = None,
+    data: Where = "", trust: Trust = False,
 ) -> None:  # fmt: skip
-    """Draw the pictures of any step of a run, exactly as the model saw them, and name their records."""
+    """Draw the images of any step of a run, exactly as the model saw them, and name their records."""
+    if trust:
+        code.trust_folder(run)
     parts = open_run(run, data)
     last, end = parts.recipe.train.steps, parts.plan.end
     if end is not None:

@@ -2,66 +2,85 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock import devices, ranks
-from penstock import recipe as recipes
-from penstock.errors import EmptySourceError, RecipeError
-from penstock.recipe import Recipe
+from penstock.assembly import resolve_settings, settings_of_file
+from penstock.cli.events import show
+from penstock.config import explained, parsed, resolve, settings_in
+from penstock.datasets import Dataset
+from penstock.errors import RecipeError
 from penstock.report import write_report
-from penstock.runs import RunFolder
-from penstock.session.options import ENDLESS, Outcome
+from penstock.runs import code
 from penstock.sources.kafka import is_topic
+from penstock.tasks import TASKS
+from penstock.training import resume as resume_run
+from penstock.training import train as train_recipe
 
-_ADAMW: Final = {
-    "optimizer.schedule": "cosine",
-    "optimizer.learning_rate": 3e-4,
-    "optimizer.weight_decay": 0.01,
-}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-_FOLLOWING: Final = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
+    from penstock.config import Resolved
+    from penstock.runs import RunFolder
+    from penstock.session import Outcome
 
 Optimizer = Annotated[
-    Literal["sgd", "adamw", "rmsprop", "muon"],
-    Parameter(help="adamw comes with a cosine schedule, a rate of 3e-4 and a decay of 0.01."),
+    str,
+    Parameter(
+        help="Optimizer: sgd, adamw (with a cosine schedule, a learning rate of 3e-4 and a weight decay of 0.01), "
+        "rmsprop, muon, or FILE.py:NAME."
+    ),
 ]
-Tasks = Literal["segmentation", "classification", "detection", "volumes", "matting"]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[
     list[str] | None,
     Parameter(name="--set", help="Any other setting: KEY=VALUE, see penstock recipe. May be repeated."),
 ]
 
+ModelName = Annotated[
+    str, Parameter(help="Model: deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50, FILE.py:NAME.")
+]
+Partial = Annotated[bool, Parameter(negative=(), help="With --init: load what fits, and initialise the rest.")]
+Start = Annotated[str, Parameter(name="--from", help="Start of a topic: earliest, a time, or offsets: 0:100,1:250.")]
+ReplayRatio = Annotated[
+    float | None, Parameter(help="With --follow: fraction of a batch that is drawn from older records.")
+]
+Trust = Annotated[
+    bool, Parameter(negative=(), help="Let code that the run or dataset carries, but is not yours, be executed.")
+]
+
 
 def train(
     data: Learnt = "", /, *,
-    model: Annotated[str, Parameter(help="deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50.")] = "",
-    weights: Annotated[str, Parameter(help="Of the backbone: pretrained, none, or a file.")] = "",
-    init: Annotated[Path | None, Parameter(help="A run to take weights from, perhaps with other classes.")] = None,
-    partial: Annotated[bool, Parameter(negative=(), help="With --init: take what fits, begin all else anew.")] = False,
+    model: ModelName = "",
+    weights: Annotated[str, Parameter(help="Backbone weights: pretrained, none or a file.")] = "",
+    init: Annotated[Path | None, Parameter(help="Run to take weights from, perhaps with other classes.")] = None,
+    partial: Partial = False,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
-    batch: Annotated[int | None, Parameter(help="Pictures in a global batch.")] = None,
-    crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width that the network sees.")] = None,
-    rate: Annotated[float | None, Parameter(name=["--rate", "--lr"], help="Peak learning rate.")] = None,
+    batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
+    crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")] = None,
+    rate: Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")] = None,
     optimizer: Optimizer | None = None,
-    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "",
-    seed: Annotated[int | None, Parameter(help="Of everything random.")] = None,
-    start: Annotated[str, Parameter(name="--from", help="Of a topic: earliest, a time, or offsets: 0:100,1:250.")] = "",
-    until: Annotated[str, Parameter(help="Of a topic: a time, or offsets; by default what is there now.")] = "",
-    follow: Annotated[bool, Parameter(negative=(), help="Of a topic: go on with what comes, until stopped.")] = False,
-    older: Annotated[float | None, Parameter(help="With --follow: share of a batch drawn from older records.")] = None,
+    device: Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")] = "",
+    seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
+    start: Start = "",
+    until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default what is there now.")] = "",
+    follow: Annotated[bool, Parameter(negative=(), help="Follow a topic: train on new records until stopped.")] = False,
+    replay_ratio: ReplayRatio = None,
     settings: Set = None,
-    runs: Annotated[Path | None, Parameter(help="Where run folders are kept; by default runs.")] = None,
-    name: Annotated[str, Parameter(help="Of the run folder, after its number.")] = "",
-    checkpoint: Annotated[str, Parameter(help="To resume from: last, best, or step-NNNNNNNN.")] = "last",
-    resume: Annotated[Path | None, Parameter(help="Go on with this run instead.")] = None,
+    runs: Annotated[Path | None, Parameter(help="Folder of the run folders. By default runs.")] = None,
+    name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "",
+    checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
+    resume: Annotated[Path | None, Parameter(help="Run folder to resume instead of starting a run.")] = None,
+    task: Annotated[str, Parameter(help="Task of your own: FILE.py:NAME. By default what the dataset is for.")] = "",
+    loss: Annotated[str, Parameter(help="Loss of your own in place of cross-entropy: FILE.py:NAME.")] = "",
+    hook: Annotated[list[str] | None, Parameter(help="Hook: a name or FILE.py:NAME. May be repeated.")] = None,
+    trust: Trust = False,
 ) -> int:  # fmt: skip
     """Train a model on a packed dataset, or resume a run.
 
@@ -69,26 +88,25 @@ def train(
     """
     devices.keep_freed_memory()
     devices.use_available_cores()
-    if init and not model and not _is_recipe(data):
-        model = _model_of(init)
     _refuse_beside(resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, data: bool(data)})
     named = {
-        "follow.on": follow or None, "follow.older": older,
-        "model.name": model, "model.weights": weights, "init": str(init or ""), "init_partial": partial or None,
-        "train.batch": batch, "augment.crop": list(crop) if crop else None, "optimizer.name": optimizer,
-        **(_ADAMW if optimizer == "adamw" and resume is None else {}),
-        **(_FOLLOWING if follow and resume is None and not _is_recipe(data) else {}),
-        **({} if steps is None else {"train.steps": steps}), "train.device": device, "seed": seed,
-        "data.start": start, "data.until": until,
+        "follow.on": follow or None, "follow.replay_ratio": replay_ratio,
+        "model.name": model or None, "model.weights": weights or None, "init": str(init) if init else None,
+        "init_partial": partial or None, "train.batch": batch, "augment.crop": list(crop) if crop else None,
+        "optimizer.name": optimizer, "train.steps": steps, "train.device": device or None, "seed": seed,
+        "data.start": start or None, "data.until": until or None, "optimizer.lr": rate,
+        "task": task or None, "hooks": hook or None, "loss.custom": loss or None,
+        "loss.cross_entropy": 0.0 if loss else None,
     }  # fmt: skip
-    if rate is not None:
-        named["optimizer.learning_rate"] = rate
-    changes = [f"{key}={_toml(value)}" for key, value in named.items() if value not in (None, "")]
-    changes += settings or []
+    given = {key: value for key, value in named.items() if value is not None}
+    if trust:
+        code.trust_folder(resume or Path(data))
     if resume is not None:
-        folder, outcome = recipes.resume(resume, changes, checkpoint=checkpoint)
+        changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *(settings or [])]
+        folder, outcome = resume_run(resume, changes, checkpoint=checkpoint, on_event=show)
     else:
-        folder, outcome = recipes.train(_recipe(data, model, changes), runs or Path("runs"), name)
+        recipe = _resolved(data, {**given, **parsed(settings or [])})
+        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, on_event=show)
     if ranks.from_environment().writes:
         _conclude(folder, outcome)
     return 128 + outcome.signal if outcome.signal else 0
@@ -121,8 +139,10 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
 
 def recipe(
     file: Path | None = None, /, *,
-    task: Annotated[Tasks | None, Parameter(help="Whose defaults, without a file; by default segmentation's.")] = None,
-    model: Annotated[str, Parameter(help="A model; cifar10-tutorial and cifar10-fast bring all their settings.")] = "",
+    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(TASKS)}.")] = "",
+    model: Annotated[
+        str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast bring their own.")
+    ] = "",
     settings: Set = None,
 ) -> None:  # fmt: skip
     """Print all settings of a training with what they mean, as TOML: the defaults, or those of a file.
@@ -136,11 +156,23 @@ def recipe(
             found=str(file),
             remedy="Change the recipe with --set, for example --set model.name=unet:resnet50",
         )
-    begin = recipes.load(file) if file else recipes.default_recipe(task or "segmentation", model)
-    print(recipes.explained(recipes.apply(begin, settings or [])), end="")
+    given = parsed(settings or [])
+    if file:
+        given = {**settings_in(file), **given}
+    if model:
+        given = {"model.name": model, **given}
+    print(explained(resolve(given, _task_of(given, task), str(file or "the settings"))), end="")
 
 
-def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
+def _task_of(given: Mapping[str, Any], task: str) -> str:
+    """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
+    path = str(given.get("data.path", ""))
+    if task or not path or is_topic(path) or not Path(path).is_dir():
+        return task or "segmentation"
+    return Dataset.open(Path(path)).description.task
+
+
+def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
     if not data:
         raise RecipeError(
             "penstock train",
@@ -148,52 +180,9 @@ def _recipe(data: str, model: str, changes: list[str]) -> Recipe:
             found="none of them",
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
         )
-    if _is_recipe(data):
-        return _from_file(Path(data), changes)
-    place = recipes.Data(path=data, block=0) if is_topic(data) else recipes.Data(path=data)
-    begun = [change for change in changes if change.strip().startswith(("data.", "follow."))]
-    recipes.check_follow(recipes.apply(replace(Recipe(), data=place), begun))  # before anything is reached for
-    task = _task(place)
-    said = [
-        value.strip(" \"'") for key, _, value in (c.partition("=") for c in changes) if key.strip() == "model.weights"
-    ]
-    weights = said[-1] if said else ""
-    return recipes.apply(replace(recipes.default_recipe(task, model, weights), data=place), changes)
-
-
-def _task(data: recipes.Data) -> str:
-    """What a dataset is for; a topic that holds nothing yet is taken to be for segmentation."""
-    with contextlib.suppress(EmptySourceError):
-        return recipes.open_dataset(data).description.task
-    return "segmentation"
-
-
-def _is_recipe(data: str) -> bool:
-    return Path(data).suffix == ".toml" and not is_topic(data)
-
-
-def _from_file(file: Path, changes: list[str]) -> Recipe:
-    """The recipe of a file; its data lies beside it, unless the command line says where."""
-    chosen = recipes.apply(recipes.load(file), changes)
-    if is_topic(chosen.data.path):
-        return chosen
-    path = Path(chosen.data.path)
-    if not chosen.data.path:
-        raise RecipeError(
-            f"{file}: data.path",
-            expected="the folder of a packed dataset",
-            found="nothing",
-            remedy="Write it into the recipe (it counts from the recipe's own folder), or name it with "
-            "--set data.path=DIR",
-        )
-    named = any(change.partition("=")[0].strip() == "data.path" for change in changes)
-    beside = path if named or path.is_absolute() else file.parent / path
-    return replace(chosen, data=replace(chosen.data, path=str(beside)))
-
-
-def _model_of(run: Path) -> str:
-    """The model that a run trained: what starts from its weights is the same one unless said otherwise."""
-    return recipes.load(RunFolder.open(run).path / "recipe.toml").model.name
+    if Path(data).suffix == ".toml" and not is_topic(data):
+        return resolve_settings(settings_of_file(Path(data), given), data)
+    return resolve_settings({"data.path": data, **given})
 
 
 def _toml(value: object) -> str:

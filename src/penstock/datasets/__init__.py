@@ -12,7 +12,7 @@ topics.py         a dataset in Kafka, and its format there
 publishing.py     shards to topics
 pulling.py        topics to shards
 download.py       published archives
-scenes.py         made-up pictures with exact masks, of any size and number
+scenes.py         made-up images with exact masks, of any size and number
 """
 
 from penstock.datasets.description import Dataset
@@ -23,7 +23,7 @@ from penstock.datasets.packing import PackOptions, pack
 from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
 from penstock.datasets.topics import About, TopicDataset
-from penstock.datasets.verification import verify
+from penstock.datasets.verification import verify, verify_topics
 from penstock.kinds.items import Box, Item, Labels, Made, Problem
 
 __all__ = [
@@ -46,4 +46,5 @@ __all__ = [
     "publish",
     "pull",
     "verify",
+    "verify_topics",
 ]

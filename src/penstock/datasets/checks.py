@@ -32,7 +32,7 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
         facts = Facts(item, *info.size, format=info.format, size=len(image), content=hashed(image))
         codecs.decode_image(image, name, info=info, channels=channels)
     except (PenstockError, OSError) as error:
-        return Facts(item, problems=(Problem("unreadable picture", name, sentence(name, error)),))
+        return Facts(item, problems=(Problem("unreadable image", name, sentence(name, error)),))
     return kind.check_item(folder, facts, info, labels)
 
 
@@ -81,7 +81,7 @@ def _alike(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Pro
 
 
 def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
-    """The same picture in two splits."""
+    """The same image in two splits."""
     seen: dict[str, Facts] = {}
     for fact in facts:
         if not fact.content or (fact.item.group and not fact.item.slices):  # slices of air are alike in all volumes
@@ -90,18 +90,18 @@ def _leaks(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
         if first.item.split != fact.item.split:
             name, other = (named(f.item.image, folder) for f in (fact, first))
             message = (
-                f"{name}: expected a picture that is in one split only, found the same bytes as {other}. "
-                "Remove one of them: scores on seen pictures mean nothing."
+                f"{name}: expected an image that is in one split only, found the same bytes as {other}. "
+                "Remove one of them: scores on seen images mean nothing."
             )
             yield Problem("duplicate across splits", name, message)
 
 
 def _elsewhere(facts: Sequence[Facts], folder: Path) -> Iterator[Problem]:
-    """Pictures that a table or a list takes from outside the folder: right, perhaps, but nothing that people expect."""
+    """Images that a table or a list takes from outside the folder: right, perhaps, but nothing that people expect."""
     inside = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118 - links within it may lead anywhere
     images = (fact.item.image for fact in facts)
     out = [each for each in images if isinstance(each, Path) and not os.path.abspath(each).startswith(inside)]  # noqa: PTH100 - the same
     if out:
-        how_many = f"{counted(len(out), 'picture')} of {len(facts):,}"
+        how_many = f"{counted(len(out), 'image')} of {len(facts):,}"
         message = f"{out[0]}: {how_many} outside {folder}, where a table or list says so: packed all the same."
-        yield Problem("picture outside the folder", str(out[0]), message, fatal=False, whole=True)
+        yield Problem("image outside the folder", str(out[0]), message, fatal=False, whole=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
 from penstock.errors import DatasetError
-from penstock.kinds import KINDS
+from penstock.kinds import KINDS, find_kind
+from penstock.names import place_of
 from penstock.progress import counted
+from penstock.runs import code
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ class ShardFacts:
     Attributes:
         name: of the file.
         records: how many there are.
-        key: a hash over what was packed: names, pictures and labels, in order.
+        key: a hash over what was packed: names, images and labels, in order.
         digest: a hash over the records as written, lengths and checksums in order; what its index says.
     """
 
@@ -47,11 +49,11 @@ class Split:
     Attributes:
         records: how many there are.
         shards: where they are, in order.
-        height, width: the largest upright picture's, each by itself, in pixels.
-        objects: the most boxes in a picture, for detection.
-        slices: the most slices in a volume; 0 where the records are pictures.
-        per_class: of every class, pixels for segmentation, pictures for classification, objects for detection.
-        image_pixels: of every class, the labelled pixels of the pictures that it occurs in; of segmentation alone.
+        height, width: the largest upright image's, each by itself, in pixels.
+        objects: the most boxes in an image, for detection.
+        slices: the most slices in a volume; 0 where the records are images.
+        per_class: of every class, pixels for segmentation, images for classification, objects for detection.
+        image_pixels: of every class, the labelled pixels of the images that it occurs in; of segmentation alone.
     """
 
     records: int
@@ -90,9 +92,11 @@ class Description:
         content: a hash over all shards' keys and the classes.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
-        channels: of the pictures.
-        modalities: of the volumes that were packed; 0 where it was pictures.
+        channels: of the images.
+        modalities: of the volumes that were packed; 0 where it was images.
         format: of this file.
+        code: of a kind of somebody's own: the hash of its file, by its path in the folder.
+        home: the folder that `task` counts from, where it is a place; not written.
     """
 
     task: str
@@ -106,6 +110,8 @@ class Description:
     modalities: int = 0
     mapping: tuple[tuple[int, int], ...] = ()
     format: int = 1
+    code: dict[str, str] = field(default_factory=dict)
+    home: str = ""
 
     @property
     def of_raw(self) -> dict[int, int]:
@@ -115,7 +121,13 @@ class Description:
     @property
     def kind(self) -> Kind:
         """The kind of its records."""
-        return KINDS[self.task]
+        return find_kind(self.task, self.home)
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        content = asdict(self)
+        del content["home"]
+        return content if self.code else {name: value for name, value in content.items() if name != "code"}
 
     def digest(self) -> str:
         """The hash that `content` should hold."""
@@ -130,7 +142,9 @@ def check_task(task: str, where: str) -> None:
     Raises:
         DatasetError: it is none of `KINDS`.
     """
-    if task not in KINDS:
+    place = place_of(task)
+    carried = place is not None and place.source.startswith(f"{code.FOLDER}/")
+    if task not in KINDS and not carried:
         raise DatasetError(
             f"{where}: task",
             expected=f"one of {', '.join(KINDS)}",
@@ -157,6 +171,7 @@ class Dataset:
 
         Raises:
             DatasetError: there is none, or it does not make sense.
+            RunError: it carries code that was changed, or that nobody trusts.
         """
         path = folder / PACKED
         try:
@@ -184,11 +199,12 @@ class Dataset:
             )
         check_letters(description.classes, str(path))
         check_task(description.task, str(path))
-        return cls(folder, description)
+        code.check(folder, description.code)
+        return cls(folder, replace(description, home=str(folder.resolve())))
 
     def save(self) -> None:
         """Write the description, atomically."""
-        files.write_atomically(self.folder / PACKED, files.to_json(asdict(self.description)))
+        files.write_atomically(self.folder / PACKED, files.to_json(self.description.as_json()))
 
     def split(self, name: str) -> Split:
         """One split's description, or that of several together: "train+val".

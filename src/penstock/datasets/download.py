@@ -116,7 +116,7 @@ def _broken(url: str, found: str) -> DatasetError:
 
 
 def _check(path: Path, archive: Archive) -> None:
-    """An archive that is not what its authors published is removed: it could not be mended by going on."""
+    """An archive that is not what its authors published is removed: it could not be fixed by going on."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != archive.md5:

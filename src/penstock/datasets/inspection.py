@@ -72,7 +72,7 @@ class Inspection:
         return replace(self, facts=kept, problems=left)
 
     def divided(self, share: float) -> Inspection:
-        """The inspection with a share of train set aside as val, chosen by content: the same pictures whenever asked,
+        """The inspection with a share of train set aside as val, chosen by content: the same images whenever asked,
         and equal ones, and those of a group, together.
 
         Raises:
@@ -83,7 +83,7 @@ class Inspection:
         if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
             raise DatasetError(
                 str(self.folder),
-                expected="training pictures to divide, and no val split",
+                expected="training images to divide, and no val split",
                 found=f"{len(train)} of them in {', '.join(self.splits)}",
                 remedy="Leave out --validation",
             )
@@ -114,7 +114,7 @@ def inspect(
         progress: called with the items done and the items in all.
 
     Raises:
-        DatasetError: the folder has no layout that we know, or no pictures.
+        DatasetError: the folder has no layout that we know, or no images.
     """
     layout = layouts.recognise(folder, how)
     wanted = (labels or Labels()).over(layout.labels)
@@ -148,7 +148,7 @@ def inspect(
 
 
 def _together(fact: Facts) -> str:
-    """What pictures that must stay together have in common: their group, else their content."""
+    """What images that must stay together have in common: their group, else their content."""
     return hashlib.blake2b(fact.item.group.encode()).hexdigest() if fact.item.group else fact.content
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.kinds import KINDS
+from penstock.kinds import find_kind
 from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ class Layout:
     """What lies in a folder.
 
     Attributes:
-        task: the name of the kind of its records, which says what can be learnt from it.
+        task: the name of the kind of its records, which says what can be learnt from it; or a kind of one's own.
         name: the layout's name.
         reasons: why we think so, as sentences.
-        items: all pictures with their labels, sorted by split and name.
+        items: all images with their labels, sorted by split and name.
         labels: what the layout states of classes and masks; may be nothing.
         problems: what the names of the files alone show.
-        ignored: files that are no pictures and were left out.
-        channels: of the pictures; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
-        modalities: of volumes; 0 where the pictures are none.
+        ignored: files that are no images and were left out.
+        channels: of the images; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
+        modalities: of volumes; 0 where the images are none.
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
     """
 
-    task: str
+    task: str | Kind
     name: str
     reasons: tuple[str, ...]
     items: tuple[Item, ...]
@@ -44,4 +44,4 @@ class Layout:
     @property
     def kind(self) -> Kind:
         """The kind of its records."""
-        return KINDS[self.task]
+        return find_kind(self.task) if isinstance(self.task, str) else self.task

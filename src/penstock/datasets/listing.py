@@ -52,7 +52,7 @@ def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    """Sorted. The system tells what is a folder as it lists them: a class may hold a million pictures."""
+    """Sorted. The system tells what is a folder as it lists them: a class may hold a million images."""
     with os.scandir(folder) as entries:
         return sorted(folder / entry.name for entry in entries if entry.is_dir())
 
@@ -121,7 +121,7 @@ def plain(folder: Path, *patterns: str) -> list[Path]:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a name ends as those of the pictures we read do."""
+    """Whether a name ends as those of the images we read do."""
     return path.suffix.lower() in PICTURES
 
 

@@ -1,4 +1,4 @@
-"""`pack`: a sound inspection to balanced shards, in parallel, resumably, with the original bytes of the pictures.
+"""`pack`: a sound inspection to balanced shards, in parallel, resumably, with the original bytes of the images.
 
 Packing the same data twice writes nothing the second time; a killed pack goes on with the shards that were not done.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
@@ -20,13 +22,14 @@ from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe
 from penstock.kinds.items import Made, hashed, named
+from penstock.names import Place
 from penstock.progress import silent
 from penstock.records import ShardWriter, open_shard
 from penstock.records import index as indexing
+from penstock.runs import code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from penstock.datasets.inspection import Inspection
     from penstock.kinds.items import Facts, Labels
@@ -110,7 +113,11 @@ def _pack_into(
 ) -> Dataset:
     _begin_journal(output, {job.name for job in jobs})
     _write_all(jobs, found, output, options, progress)
-    done = Dataset(output, _digested(dataset))
+    described = _digested(dataset)
+    if own := _own_kind(found):
+        code.keep(own, "task", output)
+        described = replace(described, code=code.digests(output))
+    done = Dataset(output, replace(described, home=str(output.resolve())))
     done.save()
     shutil.rmtree(output / JOURNAL)
     return done
@@ -152,15 +159,15 @@ def refuse_others(output: Path, *, begun: bool = True) -> None:
 def _refuse(found: Inspection) -> None:
     if not found.facts:
         raise DatasetError(
-            str(found.folder), expected="something to pack", found="no sound picture", remedy="Mend the problems first"
+            str(found.folder), expected="something to pack", found="no sound image", remedy="Fix the problems first"
         )
     if fatal := found.fatal:
-        shown, skip = "\n  ".join(inspection.grouped(fatal, 10)), ", or leave those pictures out with --skip-bad"
+        shown, skip = "\n  ".join(inspection.grouped(fatal, 10)), ", or leave those images out with --skip-bad"
         raise DatasetError(
             str(found.folder),
             expected="data without problems",
             found=str(len(fatal)),
-            remedy=f"Mend them{skip * any(not problem.whole for problem in fatal)}:\n  {shown}",
+            remedy=f"Fix them{skip * any(not problem.whole for problem in fatal)}:\n  {shown}",
         )
 
 
@@ -188,8 +195,9 @@ def _key(facts: Sequence[Facts]) -> str:
 
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
+    own = _own_kind(found)
     description = Description(
-        found.layout.task,
+        f"{code.FOLDER}/{Path(own.source).name}:{own.name}" if own else found.layout.kind.name,
         found.labels.classes,
         found.labels.ignore,
         splits,
@@ -200,6 +208,12 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         mapping=tuple(sorted(found.labels.mapping.items())),
     )
     return replace(description, content=description.digest())
+
+
+def _own_kind(found: Inspection) -> Place | None:
+    """Where a kind of somebody's own is: its class may be gone from `sys.modules`, but its code knows its file."""
+    kind = found.layout.task
+    return None if isinstance(kind, str) else Place(inspect.getfile(type(kind).check_item), type(kind).__name__)
 
 
 def _original(labels: Labels) -> tuple[int, ...]:

@@ -61,7 +61,8 @@ def pull(
         notes.append(_note(snapshot, split, described[split]))
     about = dataset.description
     description = replace(about, splits=described)
-    pulled = Dataset(output, replace(description, content=description.digest()))
+    home = str(output.resolve())
+    pulled = Dataset(output, replace(description, content=description.digest(), home=home))
     files.write_atomically(output / _FILE, files.to_json({"splits": notes}))
     pulled.save()
     progress(total, total)

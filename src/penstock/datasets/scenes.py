@@ -1,4 +1,4 @@
-"""Made-up scenes: textured pictures of several shapes with exact masks, of any size and number.
+"""Made-up scenes: textured images of several shapes with exact masks, of any size and number.
 
 The load generator of tests, benchmarks and the demo. Everything follows from `(seed, split, index)`. Classes are
 imbalanced on purpose: most pixels are ground, rings are rare and thin. A shape is told by its form and its texture;
@@ -35,7 +35,7 @@ _QUALITY: Final = 90
 
 
 class Scene(NamedTuple):
-    """A picture, uint8 RGB (height, width, 3), and its mask of class ids, uint8 (height, width)."""
+    """An image, uint8 RGB (height, width, 3), and its mask of class ids, uint8 (height, width)."""
 
     image: Pixels
     mask: Pixels
@@ -99,7 +99,7 @@ def _corners(count: int, inner: float) -> list[tuple[float, float]]:
 
 
 def encode(scene: Scene) -> tuple[bytes, bytes]:
-    """The scene as files: the picture as JPEG, the mask as PNG."""
+    """The scene as files: the image as JPEG, the mask as PNG."""
     picture = simplejpeg.encode_jpeg(np.ascontiguousarray(scene.image), quality=_QUALITY)
     return picture, codecs.encode_mask(scene.mask)
 
@@ -116,7 +116,7 @@ def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], s
 
     Args:
         root: made if it is not there.
-        counts: pictures by split.
+        counts: images by split.
         size: (height, width) in pixels.
         seed: other seeds give other scenes.
     """

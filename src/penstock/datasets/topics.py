@@ -40,13 +40,13 @@ class About:
         task: "segmentation", "matting", "classification", "detection" or "volumes".
         classes: names by id.
         ignore_label: the id that does not count.
-        height, width: the largest upright picture's, each by itself, in pixels.
-        channels: of the pictures.
-        slices: the most in a volume; 0 where the records are pictures.
+        height, width: the largest upright image's, each by itself, in pixels.
+        channels: of the images.
+        slices: the most in a volume; 0 where the records are images.
         modalities: of the volumes that the records were made from; 0 where there were none.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
-        objects: the most boxes of a picture; 0 where nobody counted.
+        objects: the most boxes of an image; 0 where nobody counted.
     """
 
     task: str
@@ -236,7 +236,7 @@ def _parsed(value: bytes, topic: str) -> About:
             f"kafka://{topic}",
             expected=f"a description of the dataset in the header {ABOUT}",
             found=str(error),
-            remedy="Mend the producer: docs/kafka.md gives the format",
+            remedy="Fix the producer: docs/kafka.md gives the format",
         ) from None
 
 

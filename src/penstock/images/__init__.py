@@ -1,4 +1,4 @@
-"""Pictures without torch: headers, decoding, geometry, colour, drawing.
+"""Images without torch: headers, decoding, geometry, colour, drawing.
 
 header.py     what a file's header says: format, size, orientation
 codecs.py     JPEG and PNG to arrays, whole or reduced

@@ -31,7 +31,7 @@ _BYTE: Final = 255
 class Scratch(threading.local):
     """Memory that a thread decodes into again and again.
 
-    Fresh memory for every picture costs a page fault for every 4 KiB of it: a third of the time of decoding.
+    Fresh memory for every image costs a page fault for every 4 KiB of it: a third of the time of decoding.
     """
 
     def __init__(self) -> None:

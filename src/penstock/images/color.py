@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import cv2
 import numpy as np
+from msgspec import Meta
+
+from penstock.bounds import Fraction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,10 +35,10 @@ class Jitter:
         hue: an angle is drawn from [-value, value], in turns; value in [0, 0.5].
     """
 
-    brightness: float = 0.0
-    contrast: float = 0.0
-    saturation: float = 0.0
-    hue: float = 0.0
+    brightness: Fraction = 0.0
+    contrast: Fraction = 0.0
+    saturation: Fraction = 0.0
+    hue: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
 
     def draw(self, generator: Generator) -> Matrix | None:
         """A matrix of shape (3, 4) for `apply`, or None where nothing is to be changed."""

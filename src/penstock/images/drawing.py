@@ -1,4 +1,4 @@
-"""Pictures for people: coloured masks, overlays, captions, contact sheets. All take and give uint8 RGB."""
+"""Images for people: coloured masks, overlays, captions, contact sheets. All take and give uint8 RGB."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def gray(values: Pixels) -> Pixels:
 
 
 def composed(image: Pixels, shares: Pixels) -> Pixels:
-    """A picture laid over green by its foreground's shares, 0 to 255 of shape (height, width)."""
+    """An image laid over green by its foreground's shares, 0 to 255 of shape (height, width)."""
     share = shares[..., np.newaxis].astype(np.float32) / 255
     laid: Pixels = (image * share + np.array(_GREEN, np.float32) * (1 - share)).round().astype(np.uint8)
     return laid

@@ -1,4 +1,4 @@
-"""From encoded bytes to a view of the picture, decoding no more of it, and at no larger size, than the view needs."""
+"""From encoded bytes to a view of the image, decoding no more of it, and at no larger size, than the view needs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def fetch_image(
         data: an encoded JPEG or PNG.
         where: named in errors.
         info: its header.
-        affine: from points of `out` to points of the upright picture.
-        fill: the pixel that lies outside the picture; None mirrors the picture at its edges.
+        affine: from points of `out` to points of the upright image.
+        fill: the pixel that lies outside the image; None mirrors the image at its edges.
         out: uint8 of shape (height, width, channels), written whole.
-        colors: what is done to the picture's colours, but not to `fill`; for RGB only.
+        colors: what is done to the image's colours, but not to `fill`; for RGB only.
 
     Raises:
         ImageError: the file is cut short or damaged.

@@ -75,19 +75,19 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What of an upright source picture fills an output of `size`: the affine map from output to source."""
+    """What of an upright source image fills an output of `size`: the affine map from output to source."""
 
     size: Size
     affine: Affine
 
 
 def whole(source: Size, canvas: Size | None = None) -> View:
-    """The picture at its own scale in the top left corner of a canvas (by default of its own size)."""
+    """The image at its own scale in the top left corner of a canvas (by default of its own size)."""
     return View(canvas or source, Affine())
 
 
 def resize(source: Size, to: Size, canvas: Size | None = None) -> View:
-    """The picture resized to `to`, in the top left corner of a canvas (by default of that size)."""
+    """The image resized to `to`, in the top left corner of a canvas (by default of that size)."""
     affine = Affine.rectangle((0, 0, to[1], to[0]), (0, 0, source[1], source[0]))
     return View(canvas or to, affine)
 
@@ -112,13 +112,13 @@ def random_scale(generator: Generator, low: float, high: float, step: float) -> 
 
 
 def scale_and_crop(source: Size, crop: Size, scale: float, at: tuple[float, float]) -> View:
-    """DeepLab's training view: the picture scaled, padded at the bottom and right to `crop`, and cropped to it.
+    """DeepLab's training view: the image scaled, padded at the bottom and right to `crop`, and cropped to it.
 
     Windows are snapped to whole source pixels, and to whole blocks of `reduction(1 / scale)`, so that pixels are
     fetched by plain resizing from a JPEG that was decoded at the reduced size.
 
     Args:
-        source: the upright picture's size.
+        source: the upright image's size.
         crop: the output's size.
         scale: output pixels per source pixel.
         at: where the crop lies in the room it has, (vertical, horizontal), each in [0, 1).
@@ -146,10 +146,10 @@ def resized_crop(
     """Random resized crop (Szegedy et al. 2015): a window of random area and aspect ratio, resized to `to`.
 
     Args:
-        source: the upright picture's size.
+        source: the upright image's size.
         to: the output's size.
         generator: where the draws come from; six are taken.
-        area: bounds of the window's share of the picture, in (0, 1].
+        area: bounds of the window's share of the image, in (0, 1].
         aspect: bounds of its width divided by its height, drawn log-uniformly.
     """
     share = generator.uniform(*area) * source[0] * source[1]
@@ -169,14 +169,14 @@ def _window(source: int, length: float, at: float, grid: int) -> tuple[int, int]
 
 
 def pad_and_crop(source: Size, crop: Size, margin: int, at: tuple[float, float]) -> View:
-    """The picture at its own scale with a margin around it, cropped (He et al. 2016).
+    """The image at its own scale with a margin around it, cropped (He et al. 2016).
 
     Args:
-        source: the upright picture's size.
+        source: the upright image's size.
         crop: the output's size.
         margin: in pixels, on every side.
         at: where the crop lies in the room it has, (vertical, horizontal), each in [0, 1). In a direction where the
-            crop is larger than all, it is filled around the picture.
+            crop is larger than all, it is filled around the image.
     """
     y, x = (_placed(source[axis], crop[axis], margin, at[axis]) for axis in (0, 1))
     return View(crop, Affine(x0=float(x), y0=float(y)))
@@ -188,7 +188,7 @@ def _placed(source: int, crop: int, margin: int, at: float) -> int:
 
 
 def middle(source: Size, to: Size, share: float) -> View:
-    """The middle of a picture, in the proportions of `to` and resized to it: `share` of the largest such window."""
+    """The middle of an image, in the proportions of `to` and resized to it: `share` of the largest such window."""
     scale = share * min(source[0] / to[0], source[1] / to[1])
     height, width = (max(1, min(side, round(scale * out))) for side, out in zip(source, to, strict=True))
     y, x = (source[0] - height) // 2, (source[1] - width) // 2
@@ -198,7 +198,7 @@ def middle(source: Size, to: Size, share: float) -> View:
 def move_boxes(
     boxes: NDArray[np.float64], view: View, source: Size, kept: float, least: float = 1.0
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Boxes moved with their picture, and which of them stay.
+    """Boxes moved with their image, and which of them stay.
 
     A box becomes the smallest upright one around its four corners, cut at the edges of the output. It stays where at
     least `kept` of its area is left, and its sides are at least `least` long.
@@ -206,7 +206,7 @@ def move_boxes(
     Args:
         boxes: (n, 4), as x1, y1, x2, y2, in pixels of the source.
         view: what of the source fills the output.
-        source: the upright picture's size.
+        source: the upright image's size.
         kept: share of the area, from 0 to 1.
         least: pixels of the output.
     """
@@ -241,7 +241,7 @@ def reduction(shrink: float) -> int:
 
 
 def upright_to_stored(orientation: int, stored: Size) -> Affine:
-    """The map from points of the upright picture to points of the stored one, by Exif orientation 1 to 8."""
+    """The map from points of the upright image to points of the stored one, by Exif orientation 1 to 8."""
     if orientation == 1:
         return Affine()
     height, width = stored

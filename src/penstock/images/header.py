@@ -86,7 +86,7 @@ def probe(data: bytes, where: str) -> ImageInfo:
             where,
             expected=f"an image of at most {MAX_PIXELS:,} pixels",
             found=f"a header that announces {info.height:,} x {info.width:,}",
-            remedy="Make the picture smaller, or cut it into tiles",
+            remedy="Make the image smaller, or cut it into tiles",
         )
     return info
 

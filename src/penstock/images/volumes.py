@@ -103,7 +103,7 @@ class Volume:
         return np.moveaxis(array, self.across, 0).transpose(0, 2, 1)[:, ::-1]
 
     def images(self, channels: int = _COLORS) -> NDArray[np.uint8]:
-        """All slices as pictures: uint8 (slices, height, width, channels), each modality spread over 0 to 255.
+        """All slices as images: uint8 (slices, height, width, channels), each modality spread over 0 to 255.
 
         Args:
             channels: 1, 3 or 4; of three a single modality fills all, which is gray, and two leave the last one empty.
@@ -294,7 +294,7 @@ def _named(path: Path) -> Iterator[None]:
         raise ImageError(path.name, expected="a NIfTI file", found=found, remedy="Export or copy it again") from None
     except nibabel.orientations.OrientationError as error:
         raise ImageError(
-            path.name, expected="an affine with three axes", found=str(error), remedy="Mend its header"
+            path.name, expected="an affine with three axes", found=str(error), remedy="Fix its header"
         ) from None
 
 

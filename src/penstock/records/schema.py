@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class SegmentationRecord:
     """An encoded image and its encoded mask of class ids; sizes in pixels as stored, before EXIF orientation.
 
-    Of a volume both hold its slices below one another, `slices` of them; 0 is a picture.
+    Of a volume both hold its slices below one another, `slices` of them; 0 is an image.
     """
 
     image: bytes
@@ -48,7 +48,7 @@ class ClassificationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A box and its class id; edges in pixels of the upright picture."""
+    """A box and its class id; edges in pixels of the upright image."""
 
     label: int
     left: float
@@ -171,7 +171,7 @@ def encode_detection(record: DetectionRecord) -> bytes:
 
 
 def decode_detection(record: Record) -> DetectionRecord:
-    """Read the Object Detection API's keys; a picture without objects has none of their keys, or empty ones.
+    """Read the Object Detection API's keys; an image without objects has none of their keys, or empty ones.
 
     Raises:
         SchemaError: the payload is no Example, lacks the image or its size, or says more of some objects than others.
@@ -210,7 +210,7 @@ def _filled(values: list[int], count: int) -> list[int]:
 
 
 def decode_name(record: Record) -> str:
-    """The name of the picture in a record of any task; "" where it has none.
+    """The name of the image in a record of any task; "" where it has none.
 
     Raises:
         SchemaError: the payload is no Example.

@@ -1,7 +1,7 @@
 """Raw data as people keep it and as it is published: one module per layout, each with `recognise(folder)`.
 
 recognition.py  which of them a folder has; their names
-mattes.py       pictures and their alpha mattes
+mattes.py       images and their alpha mattes
 masks.py        image and mask folders
 folders.py      image-per-class folders
 patterns.py     labels in the names of files

@@ -20,7 +20,7 @@ VOID: Final = 11
 
 
 def recognise(folder: Path) -> Layout | None:
-    """Folders of pictures with folders of ids beside them whose names end in `annot`."""
+    """Folders of images with folders of ids beside them whose names end in `annot`."""
     splits = {split: (path, _annotations(path)) for split, path in listing.splits(folder).items()}
     pairs, left = masks.labelled(folder, splits)
     if not pairs:

@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100 in their binary format (Krizhevsky 2009, www.cs.toronto.edu/~kriz/cifar.html).
 
-A record is a label byte (CIFAR-100: the coarse one, then the fine one) and 3,072 bytes of a 32 x 32 picture: the red
+A record is a label byte (CIFAR-100: the coarse one, then the fine one) and 3,072 bytes of a 32 x 32 image: the red
 plane, the green and the blue one, row by row. There is no header.
 """
 
@@ -108,7 +108,7 @@ def _read(folder: Path, path: Path, split: str, kind: _Kind, classes: int) -> tu
 
 
 def _png(path: Path, number: int, labels: int) -> bytes:
-    """A record's picture, without loss."""
+    """A record's image, without loss."""
     with path.open("rb") as file:
         file.seek(number * (labels + _PIXELS) + labels)
         planes = np.frombuffer(file.read(_PIXELS), np.uint8).reshape(3, _SIDE, _SIDE)
@@ -132,5 +132,5 @@ def _size(name: str, total: int, size: int) -> Problem:
 
 
 def _missing(missing: str, there: str) -> Problem:
-    message = f"{missing}: expected it beside {there}, found nothing. Without it some pictures are missing."
+    message = f"{missing}: expected it beside {there}, found nothing. Without it some images are missing."
     return Problem("file missing", there, message, fatal=False, whole=True)

@@ -27,7 +27,7 @@ _ARCHIVES = {_FINE: "gtFine_trainvaltest.zip", _COARSE: "gtCoarse.zip"}
 
 
 def recognise(folder: Path) -> Layout | None:
-    """`leftImg8bit/` and `gtFine/`, each divided into splits and cities. Of `gtCoarse/` the 19,998 pictures of
+    """`leftImg8bit/` and `gtFine/`, each divided into splits and cities. Of `gtCoarse/` the 19,998 images of
     `train_extra` are a split by themselves; where it is there alone, all masks are its coarse ones.
     """
     images, fine = folder / "leftImg8bit", folder / _FINE

@@ -132,7 +132,7 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
             tree = msgspec.convert(plain, _Tree)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
             found = str(error) or "values nested too deeply"
-            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Mend or remove it") from None
+            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
         split = _split(folder, path)
         if split in files and not path.stem.startswith("person_keypoints"):
             problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
@@ -159,7 +159,7 @@ def _without_parents(files: dict[str, _File]) -> list[Problem]:
 
 
 def _is_panoptic(tree: dict[str, Any]) -> bool:
-    """Whether these are COCO's panoptic annotations, whose segments lie in pictures of their own."""
+    """Whether these are COCO's panoptic annotations, whose segments lie in images of their own."""
     said = tree["annotations"]
     return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and "segments_info" in said[0]
 
@@ -229,7 +229,7 @@ def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_S
 
 
 def _places(folder: Path, path: Path) -> list[Path]:
-    """Where a file's pictures may lie."""
+    """Where a file's images may lie."""
     stem = path.stem.removeprefix("instances_")
     return [
         folder / stem,
@@ -247,7 +247,7 @@ def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:
             f"{path} (annotation {each.id})",
             expected="a bbox of four numbers",
             found="none",
-            remedy="Mend the file",
+            remedy="Fix the file",
         )
     x, y, width, height = each.bbox
     return Box(_category(each, order, str(path)), x, y, x + width, y + height, bool(each.iscrowd))
@@ -259,7 +259,7 @@ def _category(each: _Annotation, order: dict[int, int], where: str) -> int:
             f"{where} (annotation {each.id})",
             expected=f"the id of a category ({', '.join(map(str, list(order)[:8]))}{', ...' * (len(order) > 8)})",  # noqa: PLR2004 - a line
             found=f"category_id {each.category_id}",
-            remedy="Mend the file",
+            remedy="Fix the file",
         )
     return order[each.category_id]
 
@@ -271,7 +271,7 @@ def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, in
             where,
             expected=f"an image with its height and width, of at most {MAX_PIXELS:,} pixels",
             found=f"{size[0]} x {size[1]}",
-            remedy="Mend the file",
+            remedy="Fix the file",
         )
     ids = np.zeros(size, np.uint8)
     outlined = [each for each in own if each.segmentation]
@@ -295,9 +295,9 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
     if not sound:
         raise DatasetError(
             f"{where} (annotation {each.id})",
-            expected=f"outlines of at least three points, or run lengths of a picture of {size[0]} x {size[1]}",
+            expected=f"outlines of at least three points, or run lengths of an image of {size[0]} x {size[1]}",
             found=str(msgspec.to_builtins(shape))[:80],
-            remedy="Mend the file",
+            remedy="Fix the file",
         )
     if not isinstance(shape, _Runs):
         runs = masks.merge(masks.frPyObjects(shape, *size))
@@ -309,18 +309,18 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
         return masks.decode(runs).astype(bool)
     except (RuntimeError, ValueError) as error:
         raise DatasetError(
-            f"{where} (annotation {each.id})", expected="run lengths", found=str(error), remedy="Mend the file"
+            f"{where} (annotation {each.id})", expected="run lengths", found=str(error), remedy="Fix the file"
         ) from None
 
 
 def _covers(runs: list[int], size: tuple[int, int]) -> bool:
-    """Whether run lengths are those of a picture."""
+    """Whether run lengths are those of an image."""
     return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
 
 
 def _missing(name: str, image: _Image) -> Problem:
-    message = f"{name}: expected picture {image.file_name}, as it says, found nothing. Add it, or remove its entry."
-    return Problem("picture missing", f"{name}#{image.id}", message)
+    message = f"{name}: expected image {image.file_name}, as it says, found nothing. Add it, or remove its entry."
+    return Problem("image missing", f"{name}#{image.id}", message)
 
 
 def _twice(name: str, image: _Image) -> Problem:
@@ -334,7 +334,7 @@ def _shared(name: str, first: _Image, image: _Image) -> Problem:
     message = (
         f"{name}: images {first.id} and {image.id} are both {image.file_name}: their annotations are put together."
     )
-    return Problem("one picture of two ids", f"{name}#{image.id}", message, fatal=False)
+    return Problem("one image of two ids", f"{name}#{image.id}", message, fatal=False)
 
 
 def _unlined(name: str, each: _Annotation) -> Problem:

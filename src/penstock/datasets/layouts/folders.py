@@ -21,7 +21,7 @@ _LOOKED_AT: Final = 8
 
 
 def recognise(folder: Path) -> Layout | None:
-    """The layout, or None where no subfolder holds pictures."""
+    """The layout, or None where no subfolder holds images."""
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
     classes = sorted({name for path in splits.values() for name in _classes(path)})
@@ -44,7 +44,7 @@ def recognise(folder: Path) -> Layout | None:
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"divided into {', '.join(splits)}" if divided else "without splits: all training data"
-    reason = f"{counted(len(classes), 'folder')} of pictures, one per class, {how}"
+    reason = f"{counted(len(classes), 'folder')} of images, one per class, {how}"
     return Layout(
         "classification",
         "one folder per class",
@@ -57,8 +57,8 @@ def recognise(folder: Path) -> Layout | None:
 
 
 def _classless(name: str) -> Problem:
-    message = f"{name}: expected a picture in the folder of a class, found it beside them: it is left out."
-    return Problem("picture in no class", name, message, fatal=False)
+    message = f"{name}: expected an image in the folder of a class, found it beside them: it is left out."
+    return Problem("image in no class", name, message, fatal=False)
 
 
 def _classes(root: Path) -> list[str]:
@@ -70,7 +70,7 @@ def _classes(root: Path) -> list[str]:
 
 
 def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
-    """Notes of folders that look as if they were no classes: data sets, or pictures and their masks."""
+    """Notes of folders that look as if they were no classes: data sets, or images and their masks."""
     folders = [root / name for name in sorted(_classes(root))]
     for path in folders:
         if inside := _parts(path):
@@ -83,20 +83,20 @@ def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
     if len(folders) == _PAIR and _are_masks(*folders):
         one, other = (named(path, folder) for path in folders)
         message = (
-            f"{one}: it and {other} are taken for classes, but hold pictures of the same names, in one of them of one "
+            f"{one}: it and {other} are taken for classes, but hold images of the same names, in one of them of one "
             "channel. If those are masks, call the folders images/ and masks/."
         )
         yield Problem("masks as a class", one, message, fatal=False, whole=True)
 
 
 def _parts(path: Path) -> list[str]:
-    """The folders that make a data set of a folder: pictures and masks, or splits."""
+    """The folders that make a data set of a folder: images and masks, or splits."""
     pair = [listing.subfolder(path, names) for names in (IMAGES, MASKS)]
     return [f"{each.name}/" for each in (pair if all(pair) else listing.splits(path).values()) if each]
 
 
 def _are_masks(one: Path, other: Path) -> bool:
-    """Whether two folders hold pictures of the same names, with one channel in one of them and more in the other."""
+    """Whether two folders hold images of the same names, with one channel in one of them and more in the other."""
     first, second = (
         {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_picture, listing.files(root))}
         for root in (one, other)
@@ -114,14 +114,14 @@ def _are_masks(one: Path, other: Path) -> bool:
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:
-    """Classes without a picture: fatal in training, where the class could never be learnt."""
+    """Classes without an image: fatal in training, where the class could never be learnt."""
     present = {item.label for item in items if item.split == split}
     missing = [name for label, name in enumerate(classes) if label not in present]
     return [
         Problem(
-            "class without pictures",
+            "class without images",
             (root / name).relative_to(folder).as_posix(),
-            f"{(root / name).relative_to(folder).as_posix()}: expected pictures of class {name} in split {split}, "
+            f"{(root / name).relative_to(folder).as_posix()}: expected images of class {name} in split {split}, "
             "found none. Add some, or remove the class from all splits.",
             fatal=split == "train",
             whole=True,

@@ -23,7 +23,7 @@ _SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
 
 
 def is_mask(path: Path, folder: Path) -> bool:
-    """Whether a file lies, below `folder`, in a folder of masks that has one of pictures beside it."""
+    """Whether a file lies, below `folder`, in a folder of masks that has one of images beside it."""
     inside = path.relative_to(folder).parts
     return any(_holds_masks(folder.joinpath(*inside[:depth])) for depth in range(1, len(inside)))
 
@@ -47,7 +47,7 @@ def recognise(folder: Path) -> Layout | None:
         return None
     pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, MASKS)) for s, p in splits.items()}
     names = ", ".join(path.name for path in splits.values())
-    layout = _layout(folder, pairs, f"split folders {names}, each with pictures and masks in folders of their own")
+    layout = _layout(folder, pairs, f"split folders {names}, each with images and masks in folders of their own")
     every = listing.splits(folder)
     notes = [unlabelled_split(folder, path, path) for split, path in every.items() if split not in splits]
     return replace(layout, problems=(*layout.problems, *notes, *outside(folder, folder, every)))
@@ -56,7 +56,7 @@ def recognise(folder: Path) -> Layout | None:
 def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
     splits = listing.splits(images)
     if not splits:
-        reason = f"{images.name}/ holds pictures and no split folders: all of them are training data"
+        reason = f"{images.name}/ holds images and no split folders: all of them are training data"
         return _layout(folder, {"train": (images, masks)}, reason)
     mask_splits = listing.splits(masks) if masks else {}
     pairs = {split: (path, mask_splits.get(split)) for split, path in splits.items()}
@@ -66,14 +66,14 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
 
 
 def outside(folder: Path, root: Path, splits: Mapping[str, Path]) -> list[Problem]:
-    """Notes of the pictures below `root` that lie in none of its splits, and are left out."""
+    """Notes of the images below `root` that lie in none of its splits, and are left out."""
     loose = [path for path in listing.files(root) if not any(path.is_relative_to(split) for split in splits.values())]
     return [_outside(folder, path) for path in loose if listing.is_picture(path)]
 
 
 def _outside(folder: Path, path: Path) -> Problem:
     name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
+    message = f"{name}: expected an image in train, val or test, found it outside. Move it there, or leave it out."
     return Problem("outside the splits", name, message, fatal=False)
 
 
@@ -94,7 +94,7 @@ def paired(
     labels: Labels,
     notes: Sequence[Problem] = (),
 ) -> Layout:
-    """A layout of pictures and masks that have the same names in two folders, for every split."""
+    """A layout of images and masks that have the same names in two folders, for every split."""
     items: list[Item] = []
     problems: list[Problem] = []
     ignored: list[str] = []
@@ -117,7 +117,7 @@ def labelled(
 
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
-    """Match the pictures of a split with their masks by name."""
+    """Match the images of a split with their masks by name."""
     pictures = [path for path in listing.files(masks) if listing.is_picture(path)] if masks else []
     waiting: dict[str, Path] = {}
     items: dict[str, Item] = {}
@@ -133,7 +133,7 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
             ignored.append(str(path.relative_to(folder)))
             continue
         if name in items:
-            problems += _twice(folder, path, items[name].image, "picture")
+            problems += _twice(folder, path, items[name].image, "image")
             continue
         mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
         items[name] = Item(split, name, path, mask=mask)
@@ -152,7 +152,7 @@ def _stem(root: Path, path: Path) -> str:
 def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Problem:
     name = path.relative_to(folder).as_posix()
     wanted = (masks / path.relative_to(images)).with_suffix(".png").relative_to(folder) if masks else "in masks/"
-    message = f"{name}: expected a mask {wanted}, found none. Add the mask, or leave the picture out with --skip-bad."
+    message = f"{name}: expected a mask {wanted}, found none. Add the mask, or leave the image out with --skip-bad."
     return Problem("mask missing", name, message)
 
 
@@ -166,5 +166,5 @@ def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> list[Prob
 
 def _orphan(folder: Path, path: Path) -> Problem:
     name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected a picture of the same name, found none. Add the picture, or remove the mask."
-    return Problem("picture missing", name, message)
+    message = f"{name}: expected an image of the same name, found none. Add the image, or remove the mask."
+    return Problem("image missing", name, message)

@@ -88,10 +88,10 @@ def _of(folder: Path, stem: str) -> Path | None:
 
 def _read(split: str, images: Path, labels: Path) -> list[Item]:
     pixels, ids = _load(images), _load(labels)
-    if pixels.ndim != 3 or ids.ndim != 1 or len(pixels) != len(ids):  # noqa: PLR2004 - the axes of pictures
+    if pixels.ndim != 3 or ids.ndim != 1 or len(pixels) != len(ids):  # noqa: PLR2004 - the axes of images
         raise DatasetError(
             str(images),
-            expected="pictures of two axes, and as many labels",
+            expected="images of two axes, and as many labels",
             found=f"shapes {pixels.shape} and {ids.shape}",
             remedy="Download both files again",
         )

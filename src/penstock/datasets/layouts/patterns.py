@@ -20,7 +20,7 @@ PATTERN_TASK: Final = "classification"
 
 
 def by_pattern(folder: Path, pattern: str) -> Layout:
-    """Pictures whose names, below the folder, say their class and perhaps their split.
+    """Images whose names, below the folder, say their class and perhaps their split.
 
     Args:
         folder: searched to the bottom.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from penstock import names
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import (
     ade20k,
     camvid,
@@ -30,7 +29,8 @@ from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 
 if TYPE_CHECKING:
-    from penstock.datasets.layout import Layout
+    from pathlib import Path
+
     from penstock.kinds.items import Box
 
 
@@ -71,10 +71,10 @@ class How:
     """What is said of a layout.
 
     Attributes:
-        layout: one of `LAYOUTS`, or a file FILE.py with a function `recognise(folder)`; "" tells it from the folder.
+        layout: one of `LAYOUTS`, or the place FILE.py:NAME of a function of a folder; "" tells it from the folder.
         task: what it is to be packed for, where a folder can be more than one thing: the name of a kind of record; ""
             takes the first.
-        pattern: a regular expression that finds `label`, and perhaps `split`, in the names of pictures.
+        pattern: a regular expression that finds `label`, and perhaps `split`, in the names of images.
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
     """
@@ -94,7 +94,7 @@ def recognise(folder: Path, how: How) -> Layout:
     if not folder.is_dir():
         raise DatasetError(
             str(folder),
-            expected="a folder of pictures",
+            expected="a folder of images",
             found="a file" if folder.exists() else "nothing",
             remedy="Check the path",
         )
@@ -166,54 +166,48 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
     remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
     if found.problems:
         more = f" ({len(found.problems) - 1:,} more are like it)" if len(found.problems) > 1 else ""
-        remedy = f"Mend what is wrong first{more}: {found.problems[0].message.removesuffix('.')}"
+        remedy = f"Fix what is wrong first{more}: {found.problems[0].message.removesuffix('.')}"
     return DatasetError(
-        str(folder), expected="at least one JPEG or PNG picture", found=f"none in its {found.name}", remedy=remedy
+        str(folder), expected="at least one JPEG or PNG image", found=f"none in its {found.name}", remedy=remedy
     )
 
 
 def _unlabelled(found: Layout) -> bool:
-    """Whether there are pictures, but nothing is said of any."""
+    """Whether there are images, but nothing is said of any."""
     return bool(found.items) and all((item.mask, item.label, item.boxes) == (None, None, None) for item in found.items)
 
 
 def _found(folder: Path, how: How) -> Layout | None:
-    if how.layout.endswith(".py"):
-        return _of_file(Path(how.layout))(folder)
+    if place := names.place_of(how.layout):
+        return _own(place, folder)
     if how.layout and how.layout not in LAYOUTS:
         raise DatasetError(
             f"--layout {how.layout}",
-            expected=f"a file of Python (NAME.py), or one of {', '.join(LAYOUTS)}",
+            expected=f"FILE.py:NAME, or one of {', '.join(LAYOUTS)}",
             found=how.layout,
             remedy="Choose one of them, or leave it out",
         )
     tried = [LAYOUTS[how.layout]] if how.layout else LAYOUTS.values()
     layouts = (layout for one in tried if (layout := one(folder)) is not None)
-    return next((layout for layout in layouts if how.task in {"", layout.task}), None)
+    return next((layout for layout in layouts if how.task in {"", layout.kind.name}), None)
 
 
-def _of_file(path: Path) -> Recognise:
-    """The `recognise` of somebody's own file."""
-    spec = importlib.util.spec_from_file_location(f"penstock_layout_{path.stem}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise DatasetError(f"--layout {path}", expected="a file of Python", found="nothing", remedy="Check the path")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    if not hasattr(module, "recognise"):
+def _own(place: names.Place, folder: Path) -> Layout | None:
+    """The layout that somebody's own function recognises."""
+    found = names.call(names.load(place, "--layout"), place, "--layout", {"folder": folder})
+    if found is not None and not isinstance(found, Layout):
         raise DatasetError(
-            str(path),
-            expected="a function recognise(folder) that gives a Layout",
-            found="none",
+            f"--layout {place}",
+            expected="a function that gives a penstock.Layout, or None",
+            found=type(found).__name__,
             remedy="See docs/layouts.md for one",
         )
-    own: Recognise = module.recognise
-    return own
+    return found
 
 
 def _unknown(folder: Path, how: How) -> DatasetError:
     loose = any(listing.is_picture(entry) for entry in folder.iterdir() if entry.is_file())
-    named = " find classes in the names of pictures with --pattern," * loose
+    named = " find classes in the names of images with --pattern," * loose
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else ""
     return DatasetError(
@@ -223,5 +217,5 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, TFRecords, CSV)",
         found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
         remedy=f"Arrange the files so, name the folder one level up or down,{named} or describe it in a file of your "
-        "own with --layout FILE.py",
+        "own with --layout FILE.py:NAME",
     )

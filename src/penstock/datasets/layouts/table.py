@@ -1,10 +1,10 @@
-"""A CSV file of labels or boxes: a row per picture, or a row per object.
+"""A CSV file of labels or boxes: a row per image, or a row per object.
 
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the picture's size. A row of a file
-without a label and a box is a picture without objects. Columns may be parted by commas, semicolons or tabs.
+`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the image's size. A row of a file
+without a label and a box is an image without objects. Columns may be parted by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, str]
 
-_FILE: Final = ("file", "filename", "file_name", "image", "image_path", "path", "picture")
+_FILE: Final = ("file", "filename", "file_name", "image", "image_path", "path", "image")
 _LABEL: Final = ("label", "class", "category", "class_name")
 _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
@@ -36,7 +36,7 @@ MIXED: Final = "boxes of either kind"
 _BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 5  # numbers of lines in a sentence
-_SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the picture's edge
+_SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
 _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
 
 
@@ -79,7 +79,7 @@ def _second(folder: Path, path: Path, first: Path) -> Problem:
 
 
 def without_names(folder: Path) -> DatasetError | None:
-    """The error for a CSV file whose first line names a picture and no columns."""
+    """The error for a CSV file whose first line names an image and no columns."""
     for path in listing.plain(folder, "*.csv"):
         _, header = _rows(path)
         if any(_place(folder, cell) for cell in header if cell):
@@ -170,7 +170,7 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
     found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
     known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
     shares = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
-    unit = "; as none of them is beyond 1, they are shares of the picture's size" * shares
+    unit = "; as none of them is beyond 1, they are shares of the image's size" * shares
     below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
     stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
     if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
@@ -216,7 +216,7 @@ def _stem(name: str) -> str:
 def _sorted_out(
     folder: Path, path: Path, rows: dict[int, Row], columns: tuple[str, ...], stated: tuple[str, ...]
 ) -> tuple[dict[int, Row], list[Problem]]:
-    """The rows that say something of a picture, and problems of the others."""
+    """The rows that say something of an image, and problems of the others."""
     lines, problems = {}, []
     for number, row in rows.items():
         if wrong := _wrong(row, columns, stated):
@@ -235,7 +235,7 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
         said = f"expected no more cells than columns, found {row[_BEYOND]} behind them. Quote cells that hold commas."
         return "row with more cells", said
     if edges and row.get(file) and not any(row.get(name) for name in (label, *edges)):
-        return None  # a picture without objects
+        return None  # an image without objects
     if not row.get(file) or not row.get(label):
         found = ", ".join(cell for name, cell in row.items() if name != _BEYOND)
         return "row without a label", f"expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
@@ -248,13 +248,13 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
 def _boxless(folder: Path, path: Path, number: int, picture: Path, cells: Mapping[str, str]) -> Problem:
     place = f"{path.relative_to(folder).as_posix()}, line {number}"
     found = ", ".join(filter(None, cells.values())) or "nothing"
-    message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Mend the row, or remove it."
+    message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Fix the row, or remove it."
     return Problem("row without a box", named(picture, folder), message)
 
 
 def _missing(table: str, name: str) -> Problem:
-    message = f"{table}: expected picture {name}, as it says, found nothing. Add it, or remove its rows."
-    return Problem("picture missing", f"{table}#{name}", message)
+    message = f"{table}: expected image {name}, as it says, found nothing. Add it, or remove its rows."
+    return Problem("image missing", f"{table}#{name}", message)
 
 
 def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]:
@@ -268,13 +268,13 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
 
 
 def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
-    """Notes of the pictures beside a table that no cell of it names."""
+    """Notes of the images beside a table that no cell of it names."""
     cells = {_plain(cell) for row in rows.values() for cell in row.values()}
     left = [path for path in listing.files(folder) if listing.is_picture(path) and cells.isdisjoint(_ends(path))]
     known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
     names = [named(path, folder) for path in left if path.resolve() not in known]
     said = f"{path.name} does not name it: it is left out."
-    return [Problem("picture in no row", name, f"{name}: {said}", fatal=False) for name in names]
+    return [Problem("image in no row", name, f"{name}: {said}", fatal=False) for name in names]
 
 
 def _ends(path: Path) -> list[str]:

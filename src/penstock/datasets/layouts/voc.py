@@ -28,7 +28,7 @@ def recognise_masks(folder: Path) -> Layout | None:
     """`JPEGImages/` and `SegmentationClass/`, divided by `ImageSets/Segmentation/`.
 
     With the masks of Hariharan et al. (2011) in `SegmentationClassAug/` and their list in `train_aug.txt`, that is the
-    training split, without the pictures of val: 10,582 of them.
+    training split, without the images of val: 10,582 of them.
     """
     pictures, masks = folder / "JPEGImages", folder / "SegmentationClass"
     lists = _lists(folder, "Segmentation")
@@ -43,7 +43,7 @@ def recognise_masks(folder: Path) -> Layout | None:
         names, seen = _names(more), set(lists.get("val", ()))
         lists["train"], folders["train"] = [name for name in names if name not in seen], more_masks
         left = len(names) - len(lists["train"])
-        reasons.append(f"train is {more.name}: {counted(len(lists['train']), 'picture')}, {left:,} of val left out")
+        reasons.append(f"train is {more.name}: {counted(len(lists['train']), 'image')}, {left:,} of val left out")
         problems += _unlike_published(more.relative_to(folder).as_posix(), len(lists["train"]), val="val" in lists)
     items: list[Item] = []
     for split, names in lists.items():
@@ -101,10 +101,10 @@ def recognise_boxes(folder: Path) -> Layout | None:
 def _unlike_published(name: str, count: int, *, val: bool) -> Iterator[Problem]:
     """Notes of a list that is not the one that results are published with."""
     if not val:
-        message = f"{name}: expected val.txt beside it, whose pictures are left out of it, found none."
-        yield Problem("pictures of val in train", name, message, fatal=False, whole=True)
+        message = f"{name}: expected val.txt beside it, whose images are left out of it, found none."
+        yield Problem("images of val in train", name, message, fatal=False, whole=True)
     elif count != _AUGMENTED_COUNT:
-        message = f"{name}: expected the {_AUGMENTED_COUNT:,} pictures of the published list, found {count:,}."
+        message = f"{name}: expected the {_AUGMENTED_COUNT:,} images of the published list, found {count:,}."
         yield Problem("another train_aug", name, message, fatal=False, whole=True)
 
 
@@ -118,7 +118,7 @@ def _names(path: Path) -> list[str]:
     """The first word of every line; the devkit of DeepLab writes whole paths there."""
     lines = (line.split()[0] for line in listing.text_of(path).splitlines() if line.strip())
     names = (line if "/" not in line else line.rpartition("/")[2].rpartition(".")[0] for line in lines)
-    return list(dict.fromkeys(names))  # a picture that is listed twice is one
+    return list(dict.fromkeys(names))  # an image that is listed twice is one
 
 
 def _parse(path: Path) -> ET.Element | None:
@@ -127,7 +127,7 @@ def _parse(path: Path) -> ET.Element | None:
     try:
         return ET.parse(path).getroot()  # noqa: S314 - expat limits what entities grow to
     except (ET.ParseError, ValueError, LookupError) as error:
-        raise DatasetError(str(path), expected="XML", found=str(error), remedy="Mend or remove the file") from None
+        raise DatasetError(str(path), expected="XML", found=str(error), remedy="Fix or remove the file") from None
 
 
 def _size(tree: ET.Element) -> tuple[int, int]:
@@ -150,7 +150,7 @@ def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[B
                 str(path),
                 expected="for every object four edges as numbers, and the name of a class",
                 found=f"{name or 'no name'}: {', '.join(f'{edge} {text}' for edge, text in edges.items())}",
-                remedy="Mend the file",
+                remedy="Fix the file",
             ) from None
         yield Box(label, left - 1, top - 1, right, bottom, difficult=_text(each, "difficult") == "1")
 
@@ -163,5 +163,5 @@ def _missing(folder: Path, split: str, paths: list[Path]) -> Iterator[Problem]:
     for path in paths:
         if not path.is_file():
             name = path.relative_to(folder).as_posix()
-            message = f"{name}: expected it, as the list of {split} names it, found nothing. Add it, or mend the list."
+            message = f"{name}: expected it, as the list of {split} names it, found nothing. Add it, or fix the list."
             yield Problem("file missing", name, message)

@@ -1,5 +1,5 @@
 """YOLO text files: `labels/train/a.txt` beside `images/train/a.jpg`, a line per object: class, then the middle and the
-size of its box in shares of the picture.
+size of its box in shares of the image.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def recognise(folder: Path) -> Layout | None:
             for path in _texts(labels)
             if path.relative_to(labels).with_suffix("").as_posix() not in known
         ]
-    reason = "images/ and text files in labels/: boxes as middle and size, in shares of the picture"
+    reason = "images/ and text files in labels/: boxes as middle and size, in shares of the image"
     return Layout("detection", "YOLO", (reason,), tuple(items), Labels(_names(folder)), tuple(problems))
 
 
@@ -98,7 +98,7 @@ def _boxes(path: Path, *, posed: bool) -> Iterator[Box]:
                 expected="a class and four numbers: the middle (x, y), the width and the height of a box, or the "
                 "points of an outline",
                 found=line.strip()[:80],
-                remedy="Mend the line",
+                remedy="Fix the line",
             ) from None
         yield Box(int(label), *box)
 
@@ -130,7 +130,7 @@ def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             tree = yaml.load(listing.text_of(path), yaml.BaseLoader)  # all is text: the class no is a name
         except (yaml.YAMLError, RecursionError) as error:
             found = re.sub(r"\s+", " ", str(error))
-            raise DatasetError(str(path), expected="YAML", found=found, remedy="Mend or remove it") from None
+            raise DatasetError(str(path), expected="YAML", found=found, remedy="Fix or remove it") from None
         if isinstance(tree, dict):
             yield path, tree
 
@@ -150,7 +150,7 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
 
 
 def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:
-    """Splits of pictures without text files."""
+    """Splits of images without text files."""
     inside = listing.splits(folder / "images") if (folder / "images").is_dir() else {}
     yield from ((path, folder / "labels" / path.name) for split, path in inside.items() if split not in known)
     if not inside:
@@ -159,17 +159,15 @@ def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:
 
 
 def _linked_nowhere(name: str, text: str) -> Problem:
-    message = (
-        f"{text}: expected a text file, found a link to nothing. Mend it, or leave the picture out with --skip-bad."
-    )
+    message = f"{text}: expected a text file, found a link to nothing. Fix it, or leave the image out with --skip-bad."
     return Problem("text file missing", name, message)
 
 
 def _unsaid(name: str) -> Problem:
-    message = f"{name}: no text file of the same name in labels/: it is taken as a picture without objects."
+    message = f"{name}: no text file of the same name in labels/: it is taken as an image without objects."
     return Problem("no text file", name, message, fatal=False)
 
 
 def _alone(name: str) -> Problem:
-    message = f"{name}: expected a picture of the same name in images/, found none. Add it, or remove the file."
-    return Problem("picture missing", name, message)
+    message = f"{name}: expected an image of the same name in images/, found none. Add it, or remove the file."
+    return Problem("image missing", name, message)

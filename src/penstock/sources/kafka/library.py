@@ -42,5 +42,5 @@ def opened(kind: str, settings: Mapping[str, Any], module: str = "confluent_kafk
             "the settings of Kafka",
             expected="properties that librdkafka knows",
             found=error.args[0].str(),
-            remedy="Mend the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable",
+            remedy="Fix the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable",
         ) from None

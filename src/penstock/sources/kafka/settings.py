@@ -101,7 +101,7 @@ def _read(path: Path) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals:
             raise SourceError(
-                f"{path}, line {number}", expected="key=value", found="no equals sign", remedy="Mend that line"
+                f"{path}, line {number}", expected="key=value", found="no equals sign", remedy="Fix that line"
             )
         found[key.strip()] = value.strip()
     return found

@@ -1,0 +1,18 @@
+"""What a training says, as lines on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.progress import drop_output
+
+if TYPE_CHECKING:
+    from penstock.events import Event
+
+
+def show(event: Event) -> None:
+    """Print an event's line to whoever reads."""
+    try:
+        print(event.message, flush=True)
+    except BrokenPipeError:  # Ctrl-C ends a tee too; the training is to be saved
+        drop_output()
