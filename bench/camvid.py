@@ -15,8 +15,8 @@ from common import penstock
 CLASSES = "sky,building,pole,road,pavement,tree,sign symbol,fence,car,pedestrian,bicyclist"
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8",
-    "--steps", "1400", "--optimizer", "adamw", "--rate", "1e-3",
-    "--set", "augment.scale=[0.75, 1.5]", "--set", "optimizer.warmup=50", "--set", "train.average=0.99",
+    "--steps", "1400", "--optimizer", "adamw", "--lr", "1e-3",
+    "--set", "augment.scale=[0.75, 1.5]", "--set", "optimizer.warmup_steps=50", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=200", "--set", "train.save_every=50",
 ]  # fmt: skip
 

@@ -20,13 +20,13 @@ SEEDS = (0, 1)
 SIZES = {"one size": ["0.5"], "three sizes, mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "300",
-    "--optimizer", "adamw", "--rate", "1e-3", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
-    "--set", "optimizer.warmup=50", "--set", "data.validation=", "--set", "train.save_every=100",
+    "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
+    "--set", "optimizer.warmup_steps=50", "--set", "data.validation=", "--set", "train.save_every=100",
 ]  # fmt: skip
 PARTS = {
     "plain": [],
     "class weights (inverse frequency)": ["--set", "loss.class_weights=inverse"],
-    "hardest quarter of the pixels": ["--set", "loss.hardest=0.25", "--set", "loss.hardest_after=150"],
+    "hardest quarter of the pixels": ["--set", "loss.ohem_ratio=0.25", "--set", "loss.ohem_warmup_steps=150"],
 }
 
 

@@ -9,7 +9,7 @@ from hippocampus import measured
 
 TRAIN = [
     "--steps", "600", "--batch", "2", "--crop", "56", "40", "--set", "augment.slices=40", "--set", "augment.flip=0",
-    "--set", "train.average=0.99", "--set", "train.evaluate_every=300",
+    "--set", "train.ema_decay=0.99", "--set", "train.evaluate_every=300",
 ]  # fmt: skip
 
 

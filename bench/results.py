@@ -354,7 +354,7 @@ def kafka_follow(found: dict) -> list[str]:
     return [
         "## A source that never stops",
         f"`{found['command']}`: {found['minutes']:g} minutes of a camera at 2 to 28 records a second, {found['nodes']} brokers, "
-        f"`--follow --older 0.25`; killed by SIGKILL: {kills}. All {found['records']:,} frames are in the topic once; all but the "
+        f"`--follow --replay-ratio 0.25`; killed by SIGKILL: {kills}. All {found['records']:,} frames are in the topic once; all but the "
         f"last {found['left']}, which do not fill a batch, were trained once as new, in {found['snapshots']:,} snapshots and "
         f"{found['steps']:,} steps, each snapshot evaluated. The same snapshots trained again without a kill: weights, optimizer, "
         "average, metrics and origins the same, byte for byte.",
@@ -368,7 +368,7 @@ def kafka_memory(found: dict) -> list[str]:
     return [
         "## Memory of a long follow",
         f"`{found['command']}`: a trainer left alone for {found['minutes']:g} minutes with pictures of 480 x 640, "
-        f"`--follow --older 0.25`; {found['received_mib']:,} MiB came in {found['snapshots']} snapshots, several times the 256 MiB of "
+        f"`--follow --replay-ratio 0.25`; {found['received_mib']:,} MiB came in {found['snapshots']} snapshots, several times the 256 MiB of "
         "blocks that it keeps. Its resident memory, every 5 seconds, below which nine tenths of the first, second and last third are: "
         f"{first:,}, {second:,} and {third:,} MiB ({min(found['samples_mib']):,} to {max(found['samples_mib']):,}; the highest "
         "are evaluations of whole pictures).",

@@ -22,8 +22,8 @@ from penstock.datasets import inspect, pack, scenes
 from penstock.feed import Feed, feed
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.order import Plan, Shuffle
-from penstock.recipe import Data, Model, Recipe, Train
-from penstock.recipe.building import open_parts
+from penstock.config import Data, Model, Recipe, Train
+from penstock.assembly.parts import open_parts
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.tasks import Augment
 from penstock.values import Cursor

@@ -22,8 +22,8 @@ import torch
 from penstock import devices
 from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
-from penstock.recipe import Data, Model, Recipe, Train
-from penstock.recipe.building import open_parts
+from penstock.config import Data, Model, Recipe, Train
+from penstock.assembly.parts import open_parts
 from penstock.session import CheckpointStore, Options, OptimizerSpec, Session
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Augment

@@ -26,7 +26,7 @@ PYTHON = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.paren
 LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
-    "--steps", str(STEPS), "--optimizer", "adamw", "--rate", "1e-3", "--set", f"augment.scale={list(SCALE)}",
+    "--steps", str(STEPS), "--optimizer", "adamw", "--lr", "1e-3", "--set", f"augment.scale={list(SCALE)}",
     "--set", "augment.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import broker as brokers
@@ -13,6 +14,9 @@ from penstock.datasets import inspect, pack, scenes
 
 # Child processes import what this one tests, not what is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(penstock.__file__).parents[1]), str(Path(__file__).parent)))
+
+# What this user trusts is not for tests to add to.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="penstock-state-")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it leaves in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children inherit it, and are to hear Ctrl-C
@@ -45,7 +49,7 @@ def real_data():
 
 @pytest.fixture(scope="session")
 def raw(tmp_path_factory):
-    """A folder of 21 training, 7 validation pictures with masks, 64 x 96."""
+    """A folder of 21 training, 7 validation images with masks, 64 x 96."""
     folder = tmp_path_factory.mktemp("raw")
     scenes.write_folder(folder, {"train": 21, "val": 7}, (64, 96), seed=3)
     return folder

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from training import recipe
 
-from penstock.recipe import resume, train
 from penstock.session import Hook
+from penstock.training import resume, train
 
 
 def die():

@@ -1,4 +1,4 @@
-"""Faithful miniatures of published data sets: the same files, names and formats, a few made-up pictures each."""
+"""Faithful miniatures of published data sets: the same files, names and formats, a few made-up images each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.records.framing import frame
 
 
 def picture(size=(24, 32), seed=0):
-    """A picture, as JPEG."""
+    """An image, as JPEG."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
     return simplejpeg.encode_jpeg(cv2.blur(pixels, (5, 5)), quality=95)
 
@@ -132,7 +132,7 @@ def voc_xml(name, objects, size=(24, 32)):
 
 
 def coco(root):
-    """Category ids with a gap, a polygon, a crowd as run lengths, a picture without objects."""
+    """Category ids with a gap, a polygon, a crowd as run lengths, an image without objects."""
     for split in ("train2017", "val2017"):
         for number in range(3):
             write(root / f"{split}/{number:012d}.jpg", picture(seed=number + 10 * (split == "val2017")))
@@ -181,7 +181,7 @@ def csv_labels(root):
 
 
 def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20", more=""):
-    """A picture with a box, and a second picture with the rows of `more`, if there are any."""
+    """An image with a box, and a second image with the rows of `more`, if there are any."""
     write(root / "images/p.jpg", picture())
     if more:
         write(root / "images/q.jpg", picture(seed=1))
@@ -235,7 +235,7 @@ def tfds_masks(root):
 
 
 def object_detection(root, **options):
-    """The Object Detection API: val.record and a label map with a gap; a picture without objects."""
+    """The Object Detection API: val.record and a label map with a gap; an image without objects."""
     names = "item {\n  id: 3\n  name: 'n01'\n  display_name: 'fig'\n}\nitem { name: \"date\" id: 7 }\n"
     write(root / "label_map.pbtxt", names)
     fields = {"image/encoded": picture(), "image/filename": "b.jpg", "image/height": 24, "image/width": 32}

@@ -18,7 +18,7 @@ def network():
 
 
 def learn(model, pictures, steps=3):
-    """Gradients and buffers after some batches, each loss summed over its pictures."""
+    """Gradients and buffers after some batches, each loss summed over its images."""
     for batch in pictures[:steps]:
         model(batch).square().sum().backward()
     found = {name: parameter.grad for name, parameter in model.named_parameters()}

@@ -27,7 +27,7 @@ from pathlib import Path
 LIBRARIES = [
     "pytest", "torch", "torchvision.models.detection", "timm", "segmentation_models_pytorch", "torch.utils.tensorboard",
     "torch.distributed.elastic.multiprocessing.errors", "matplotlib.figure", "confluent_kafka", "safetensors.torch",
-    "torch._dynamo", "penstock.recipe", "penstock.cli.main", "processes", "training",
+    "torch._dynamo", "penstock.training", "penstock.cli.main", "processes", "training",
 ]  # fmt: skip
 """What the server imports; what is not there is left out."""
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from training import recipe
 
-from penstock.recipe import resume, train
+from penstock.cli.events import show
 from penstock.session import Hook
+from penstock.training import resume, train
 
 
 class Die(Hook):
@@ -22,6 +23,6 @@ class Die(Hook):
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        resume(Path(sys.argv[3]), hooks=[Die()])
+        resume(Path(sys.argv[3]), hooks=[Die()], on_event=show)
     else:
-        train(recipe(sys.argv[1], sync_norms=False), Path(sys.argv[2]), "r", hooks=[Die()])
+        train(recipe(sys.argv[1], sync_bn=False), Path(sys.argv[2]), "r", hooks=[Die()], on_event=show)

@@ -17,17 +17,19 @@ from test_layouts import records
 from training import recipe
 
 from penstock import files
+from penstock.assembly import open_parts
+from penstock.config import apply
 from penstock.datasets import Dataset, How, Labels, PackOptions, inspect, pack, publishing
 from penstock.datasets.packing import JOURNAL
 from penstock.datasets.topics import About
 from penstock.errors import DatasetError, SourceError
 from penstock.images import geometry
 from penstock.models import build_detector, build_segmenter
-from penstock.recipe import apply, open_parts, train
 from penstock.records.schema import decode_detection
 from penstock.sources.kafka import Address, FakeLog
 from penstock.sources.kafka.ranges import parse_range
 from penstock.tasks import Detection, Segmentation
+from penstock.training import train
 
 
 class TestBoxes:
@@ -99,7 +101,9 @@ class TestBoxes:
             tmp_path / "raw/boxes.csv", f"file,class,x1,y1,x2,y2\na.png,cat,40,40,{40 + side},{40 + side}\n"
         )
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-        augment = dataclasses.replace(recipe("x").augment, crop=(50, 50), **({} if kept is None else {"kept": kept}))
+        augment = dataclasses.replace(
+            recipe("x").augment, crop=(50, 50), **({} if kept is None else {"min_visibility": kept})
+        )
         prepare = Detection("ssd:test_resnet", ("cat",), 4, augment).prepare(train=True)
         view = geometry.whole((100, 100), (50, 50))
         (record,) = dataset.source("train").read("train-00000-of-00001.tfrecord", 0, 1)
@@ -148,7 +152,7 @@ class TestLayouts:
         out = call("inspect", tmp_path, capsys=capsys)[1]
 
         assert (
-            "train/stray.jpg: expected a picture in the folder of a class, found it beside them: it is left out." in out
+            "train/stray.jpg: expected an image in the folder of a class, found it beside them: it is left out." in out
         )
         assert "neither JPEG nor PNG" not in out
 
@@ -175,8 +179,8 @@ class TestLayouts:
     @pytest.mark.parametrize(
         ("val", "said"),
         [
-            (True, "expected the 10,582 pictures of the published list, found 3."),
-            (False, "expected val.txt beside it, whose pictures are left out of it, found none."),
+            (True, "expected the 10,582 images of the published list, found 3."),
+            (False, "expected val.txt beside it, whose images are left out of it, found none."),
         ],
     )
     def test_another_list_than_the_published_train_aug_is_noted(self, tmp_path, val, said):
@@ -203,7 +207,7 @@ class TestLayouts:
         train = {item.name for item in layout.items if item.split == "train"}
 
         assert (len(train), train & set(names[:1449])) == (10_582, set())
-        assert layout.reasons[1] == "train is train_aug.txt: 10,582 pictures, 1,449 of val left out"
+        assert layout.reasons[1] == "train is train_aug.txt: 10,582 images, 1,449 of val left out"
         assert "another train_aug" not in {problem.kind for problem in layout.problems}
 
     def test_names_of_slims_records_are_read(self, tmp_path):
@@ -240,7 +244,7 @@ class TestSplits:
             ids = np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)
             miniatures.write(tmp_path / f"raw/masks/{split}/a.png", miniatures.gray(ids))
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-        settings = ["data.validation=", "train.batch=1", "train.frozen_norms=true"]
+        settings = ["data.validation=", "train.batch=1", "train.freeze_bn=true"]
         folder, _ = train(apply(recipe(dataset.folder, steps=1), settings), tmp_path / "runs")
 
         assert call("evaluate", folder.path, "--split", "test", capsys=capsys)[0] == 0
@@ -415,7 +419,7 @@ DEEPLAB = [
 
 
 def test_padding_is_nothing_to_the_network(packed):
-    """What lies outside a picture becomes 0 up to the rounding of a byte, as the same mean is taken from it."""
+    """What lies outside an image becomes 0 up to the rounding of a byte, as the same mean is taken from it."""
     task = Segmentation("unet:resnet18", ("a", "b", "c", "d", "e", "f"), canvas=(128, 128))
     sample = dataclasses.replace(open_parts(recipe(packed.folder)).training_feed(), prepare=task.prepare(train=False))[
         0

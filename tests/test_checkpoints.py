@@ -13,9 +13,11 @@ from safetensors.torch import load_file
 from test_mended import classes
 from training import Stop, recipe, state
 
+from penstock.cli.events import show
+from penstock.config import apply, load
 from penstock.errors import CheckpointError, NonFiniteError
-from penstock.recipe import apply, load, resume, train
 from penstock.session import Checkpoint, CheckpointStore, Hook
+from penstock.training import resume, train
 
 KEPT = {"state.json", "manifest.json"}  # a hook of the tests is in them
 
@@ -120,7 +122,7 @@ def test_a_damaged_newest_one_is_fallen_back_from_and_the_run_ends_the_same(pack
     for step in (7, 6):
         spoil(stopped.checkpoints / f"step-{step:08d}")
     capsys.readouterr()
-    resume(stopped.path)
+    resume(stopped.path, on_event=show)
     out = capsys.readouterr().out.splitlines()
 
     assert [line.partition(": ")[2][:62] for line in out if "damaged" in line] == [
@@ -144,7 +146,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 import penstock.session.checkpoint as checkpoint
 from training import recipe
-from penstock.recipe import train
+from penstock.training import train
 
 def half(path, **_):
     os.unlink(next(path for path in Path(path).iterdir()))
@@ -227,9 +229,9 @@ def test_nothing_that_is_not_finite_is_ever_saved(packed, tmp_path, spoiler, nam
     assert str(caught.value).startswith(
         "step 3: expected finite weights, statistics and optimizer states to save, found others: "
     )
-    assert str(caught.value).endswith(". Nothing was saved of it. Resume from the last checkpoint with a lower --rate.")
+    assert str(caught.value).endswith(". Nothing was saved of it. Resume from the last checkpoint with a lower --lr.")
     assert CheckpointStore(run / "checkpoints").names() == ["step-00000001", "step-00000002"]
-    _, outcome = resume(run, ["optimizer.learning_rate=0.001"])
+    _, outcome = resume(run, ["optimizer.lr=0.001"])
     assert outcome.status == "finished"
 
 
@@ -237,9 +239,9 @@ def test_nothing_that_is_not_finite_is_ever_saved(packed, tmp_path, spoiler, nam
 @pytest.mark.parametrize("task", ["masks", "classes"])
 def test_a_learning_rate_that_diverges_ends_with_a_sentence_and_can_be_resumed(packed, tmp_path, task, rate):
     """Whatever the evaluation meets, it ends; no checkpoint holds a number that is infinite; a lower rate goes on."""
-    chosen = recipe(packed.folder, average=0.0) if task == "masks" else classes(tmp_path / "data")
+    chosen = recipe(packed.folder, ema_decay=0.0) if task == "masks" else classes(tmp_path / "data")
     settings = ["train.steps=6", "train.save_every=1", "train.evaluate_every=1", "train.batch=4", "train.keep=9"]
-    settings += [f"optimizer.learning_rate={rate}", "optimizer.schedule=constant"]
+    settings += [f"optimizer.lr={rate}", "optimizer.schedule=constant"]
     chosen = apply(chosen, [*settings, f"data.validation={'val' if task == 'masks' else 'train'}"])
     with pytest.raises(NonFiniteError):
         train(chosen, tmp_path / "runs")
@@ -247,26 +249,26 @@ def test_a_learning_rate_that_diverges_ends_with_a_sentence_and_can_be_resumed(p
     for path in (run / "checkpoints").rglob("*.safetensors"):
         assert all(bool(each.isfinite().all()) for each in load_file(path).values() if each.is_floating_point()), path
     if not CheckpointStore(run / "checkpoints").names():
-        _, outcome = resume(run, ["optimizer.learning_rate=1e-9", "train.steps=2"])
+        _, outcome = resume(run, ["optimizer.lr=1e-9", "train.steps=2"])
         assert outcome.status == "finished"
 
 
 def test_every_change_of_a_setting_belongs_to_its_step(packed, tmp_path):
     folder, _ = train(recipe(packed.folder), tmp_path, hooks=[Stop(5)])
-    resume(folder.path, ["optimizer.learning_rate=0.01", "train.keep=3"], hooks=[Stop(8)])
+    resume(folder.path, ["optimizer.lr=0.01", "train.keep=3"], hooks=[Stop(8)])
     resume(folder.path, hooks=[Stop(9)])
-    resume(folder.path, ["optimizer.learning_rate=0.02"])
+    resume(folder.path, ["optimizer.lr=0.02"])
     changed = [line for line in folder.lines("events.jsonl") if line["event"] == "changed"]
 
     assert [(line["step"], line["settings"]) for line in changed] == [
-        (5, {"optimizer.learning_rate": [0.05, 0.01], "train.keep": [2, 3]}),
-        (9, {"optimizer.learning_rate": [0.01, 0.02]}),
+        (5, {"optimizer.lr": [0.05, 0.01], "train.keep": [2, 3]}),
+        (9, {"optimizer.lr": [0.01, 0.02]}),
     ]
-    assert load(folder.path / "recipe.toml").optimizer.learning_rate == 0.02
+    assert load(folder.path / "recipe.toml").optimizer.lr == 0.02
     from penstock.report import write_report
 
     page = write_report(folder).read_text()
-    assert "<dt>changed at step 5</dt><dd>optimizer.learning_rate 0.05 to 0.01; train.keep 2 to 3</dd>" in page
+    assert "<dt>changed at step 5</dt><dd>optimizer.lr 0.05 to 0.01; train.keep 2 to 3</dd>" in page
 
 
 def test_classifiers_that_have_diverged_are_scored_as_wrong():

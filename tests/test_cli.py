@@ -13,7 +13,7 @@ from training import recipe
 from penstock.cli import main
 from penstock.datasets import scenes
 from penstock.images import decode_mask
-from penstock.recipe import train
+from penstock.training import train
 
 
 def call(*arguments, capsys=None):
@@ -109,7 +109,7 @@ def test_inspect_says_what_and_why(raw, capsys):
         "  because masks are found by name in masks/",
         "classes (6, as named): ground, disk, box, triangle, star, ring",
         "ignore label: 255",
-        "train: 21 pictures, height x width 64 x 96 (21)",
+        "train: 21 images, height x width 64 x 96 (21)",
     ]
     assert out.endswith("no problems found\n")
 
@@ -124,7 +124,7 @@ def test_inspect_exits_with_1_where_pack_refuses(tmp_path, capsys):
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "d", "--skip-bad", capsys=capsys)
     assert code == 0
     assert "skipped: images/train/scene-00001.jpg" in out
-    assert "skipped 1 of 4 pictures" in out
+    assert "skipped 1 of 4 images" in out
 
 
 def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
@@ -202,7 +202,7 @@ def test_predict_writes_masks_of_the_pictures_own_size(trained, raw, tmp_path, w
     arguments = ["predict", trained, raw / "images" / "val", tmp_path / "one.jpg", "-o", out, "--window", window]
     assert call(*arguments, capsys=capsys)[:2] == (
         0,
-        f"predicted 8 of 8 pictures into {out}\n"
+        f"predicted 8 of 8 images into {out}\n"
         "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
     )
     assert decode_mask((out / "one.png").read_bytes(), "x").shape == (50, 71)
@@ -220,8 +220,8 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
 
     assert code == 2
     assert err == (
-        f"error: {path}: expected pictures whose answers go to files of their own, found that "
-        f"{tmp_path}/scene-00000.png is wanted for {path} too. Choose another folder with -o, or predict the pictures "
+        f"error: {path}: expected images whose answers go to files of their own, found that "
+        f"{tmp_path}/scene-00000.png is wanted for {path} too. Choose another folder with -o, or predict the images "
         "into two.\n"
     )
     mine = tmp_path / "mine.png"

@@ -11,7 +11,8 @@ import torch
 from training import Stop, recipe
 
 from penstock import cores, devices
-from penstock.recipe import train
+from penstock.cli.events import show
+from penstock.training import train
 
 
 def group(root, path, name, text):
@@ -87,7 +88,7 @@ def test_commands_compute_with_as_many_threads_as_there_are_cores_unless_somebod
 def test_more_threads_than_cores_are_told_of(packed, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cores, "available", lambda: 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
-    folder, _ = train(recipe(packed.folder, steps=1), tmp_path, hooks=[Stop(1)])
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path, hooks=[Stop(1)], on_event=show)
     note = (
         "note: 6 threads compute on 1 core, where they wait for each other: training may be ten times slower; set "
         "OMP_NUM_THREADS=1"

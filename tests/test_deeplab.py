@@ -10,11 +10,13 @@ from test_cli import call
 from torch import nn
 from training import Stop, recipe, state
 
-from penstock import recipe as recipes
+from penstock import config as recipes
+from penstock.assembly import open_parts
+from penstock.config import Model
 from penstock.errors import RecipeError
 from penstock.models import DeepLab, build_segmenter
 from penstock.models.atrous import DPC, Branch
-from penstock.recipe import Model, open_parts, resume, train
+from penstock.training import resume, train
 
 
 def network(**parts):

@@ -1,4 +1,4 @@
-"""Detection: boxes that move with their picture, and are scored as COCO scores them."""
+"""Detection: boxes that move with their image, and are scored as COCO scores them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from test_cli import call
 from training import Stop, state
 
 from penstock import ranks as ranking
+from penstock.assembly import open_parts
+from penstock.config import Data, Model, Recipe, Train, apply, default_recipe, load
 from penstock.datasets import Box, Dataset, How, inspect, pack, verify
 from penstock.errors import LabelError, PenstockError, RecipeError
-from penstock.evaluate import evaluate
 from penstock.images import drawing, geometry
 from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
+from penstock.inference import Trained
 from penstock.metrics import Boxes, Found
 from penstock.models import build_detector
 from penstock.models.tv import build_features
-from penstock.predict import find_boxes
-from penstock.recipe import Data, Model, Recipe, Train, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import (
     ClassificationRecord,
     DetectionRecord,
@@ -41,13 +41,16 @@ from penstock.records.schema import (
     encode_detection,
 )
 from penstock.session import OptimizerSpec
+from penstock.session.evaluation import evaluate
 from penstock.tasks import Augment, Objective
+from penstock.tasks.predictions import BoxPrediction
+from penstock.training import resume, train
 from penstock.values import Record
 
 
 @pytest.fixture(scope="module")
 def squares(tmp_path_factory):
-    """Red and blue rectangles on gray: 12 training pictures, 6 to validate, of several sizes, as a table of boxes."""
+    """Red and blue rectangles on gray: 12 training images, 6 to validate, of several sizes, as a table of boxes."""
     root = tmp_path_factory.mktemp("squares") / "raw"
     draw, rows = np.random.default_rng(0), ["file,class,split,xmin,ymin,xmax,ymax"]
     for number in range(18):
@@ -70,9 +73,19 @@ def learning(dataset, model="ssd:test_resnet", **changes):
         data=Data(str(dataset.folder)),
         model=Model(model, "none"),
         augment=Augment((64, 64), scale=(0.8, 1.25), scale_step=0.0),
-        optimizer=OptimizerSpec(learning_rate=0.002, clip=5.0),
+        optimizer=OptimizerSpec(lr=0.002, grad_clip=5.0),
         train=Train(**{**settings, **changes}),
     )
+
+
+def predicted(monkeypatch, boxes, scores, labels):
+    """Have every model find the same boxes in every image."""
+
+    def predict(trained, pixels):
+        arrays = np.array(boxes, np.float32), np.array(scores, np.float32), np.array(labels)
+        return BoxPrediction(pixels, *arrays, trained.parts.task.classes)
+
+    monkeypatch.setattr(Trained, "predict", predict)
 
 
 class TestGeometry:
@@ -298,7 +311,7 @@ class TestTraining:
     @pytest.mark.slow
     def test_it_finds_squares(self, squares, tmp_path):
         chosen = learning(squares, "ssd:resnet10t", steps=250, batch=4, evaluate_every=250, save_every=250)
-        folder, _ = train(apply(chosen, ["optimizer.learning_rate=0.005"]), tmp_path)
+        folder, _ = train(apply(chosen, ["optimizer.lr=0.005"]), tmp_path)
 
         assert folder.lines("metrics.jsonl")[-1]["evaluation"]["map50"] > 0.5
 
@@ -308,7 +321,7 @@ class TestTraining:
         seen = []
 
         class Whole(torch.nn.Module):
-            """Finds one thing, as large as the picture that it is shown."""
+            """Finds one thing, as large as the image that it is shown."""
 
             def forward(self, inputs):
                 height, width = inputs["size"][0].tolist()
@@ -316,15 +329,14 @@ class TestTraining:
                 box = torch.tensor([[0.0, 0.0, width, height]])
                 return [{"boxes": box, "labels": torch.tensor([1]), "scores": torch.tensor([0.9])}]
 
-        found = find_boxes(task, Whole(), np.zeros((*size, 3), np.uint8), device=torch.device("cpu"))
+        found = task.predict(Whole(), np.zeros((*size, 3), np.uint8), device=torch.device("cpu"))
 
         assert seen == [(*geometry.fit_range(size, 120, 150), geometry.fit_range(size, 120, 150))]
-        assert found["boxes"][0] == pytest.approx([0, 0, size[1], size[0]])
+        assert found.boxes[0] == pytest.approx([0, 0, size[1], size[0]])
 
     def test_predictions_are_a_table_of_boxes(self, squares, tmp_path, capsys, monkeypatch):
         folder, _ = train(learning(squares, steps=1), tmp_path / "runs")
-        answer = {"boxes": np.array([[1.0, 2, 30, 40]]), "scores": np.array([0.75]), "labels": np.array([1])}
-        monkeypatch.setattr("penstock.cli.predicting.find_boxes", lambda *_, **__: answer)
+        predicted(monkeypatch, [[1, 2, 30, 40]], [0.75], [1])
         picture = squares.folder.parent / "raw" / "p0.png"
         code, _, _ = call("predict", folder.path, picture, "-o", tmp_path / "out", capsys=capsys)
         rows = list(csv.DictReader((tmp_path / "out" / "predictions.csv").read_text().splitlines()))
@@ -341,12 +353,7 @@ class TestTraining:
 
     def test_boxes_are_drawn_that_score_above_what_is_said(self, squares, tmp_path, capsys, monkeypatch):
         folder, _ = train(learning(squares, steps=1), tmp_path / "runs")
-        answer = {
-            "boxes": np.array([[1.0, 2, 30, 40]] * 2),
-            "scores": np.array([0.75, 0.2]),
-            "labels": np.array([1, 0]),
-        }
-        monkeypatch.setattr("penstock.cli.predicting.find_boxes", lambda *_, **__: answer)
+        predicted(monkeypatch, [[1, 2, 30, 40]] * 2, [0.75, 0.2], [1, 0])
         picture, out = squares.folder.parent / "raw" / "p0.png", tmp_path / "out"
         said = [
             call("predict", folder.path, picture, "-o", out, *words, capsys=capsys)[1].splitlines()[-1]
@@ -362,12 +369,11 @@ class TestTraining:
         ) == (
             2,
             "",
-            "error: --window, --color: expected no such option, as the run did not learn to make masks, found them. Leave "
-            "them out.\n",
+            "error: A sliding window is not supported for detection. Remove --window.\n",
         )
 
     def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):
-        with pytest.raises(RecipeError, match="expected nothing: a detector brings its own losses"):
+        with pytest.raises(RecipeError, match="A choice of losses is not supported for detection"):
             _ = open_parts(dataclasses.replace(learning(squares), loss=Objective(dice=1.0))).task
         with pytest.raises(RecipeError) as caught:
             build_detector("fasterrcnn:vit_tiny_patch16_224", 2, "none")
@@ -380,8 +386,10 @@ class TestTraining:
         assert call("evaluate", folder.path, "--flip", capsys=capsys) == (
             2,
             "",
-            "error: --scales, --flip, --shift: expected none of them, as the run learnt to detect: boxes of several "
-            "looks are not averaged, found x1-flip. Leave them out.\n",
+            "error: Test-time augmentation is not supported for detection. Remove --flip.\n",
+        )
+        assert call("evaluate", folder.path, "--flip", "--scales", 0.5, 1, capsys=capsys)[2] == (
+            "error: Test-time augmentation is not supported for detection. Remove --scales and --flip.\n"
         )
 
 
@@ -402,8 +410,8 @@ def test_norms_keep_their_statistics_where_there_are_any(squares, tmp_path, caps
     call("train", squares.folder, *without, *words, capsys=capsys)
     (run,) = tmp_path.iterdir()
 
-    assert default_recipe("detection").train.frozen_norms
-    assert not load(run / "recipe.toml").train.frozen_norms
+    assert default_recipe("detection").train.freeze_bn
+    assert not load(run / "recipe.toml").train.freeze_bn
 
 
 @pytest.mark.parametrize("model", ["ssd:torchvision/resnet18", "fcos:torchvision/mobilenet_v3_large"])

@@ -9,8 +9,9 @@ from torch import nn
 from training import recipe
 
 from penstock import devices
-from penstock.recipe import Model, train
+from penstock.config import Model
 from penstock.session import Hook
+from penstock.training import train
 
 CPU = torch.device("cpu")
 CHURN = """

@@ -16,11 +16,11 @@ from training import recipe
 
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
-from penstock.export import export
+from penstock.inference import load_model
+from penstock.inference.export import export
 from penstock.models import Views
-from penstock.predict import classify
-from penstock.recipe import load_model, train
 from penstock.tasks import Augment, Detection
+from penstock.training import train
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
 
     assert (status, errors) == (0, "")
     assert "takes: image, uint8 (n, 64, 96, 3), RGB; gives: classes, probabilities" in out
-    assert "on random pictures 100.00 % of its answers are the model's own" in out
+    assert "on random images 100.00 % of its answers are the model's own" in out
     trained, pictures = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
     classes, probabilities = answers(file, pictures)
     with torch.inference_mode():
@@ -48,7 +48,7 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
 
 def test_masks_are_made_of_all_the_dataset_holds(run, tmp_path, capsys, monkeypatch):
     assert "uint8 (n, 64, 96, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
-    monkeypatch.setattr("penstock.cli.exporting._MOST", 64 * 96)
+    monkeypatch.setattr("penstock.tasks.segmentation.MOST_PROBABILITIES", 64 * 96)
     crop = load_model(run, device="cpu").parts.task.augment.crop
     assert crop != (64, 96)
     assert f"uint8 (n, {crop[0]}, {crop[1]}, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
@@ -65,13 +65,13 @@ def answers(file, pictures):
 
 def test_names_and_size_are_in_the_file(run, tmp_path):
     trained = load_model(run, device="cpu")
-    export(trained.parts.task, trained.model, tmp_path / "a.onnx")
-    export(trained.parts.task, trained.model, tmp_path / "a.pt2")
+    export(trained.parts.task, trained.model, tmp_path / "a.onnx", trained.parts.recipe.augment.crop)
+    export(trained.parts.task, trained.model, tmp_path / "a.pt2", trained.parts.recipe.augment.crop)
     about = {each.key: json.loads(each.value) for each in onnx.load(tmp_path / "a.onnx").metadata_props}
     files = {"penstock.json": ""}
     torch.export.load(tmp_path / "a.pt2", extra_files=files)
 
-    shown = "pictures at their own size, padded on the right and below with 128, 128, 128"
+    shown = "images at their own size, padded on the right and below with 128, 128, 128"
     assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "shown": shown}
     assert json.loads(files["penstock.json"]) == about
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
@@ -92,24 +92,24 @@ def test_classes_are_exported_too(tmp_path):
     trained = load_model(folder.path, device="cpu")
 
     for suffix in (".onnx", ".pt2"):
-        found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}")
+        found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}", trained.parts.recipe.augment.crop)
         assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
-        assert found.shown == "0.875 of the largest window of 32 : 32 in the middle of a picture, scaled"
+        assert found.shown == "0.875 of the largest window of 32 : 32 in the middle of an image, scaled"
 
 
 def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
-    """The middle, cut out by hand, gives the probabilities that `classify` gives for the whole picture."""
+    """The middle, cut out by hand, gives the probabilities that `classify` gives for the whole image."""
     miniatures.folders(tmp_path / "raw")
     chosen = learning(pack(inspect(tmp_path / "raw"), tmp_path / "data"), steps=1, batch=2)
     chosen = replace(chosen, augment=Augment((16, 16), "pad-crop", margin=2))
     folder, _ = train(chosen, tmp_path / "runs")
     trained = load_model(folder.path, device="cpu")
-    found = export(trained.parts.task, trained.model, tmp_path / "a.pt2")
+    found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", trained.parts.recipe.augment.crop)
     pixels = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
     _, probabilities = answers(tmp_path / "a.pt2", torch.from_numpy(pixels[4:20, 8:24].copy()).unsqueeze(0))
 
-    assert found.shown == "the middle 16 x 16 pixels of a picture"
-    expected = classify(trained.parts.task, trained.model, pixels, device=torch.device("cpu"))
+    assert found.shown == "the middle 16 x 16 pixels of an image"
+    expected = trained.predict(pixels).probabilities
     assert probabilities[0].detach().numpy() == pytest.approx(expected, abs=1e-6)
 
 
@@ -124,7 +124,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
         (
             "a.onnx",
             (65, 90),
-            "--size: expected sides that divide by 32, found 65 x 90. Use --size 64 96, and pad pictures to it.",
+            "--size: expected sides that divide by 32, found 65 x 90. Use --size 64 96, and pad images to it.",
         ),
         ("a.onnx", (-32, 32), "--size: expected sides of at least a pixel, found -32 x 32. Enlarge them."),
     ],
@@ -140,9 +140,8 @@ def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
 def test_detectors_are_refused(tmp_path):
     task = Detection("ssd:resnet18", ("a",), 4)
     with pytest.raises(RecipeError) as error:
-        export(task, torch.nn.Identity(), tmp_path / "a.onnx")
+        export(task, torch.nn.Identity(), tmp_path / "a.onnx", (32, 32))
 
     assert str(error.value) == (
-        "penstock export: expected a run that learnt masks or classes, found one that learnt boxes or volumes, which are "
-        "more than one network's answer. Use penstock predict, or load the run from Python."
+        "Export is not supported for detection. Use penstock predict, or load the run from Python."
     )

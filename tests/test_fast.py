@@ -13,6 +13,9 @@ import torch
 from training import Stop, recipe, state
 
 from penstock import seeds
+from penstock.assembly import open_parts
+from penstock.config import Recipe, apply, default_recipe
+from penstock.config.effects import check_effects
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.feed import Feed
@@ -20,14 +23,13 @@ from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.models import build_classifier
 from penstock.order import Plan, Shuffle
-from penstock.recipe import Recipe, apply, default_recipe, open_parts, resume, train
-from penstock.recipe.fitting import check_augment
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.session import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
 from penstock.sources import MemorySource
 from penstock.tasks import Augment, Classification, Volumes
-from penstock.tasks.classify import PrepareClassification
+from penstock.tasks.classification import PrepareClassification
+from penstock.training import resume, train
 from penstock.values import Cursor, Record, Share
 
 GRAY = (7, 7, 7)
@@ -63,12 +65,12 @@ class TestMuon:
         assert torch.allclose(after["head.weight"], before["head.weight"] * 0.95)
 
     def test_what_multiplies_a_rate_does_not_multiply_its_decay(self):
-        before, after = self.one_step(weight_decay=0.5, head_rate=7.0, bias_rate=3.0)
+        before, after = self.one_step(weight_decay=0.5, head_lr_mult=7.0, bias_lr_mult=3.0)
         for name, parameter in before.items():
             assert torch.allclose(after[name], parameter * (0.95 if parameter.ndim > 1 else 1.0)), name
 
     def test_biases_decay_where_they_are_to(self):
-        before, after = self.one_step(weight_decay=0.5, bias_rate=3.0, decay_biases=True)
+        before, after = self.one_step(weight_decay=0.5, bias_lr_mult=3.0, decay_biases=True)
 
         assert any(parameter.ndim == 1 and parameter.any() for parameter in before.values())
         for name, parameter in before.items():
@@ -76,7 +78,7 @@ class TestMuon:
 
     def test_filters_and_the_rest_have_momenta_of_their_own(self):
         model = build_classifier("test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, momentum=0.6, rest_momentum=0.85), model)
+        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, momentum=0.6, sgd_momentum=0.85), model)
 
         assert {(group["orthogonal"], group["momentum"]) for group in optimizer.param_groups} == {
             (True, 0.6),
@@ -84,7 +86,7 @@ class TestMuon:
         }
 
     def test_a_head_that_does_not_learn_does_not_decay(self):
-        before, after = self.one_step(weight_decay=0.5, head_rate=0.0)
+        before, after = self.one_step(weight_decay=0.5, head_lr_mult=0.0)
 
         assert torch.equal(after["head.weight"], before["head.weight"])
 
@@ -94,9 +96,9 @@ class TestTurns:
     LEFT = np.repeat(np.array([255] * 4 + [0] * 4, np.uint8), 3).reshape(1, 8, 3).repeat(8, axis=0)
 
     def mirrored(self, epochs, *, share=Share(), batch=3, start=0):  # noqa: B008
-        """Whether a picture was mirrored, by epoch and picture."""
+        """Whether an image was mirrored, by epoch and image."""
         source = MemorySource({"a": [encoded(self.LEFT, i) for i in range(self.N)]})
-        prepare = PrepareClassification(self.N, GRAY, Augment((8, 8), "pad-crop", flip_by_turns=True), train=True)
+        prepare = PrepareClassification(self.N, GRAY, Augment((8, 8), "pad-crop", alternating_flip=True), train=True)
         feed = Feed(Plan(source.snapshot(), 5, Shuffle()), source, prepare, batch=batch, share=share)
         found = {}
         for number, given in enumerate(
@@ -174,10 +176,9 @@ class TestBorders:
         [
             (
                 ["augment.border=reflect"],
-                "augment.border: expected fill, as what is mirrored around a picture has no mask and no boxes, found "
-                "reflect. Leave it out.",
+                "A reflected border is not supported for segmentation. Remove augment.border.",
             ),
-            (["augment.flip_by_turns=true"], ""),
+            (["augment.alternating_flip=true"], ""),
         ],
     )
     def test_masks_know_no_border(self, packed, changes, message):
@@ -191,13 +192,11 @@ class TestBorders:
 
 
 def test_volumes_are_not_mirrored_by_turns():
-    augment = Augment((16, 16), slices=16, flip_by_turns=True)
+    augment = Augment((16, 16), slices=16, alternating_flip=True)
     with pytest.raises(RecipeError) as caught:
-        check_augment(Recipe(augment=augment), Volumes("unet3d", ("a", "b"), augment=augment), torch.nn.Identity())
+        check_effects(Recipe(augment=augment), Volumes, Recipe(augment=replace(augment, alternating_flip=False)))
 
-    assert str(caught.value) == (
-        "augment.flip_by_turns: expected false, as volumes are mirrored along each axis by chance, found true. Leave it out."
-    )
+    assert str(caught.value) == ("Alternating flip is not supported for volumes. Remove augment.alternating_flip.")
 
 
 @pytest.mark.parametrize("name", ["cifar10-tutorial", "cifar10-fast"])
@@ -222,5 +221,5 @@ def test_the_recipe_passes_over_all_pictures_eight_times():
     recipe = default_recipe("classification", "cifar10-fast")
 
     assert recipe.train.steps * recipe.train.batch == 8 * 50_000
-    assert (recipe.augment.border, recipe.augment.flip_by_turns) == ("reflect", True)
+    assert (recipe.augment.border, recipe.augment.alternating_flip) == ("reflect", True)
     assert (recipe.optimizer.unit_filters, recipe.optimizer.decay_biases) == (True, True)

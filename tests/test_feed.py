@@ -22,7 +22,7 @@ from penstock.values import Cursor, Share
 
 
 class Text:
-    """A prepare without pictures: the payload's bytes, and one random number."""
+    """A prepare without images: the payload's bytes, and one random number."""
 
     fields = {"text": Field((8,), "uint8"), "draw": Field((), "float64")}  # noqa: RUF012 - a constant
 
@@ -55,7 +55,7 @@ def take(iterator, count):
     return [frozen(batch) for batch in itertools.islice(iterator, count)]
 
 
-def feed_threads():
+def num_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("penstock-feed")]
 
 
@@ -171,7 +171,7 @@ class TestErrors:
         with pytest.raises(ZeroDivisionError, match="no good") as caught:
             next(iterator)
         assert caught.value.__notes__ == ["while preparing a#7 (position 7)"]
-        assert not feed_threads()
+        assert not num_threads()
 
     def test_a_readers_error_comes_as_it_is(self):
         error = CorruptRecord("a#3", expected="x", found="y", remedy="z")
@@ -203,25 +203,25 @@ class TestEnds:
 
     def test_closed_before_it_began(self):
         feed().batches().close()
-        assert not feed_threads()
+        assert not num_threads()
 
     def test_closed_in_the_middle(self):
         iterator = feed(threads=4).batches()
         next(iterator)
-        assert feed_threads()
+        assert num_threads()
         iterator.close()
-        assert not feed_threads()
+        assert not num_threads()
 
     def test_dropped(self):
         iterator = feed(threads=4).batches()
         next(iterator)
         del iterator
         gc.collect()
-        assert not feed_threads()
+        assert not num_threads()
 
     def test_exhausted(self):
         assert len(take(feed(23, 5, shuffle=None).walk(), 100)) == 5
-        assert not feed_threads()
+        assert not num_threads()
 
     def test_closed_while_workers_are_slow(self):
         class Slow(Text):
@@ -234,7 +234,7 @@ class TestEnds:
         iterator = slow.batches()
         next(iterator)
         iterator.close()
-        assert not feed_threads()
+        assert not num_threads()
 
     @pytest.mark.parametrize("walks", [False, True])
     def test_given_up_or_closed_while_nothing_comes(self, walks):
@@ -256,14 +256,14 @@ class TestEnds:
         away.set()
         with pytest.raises(InterruptedError):
             list(iterator)
-        assert (len(asked), feed_threads()) == (3, [])
+        assert (len(asked), num_threads()) == (3, [])
 
         away.clear()
         iterator = slow.batches()
         next(iterator)
         away.set()
         iterator.close()
-        assert not feed_threads()
+        assert not num_threads()
         waiting.check()  # this thread was never told to give up
 
     def test_closed_twice_and_asked_again(self):

@@ -9,16 +9,18 @@ import time
 import pytest
 from training import recipe
 
+from penstock.assembly import Parts
+from penstock.assembly.facts import Facts, plain_stages, read_facts, stages_of
+from penstock.config import Follow
 from penstock.datasets import About, TopicDataset
 from penstock.datasets.topics import Known
 from penstock.errors import ExpiredError, RecipeError, SourceError
 from penstock.order import Stage
 from penstock.ranks import Ranks
-from penstock.recipe import Follow, Parts, train
-from penstock.recipe.facts import Facts, plain_stages, read_facts, stages_of
-from penstock.recipe.following import Follower
 from penstock.runs import RunFolder
 from penstock.sources.kafka import Address, FakeLog, Range, mistakes
+from penstock.training import train
+from penstock.training.streaming import Follower
 from penstock.values import Partition, Snapshot
 
 ABOUT = [("penstock-dataset", About("segmentation", ("a", "b"), height=64, width=96).encoded())]
@@ -130,7 +132,7 @@ def test_what_was_trimmed_away_altogether_comes_next(tmp_path):
 
 
 def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.recipe.following._SOON", -1.0)
+    monkeypatch.setattr("penstock.training.streaming._SOON", -1.0)
     world = World(tmp_path)
     world.send(0, 8)
     follower = world.follower()
@@ -157,7 +159,7 @@ def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkey
 
 
 def test_the_time_that_a_broker_is_away_does_not_count_as_a_time_without_records(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.recipe.following._AGAIN", 0.02)
+    monkeypatch.setattr("penstock.training.streaming._AGAIN", 0.02)
     world = World(tmp_path, patience=0.4, seconds=0.1)
     world.send(0, 8)
     follower = world.follower()
@@ -188,7 +190,7 @@ def test_the_time_that_a_broker_is_away_does_not_count_as_a_time_without_records
 
 
 def test_a_broker_that_is_away_for_too_long_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.recipe.following.AWAY", 0.3)
+    monkeypatch.setattr("penstock.training.streaming.AWAY", 0.3)
     world = World(tmp_path)
     world.log.away = mistakes.unreachable("h", "away")
     with pytest.raises(SourceError, match="expected a broker that answers, found away"):
@@ -238,7 +240,7 @@ def test_a_snapshot_is_taken_of_enough_records_or_after_long_enough(tmp_path, co
 
 
 def test_waiting_is_said_soon(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.recipe.following._SOON", 0.1)
+    monkeypatch.setattr("penstock.training.streaming._SOON", 0.1)
     world = World(tmp_path, patience=1.5, records=1000, seconds=60.0)
     world.send(0, 3)
     assert world.follower().next(never) is None
@@ -306,9 +308,9 @@ def test_thousands_of_snapshots_are_small(tmp_path):
 
 
 def test_older_records_without_following_are_refused(tmp_path, packed):
-    chosen = dataclasses.replace(recipe(packed.folder), follow=Follow(older=0.25))
+    chosen = dataclasses.replace(recipe(packed.folder), follow=Follow(replay_ratio=0.25))
     with pytest.raises(RecipeError) as caught:
         train(chosen, tmp_path)
     assert str(caught.value) == (
-        "follow.older: expected 0, as nothing is followed, found 0.25. Add --follow, or leave out --older."
+        "follow.replay_ratio: expected 0, as nothing is followed, found 0.25. Add --follow, or leave out --replay-ratio."
     )

@@ -1,4 +1,4 @@
-"""Views of a picture, against what their definitions say window by window."""
+"""Views of an image, against what their definitions say window by window."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class TestMirrored:
         ("down", "right"), [(0, 0), (5, 0), (-5, 0), (0, 7), (0, -7), (3, -4), (-3, 4), (11, 0), (0, 15), (-9, 13)]
     )
     def test_it_is_the_mirror_of_the_picture(self, down, right):
-        """Up to the picture's whole size away, by pixels counted from its edges."""
+        """Up to the image's whole size away, by pixels counted from its edges."""
         out = np.full((12, 16, 3), 77, np.uint8)
         warp_image(self.noise, Affine(x0=-right, y0=-down), None, out)
         rows, columns = (self.reflected(np.arange(n) - by, n) for n, by in ((12, down), (16, right)))

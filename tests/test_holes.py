@@ -11,28 +11,32 @@ import pytest
 import torch
 from torch import nn
 
-from penstock.evaluate import evaluate
 from penstock.feed import Batch
 from penstock.models import DeepLab
 from penstock.ranks import Ranks
 from penstock.session import Options
+from penstock.session.evaluation import evaluate
 from penstock.session.step import Gradients
 from penstock.tasks import Augment, Classification, Detection, Matting, Objective, Regularize, Segmentation, Volumes
 from penstock.values import Cursor
 
 CPU = torch.device("cpu")
 SIDE = 64
-MIXED = Regularize(mixup=1.0, cutmix=1.0, erase=0.5, brightness=20.0, contrast=(0.5, 1.5))
-LOSSES = Objective(cross_entropy=1.0, dice=0.5, focal=0.5, lovasz=0.2, tversky=0.3, hardest=0.4)
+MIXED = Regularize(mixup=1.0, cutmix=1.0, random_erasing=0.5, brightness=20.0, contrast=(0.5, 1.5))
+LOSSES = Objective(cross_entropy=1.0, dice=0.5, focal=0.5, lovasz=0.2, tversky=0.3, ohem_ratio=0.4)
 AUGMENT = Augment((SIDE, SIDE))
 TASKS = {
     "masks": Segmentation("unet:test_resnet", ("a", "b", "c"), augment=AUGMENT, objective=LOSSES),
     "pooled masks": Segmentation("deeplab:test_resnet", ("a", "b"), augment=AUGMENT, parts=DeepLab(auxiliary=0.4)),
     "weighted masks": Segmentation(
-        "unet:test_resnet", ("a", "b"), augment=AUGMENT, objective=Objective(threshold=0.4), class_weights=(1.0, 5.0)
+        "unet:test_resnet",
+        ("a", "b"),
+        augment=AUGMENT,
+        objective=Objective(ohem_threshold=0.4),
+        class_weights=(1.0, 5.0),
     ),
     "mattes": Matting("unet:test_resnet", ("back", "front"), augment=AUGMENT),
-    "classes": Classification("test_resnet", ("a", "b", "c"), AUGMENT, objective=Objective(smoothing=0.1)),
+    "classes": Classification("test_resnet", ("a", "b", "c"), AUGMENT, objective=Objective(label_smoothing=0.1)),
     "mixed classes": Classification("test_resnet", ("a", "b", "c"), AUGMENT, MIXED),
     "volumes": Volumes(
         "unet3d", ("back", "front"), augment=Augment((16, 16), slices=16), objective=Objective(dice=1.0)
@@ -126,7 +130,7 @@ def test_a_hole_may_be_anywhere(name):
 
 
 def test_who_was_to_be_mixed_with_a_hole_keeps_its_tones_and_all_other_pairs_are_mixed():
-    """The pictures that the model is shown, against each pair by itself."""
+    """The images that the model is shown, against each pair by itself."""
     task = TASKS["mixed classes"]
     holey = batch(task, [1, None, 2, 3, None, 4, 5])
     masked = task.mask_padding(holey.tensors, holey.weight)
@@ -173,7 +177,7 @@ def test_a_rank_of_holes_alone_has_gradients_of_zero_for_the_others_to_add_their
 
 
 def test_one_sample_that_holes_leave_is_learnt_where_a_norm_would_have_one_value():
-    """`deeplab` pools over the picture, so its norm there needs two; running statistics serve for one."""
+    """`deeplab` pools over the image, so its norm there needs two; running statistics serve for one."""
     task = TASKS["pooled masks"]
     found = learnt(task, [1, None])
     torch.manual_seed(1)

@@ -56,14 +56,14 @@ class TestConsole:
 
     def test_says_how_fast_it_is_how_long_data_is_waited_for_and_how_long_it_will_take(self, clock, tmp_path):
         assert self.lines(clock, tmp_path)[1:] == [
-            "step     10  loss 0.2500  rate 1.00e-02  4.0 pictures/s  data wait 5%  3:00 left",
-            "step     20  loss 0.2500  rate 1.00e-02  4.0 pictures/s  data wait 5%  2:40 left",
+            "step     10  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  3:00 left",
+            "step     20  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
         ]
 
     def test_the_time_of_an_evaluation_is_none_of_training(self, clock, tmp_path):
         assert self.lines(clock, tmp_path, evaluated=500.0)[2:] == [
             "step     10  evaluation  loss 0.1250  mean_iou 0.5000  pixel_accuracy 0.7500  (best)",
-            "step     20  loss 0.2500  rate 1.00e-02  4.0 pictures/s  data wait 5%  2:40 left",
+            "step     20  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
         ]
 
     def test_slow_steps_have_a_line_every_half_minute(self, clock, tmp_path):
@@ -74,7 +74,7 @@ class TestConsole:
         found = self.lines(clock, tmp_path, interval=1, seconds=29.0, begin=98, steps=2, whole=100)
         assert found[0] == (
             f"resuming at step 98 to 100 on cpu ({torch.get_num_threads()} thread"
-            f"{'s' if torch.get_num_threads() > 1 else ''}), float32, 1 rank, 8 pictures a step"
+            f"{'s' if torch.get_num_threads() > 1 else ''}), float32, 1 rank, 8 images a step"
         )
         assert [line.split("  ")[-1] for line in found[1:]] == ["0:29 left", "0:00 left"]
         (tmp_path / "far").mkdir()

@@ -17,11 +17,12 @@ from PIL import Image
 from strategies import affines, numbers, seeds, sizes
 
 from penstock.errors import ImageError, LabelError
-from penstock.images import codecs, drawing, fetch_image, geometry, labels, probe
+from penstock.images import codecs, drawing, fetch_image, geometry, probe
 from penstock.images import header as probing
 from penstock.images.color import Jitter, apply
 from penstock.images.geometry import Affine
 from penstock.images.warp import warp_image, warp_mask
+from penstock.kinds import labels
 from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
 from penstock.tasks import Augment
@@ -126,7 +127,7 @@ class TestProbe:
             probe(bytes(data), "bomb.png")
         assert str(caught.value) == (
             "bomb.png: expected an image of at most 268,435,456 pixels, found a header that announces 50,000 x "
-            "100,000. Make the picture smaller, or cut it into tiles."
+            "100,000. Make the image smaller, or cut it into tiles."
         )
 
     @given(st.binary(max_size=200))
@@ -404,7 +405,7 @@ class TestWarp:
 
     @given(seeds, st.booleans(), st.booleans(), st.sampled_from(range(1, 9)))
     def test_image_and_mask_stay_aligned(self, seed, mirrored, turned, orientation):
-        """A picture whose colour is its mask: after any view of any orientation both still agree, away from edges."""
+        """An image whose colour is its mask: after any view of any orientation both still agree, away from edges."""
         draw = generator(seed, "align", 0)
         ids = np.zeros((90, 120), np.uint8)
         ids[20:70, 30:80] = 200
@@ -568,7 +569,7 @@ class TestDrawing:
 
         assert (shown[5] == 255).all()
         gray = 0.299 * 200
-        assert np.abs(shown[9] - (0.6 * colors[1] + 0.4 * gray)).max() <= 1, "the picture's own colour is gone"
+        assert np.abs(shown[9] - (0.6 * colors[1] + 0.4 * gray)).max() <= 1, "the image's own colour is gone"
 
 
 class TestLabels:
@@ -626,7 +627,7 @@ class TestObjects:
         with pytest.raises(LabelError) as caught:
             labels.check_objects(self.record(), 2, size, "r#1")
         assert str(caught.value) == (
-            "r#1: expected a picture of 40 x 60 (height x width), as the record says, found one of "
+            "r#1: expected an image of 40 x 60 (height x width), as the record says, found one of "
             f"{size[0]} x {size[1]}. Pack the data again."
         )
 

@@ -53,7 +53,7 @@ def test_scores_of_masks_are_those_of_torchmetrics(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_panoptic_quality_is_that_of_torchmetrics(seed):
-    """A class is one segment of a picture, so its id is the only instance."""
+    """A class is one segment of an image, so its id is the only instance."""
     true = torch.from_numpy(random_masks(seed, ignored=False)).long()
     found = torch.where(torch.rand(true.shape) < 0.2, true.roll(5, dims=2), true)
     segments = Segments(4, IGNORE)
@@ -81,7 +81,7 @@ def test_the_focal_loss_is_that_of_monai_and_of_torchvision(gamma):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
 def test_decoded_boxes_are_those_of_pycocotools(tmp_path):
-    """Through packing and back: in pixels, with class and crowd, picture by picture."""
+    """Through packing and back: in pixels, with class and crowd, image by image."""
     coco = pytest.importorskip("pycocotools.coco")
     miniatures.coco(tmp_path / "raw")
     rng = np.random.default_rng(0)

@@ -87,7 +87,7 @@ def views():
 
 @pytest.mark.parametrize("name", SOUND)
 def test_what_no_pixel_depends_on_changes_none(name, monkeypatch):
-    """By rows and whole, each after another picture was decoded into the same memory."""
+    """By rows and whole, each after another image was decoded into the same memory."""
     monkeypatch.setattr("penstock.images.fetch._SCRATCH", Poisoned())
     data, same = SOUND[name]
     info = probe(data, "a.jpg")

@@ -22,10 +22,10 @@ from worlds import RealWorld
 from penstock.datasets import PackOptions, inspect, pack
 from penstock.datasets.publishing import publish
 from penstock.errors import SourceError
-from penstock.recipe import resume, train
 from penstock.session import Hook
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.sources.kafka.producer import Creation
+from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
 

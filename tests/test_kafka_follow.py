@@ -17,13 +17,16 @@ from processes import kill_tree
 from test_cli import call
 from training import recipe, state
 
-from penstock import recipe as recipes
+from penstock import config as recipes
+from penstock.assembly import open_run
+from penstock.assembly.facts import read_facts, stages_of
+from penstock.cli.events import show
+from penstock.config import Follow
 from penstock.datasets import About
 from penstock.errors import PenstockError, RunError
-from penstock.recipe import Follow, open_run, resume, train
-from penstock.recipe.facts import read_facts, stages_of
 from penstock.runs import RunFolder
 from penstock.session import Hook
+from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
 BATCH = 4
@@ -60,12 +63,12 @@ def camera(broker, pictures):
     return make
 
 
-def following(camera, *, records=8, seconds=0.5, older=0.0, patience=3.0, **options):
+def following(camera, *, records=8, seconds=0.5, replay_ratio=0.0, patience=3.0, **options):
     chosen = recipe(camera.topic.log.address, **{"steps": 1000, "evaluate_every": 1000, **options})
     return dataclasses.replace(
         chosen,
         data=dataclasses.replace(chosen.data, block=2, window=2, validation=""),
-        follow=Follow(True, records, seconds, older, patience),
+        follow=Follow(True, records, seconds, replay_ratio, patience),
     )
 
 
@@ -104,7 +107,7 @@ def assert_exact(run, *, older=0, batch=BATCH):
 
 
 class Takes(Hook):
-    """Has the camera take pictures after some steps."""
+    """Has the camera take images after some steps."""
 
     def __init__(self, camera, plan):
         self.camera, self.plan = camera, plan
@@ -151,7 +154,7 @@ def test_older_records_are_mixed_in(camera, tmp_path):
     source = camera(1)
     source.take(8)
     hooks = [Takes(source, {2: [(9, 0)], 5: [(9, 0)]})]
-    run, _ = train(following(source, records=9, older=0.25), tmp_path, hooks=hooks)
+    run, _ = train(following(source, records=9, replay_ratio=0.25), tmp_path, hooks=hooks)
 
     stages = taken(run.path)
     assert len(stages) == 3
@@ -192,7 +195,7 @@ def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
     source = camera(2)
     source.take(8)
     hooks = [Takes(source, {2: [(6, 1), (2, 0)], 4: [(5, 0), (4, 1)]})]
-    first, outcome = train(following(source, older=0.25, patience=2.0), tmp_path / "first", hooks=hooks)
+    first, outcome = train(following(source, replay_ratio=0.25, patience=2.0), tmp_path / "first", hooks=hooks)
     whole = begun_again(first.path, tmp_path / "whole")
     resume(whole)
     assert outcome.step > 4
@@ -230,7 +233,7 @@ def test_killed_again_and_again_while_records_come(camera, tmp_path):
     source, done = camera(2), threading.Event()
     source.take(4)
     runs = tmp_path / "runs"
-    path = write_recipe(source, tmp_path, patience=6.0, seconds=0.3, older=0.25, save_every=2)
+    path = write_recipe(source, tmp_path, patience=6.0, seconds=0.3, replay_ratio=0.25, save_every=2)
 
     def produce():
         number = 0
@@ -359,7 +362,7 @@ def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys
 def test_a_topic_without_a_record_is_waited_for(camera, tmp_path, capsys):
     source = camera(1)
     threading.Timer(2.0, source.take, (8,)).start()
-    run, _ = train(following(source), tmp_path)
+    run, _ = train(following(source), tmp_path, on_event=show)
 
     assert f"waiting for the first record of {source.topic.log.address}" in capsys.readouterr().out
     assert len(origins(run.path)) == 2
@@ -410,7 +413,7 @@ def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path)
                 source.topic.expire(20)
                 source.take(20)
 
-    run, _ = train(following(source, older=0.25), tmp_path, hooks=[Cleans()])
+    run, _ = train(following(source, replay_ratio=0.25), tmp_path, hooks=[Cleans()])
     stages = taken(run.path)
 
     assert min(int(origin.partition("#")[2]) for origin in offsets(stages[1].older)) == 24  # 20, and a tenth of 40
@@ -450,7 +453,16 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     source = camera(1)
     source.take(8)
     words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32, "--follow"]
-    words += ["--older", 0.25, "--set", "data.validation=", "--set", "follow.patience=1", "--set", "follow.seconds=0.1"]
+    words += [
+        "--replay-ratio",
+        0.25,
+        "--set",
+        "data.validation=",
+        "--set",
+        "follow.patience=1",
+        "--set",
+        "follow.seconds=0.1",
+    ]
     code, out, err = call("train", str(source.topic.log.address), *words, "--runs", tmp_path, capsys=capsys)
 
     assert code == 0, err
@@ -470,7 +482,9 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     (run,) = (tmp_path / "b").iterdir()
     chosen = recipes.load(run / "recipe.toml")
     assert (chosen.optimizer.schedule, chosen.optimizer.name, chosen.train.steps) == ("constant", "adamw", 5)
-    own = recipes.apply(chosen, ["optimizer.schedule=cosine", "train.steps=3", "follow.on=false", "follow.older=0.0"])
+    own = recipes.apply(
+        chosen, ["optimizer.schedule=cosine", "train.steps=3", "follow.on=false", "follow.replay_ratio=0.0"]
+    )
     (tmp_path / "own.toml").write_text(recipes.dump(own))
     words = ["--follow", "--set", "follow.patience=1"]
     assert call("train", tmp_path / "own.toml", *words, "--runs", tmp_path / "c", capsys=capsys)[0] == 0

@@ -23,7 +23,7 @@ from processes import Program, quiet
 from test_kafka_follow import begun_again, offsets, origins, taken
 from training import recipe, state
 
-from penstock import recipe as recipes
+from penstock import config as recipes
 from penstock.datasets import inspect, pack, scenes
 from penstock.datasets.publishing import publish
 from penstock.datasets.topics import ORIGIN
@@ -39,8 +39,8 @@ def trainer(place, folder):
     chosen = dataclasses.replace(
         chosen,
         data=dataclasses.replace(chosen.data, block=8, window=4),
-        follow=recipes.Follow(True, records=256, seconds=10.0, older=OLDER / BATCH, patience=40.0),
-        optimizer=dataclasses.replace(chosen.optimizer, schedule="constant", learning_rate=0.01),
+        follow=recipes.Follow(True, records=256, seconds=10.0, replay_ratio=OLDER / BATCH, patience=40.0),
+        optimizer=dataclasses.replace(chosen.optimizer, schedule="constant", lr=0.01),
     )
     (folder / "recipe.toml").write_text(recipes.dump(chosen))
     begin = [sys.executable, "-m", "penstock", "train"]

@@ -7,13 +7,13 @@ import json
 import pytest
 from training import recipe
 
-from penstock import recipe as recipes
+from penstock import config as recipes
 from penstock.datasets import About, TopicDataset
 from penstock.errors import SourceError
-from penstock.recipe import train
 from penstock.sources.kafka import Address, FakeLog, KafkaSource
 from penstock.sources.kafka.blocks import Run
 from penstock.sources.waiting import bound
+from penstock.training import train
 
 AGAIN = "expected the topic with id "
 COMPACT = "compaction removes records between epochs"
@@ -168,13 +168,14 @@ def topic(packed, monkeypatch):
             if log.topic().extents[0].stop == 5:
                 log.hole()
     dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
-    monkeypatch.setattr("penstock.recipe.building.open_dataset", lambda data, known=None: dataset)
-    monkeypatch.setattr("penstock.recipe.open_dataset", lambda data, known=None: dataset)
+    monkeypatch.setattr("penstock.assembly.parts.open_dataset", lambda data, known=None: dataset)
     return log
 
 
 def test_blanks_are_called_so_in_the_origins(topic, packed, tmp_path):
-    chosen = recipes.apply(recipe("kafka://h/t", steps=6, evaluate_every=6), ['data.validation=""', "train.average=0"])
+    chosen = recipes.apply(
+        recipe("kafka://h/t", steps=6, evaluate_every=6), ['data.validation=""', "train.ema_decay=0"]
+    )
     folder, _ = train(recipes.apply(chosen, ["train.evaluate_every=1000"]), tmp_path)
     lines = [json.loads(line) for line in (folder.path / "origins.jsonl").read_text().splitlines()]
     origins = [origin for line in lines for origin in line["origins"]]

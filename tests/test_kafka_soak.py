@@ -35,7 +35,7 @@ from penstock.datasets import topics
 topics.KafkaSource = functools.partial(topics.KafkaSource, block=4, memory=0)
 sys.path.insert(0, sys.argv[4])
 from training import recipe
-from penstock.recipe import resume, train
+from penstock.training import resume, train
 place, runs = sys.argv[1], Path(sys.argv[2])
 if found := sorted(runs.glob("*/recipe.toml")):
     resume(found[0].parent)

@@ -372,7 +372,7 @@ class TestAddress:
         file.write_text("nonsense")
         refused(
             lambda: settings.properties({"PENSTOCK_KAFKA_PROPERTIES": str(file)}),
-            f"{file}, line 1: expected key=value, found no equals sign. Mend that line.",
+            f"{file}, line 1: expected key=value, found no equals sign. Fix that line.",
         )
 
     def test_what_exactness_rests_on_is_fixed_and_said(self, monkeypatch, caplog):

@@ -16,13 +16,14 @@ import pytest
 from test_cli import call
 from training import Stop, recipe
 
+from penstock.assembly import open_parts
 from penstock.datasets import About, Dataset, Publisher, TopicDataset
 from penstock.datasets.publishing import publish
 from penstock.datasets.topics import digest
 from penstock.errors import DatasetError, PenstockError
-from penstock.recipe import open_parts, resume, train
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation, Writer
+from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from processes import quiet
 from training import recipe, state
 
 import penstock
-from penstock.recipe import open_parts
+from penstock.assembly import open_parts
 
 CHILD = Path(__file__).with_name("kill_child.py")
 STEPS, BATCH = 12, 4

@@ -38,23 +38,23 @@ def changed(root, change, split="train2017"):
 COCO = {
     "a category without a name": (
         lambda t: t["categories"][0].pop("name"),
-        "expected COCO's JSON, found Object missing required field `name` - at `$.categories[0]`. Mend or remove it.",
+        "expected COCO's JSON, found Object missing required field `name` - at `$.categories[0]`. Fix or remove it.",
     ),
     "a category's id as text": (
         lambda t: t["categories"][0].update(id="3"),
-        "expected COCO's JSON, found Expected `int`, got `str` - at `$.categories[0].id`. Mend or remove it.",
+        "expected COCO's JSON, found Expected `int`, got `str` - at `$.categories[0].id`. Fix or remove it.",
     ),
     "no annotations": (
         lambda t: t.update(annotations=None),
-        "expected COCO's JSON, found Expected `array`, got `null` - at `$.annotations`. Mend or remove it.",
+        "expected COCO's JSON, found Expected `array`, got `null` - at `$.annotations`. Fix or remove it.",
     ),
     "an annotation of no image": (
         lambda t: t["annotations"][0].pop("image_id"),
-        "expected COCO's JSON, found Object missing required field `image_id` - at `$.annotations[0]`. Mend or remove it.",
+        "expected COCO's JSON, found Object missing required field `image_id` - at `$.annotations[0]`. Fix or remove it.",
     ),
     "an image without a file": (
         lambda t: t["images"][0].pop("file_name"),
-        "expected COCO's JSON, found Object missing required field `file_name` - at `$.images[0]`. Mend or remove it.",
+        "expected COCO's JSON, found Object missing required field `file_name` - at `$.images[0]`. Fix or remove it.",
     ),
     "a box that is no number": (
         lambda t: t["annotations"][0].update(bbox=[float("nan"), 0, 1, 1]),
@@ -62,7 +62,7 @@ COCO = {
     ),
     "a box of three numbers": (
         lambda t: t["annotations"][0].update(bbox=[0, 1, 1]),
-        "expected COCO's JSON, found Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`. Mend or remove it.",
+        "expected COCO's JSON, found Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`. Fix or remove it.",
     ),
 }
 
@@ -103,7 +103,7 @@ def test_outlines_that_are_none_are_named(tmp_path, shape):
     message = words(tmp_path, How(task="segmentation"))[0]
 
     assert message.startswith(
-        f"{path}#7 (annotation 1): expected outlines of at least three points, or run lengths of a picture of 24 x 32, found "
+        f"{path}#7 (annotation 1): expected outlines of at least three points, or run lengths of an image of 24 x 32, found "
     )
 
 
@@ -125,7 +125,7 @@ def test_boxes_of_a_picture_that_is_turned_or_of_another_size_are_named(tmp_path
     found = words(tmp_path, How(task="detection"))
 
     assert found[0] == (
-        f"{name}: expected a picture of 24 x 32 (height x width), which its boxes were made for, found 32 x 24, as viewers show "
+        f"{name}: expected an image of 24 x 32 (height x width), which its boxes were made for, found 32 x 24, as viewers show "
         "it (EXIF orientation counts). Save it as the boxes want it."
     )
 
@@ -142,7 +142,7 @@ def test_boxes_that_are_no_numbers_are_named(tmp_path, layout, file, text):
     (tmp_path / file).write_text(text)
 
     assert words(tmp_path, How(task="detection"))[0].endswith(
-        "expected four numbers for box 1, found one that is none (NaN or infinite). Mend it."
+        "expected four numbers for box 1, found one that is none (NaN or infinite). Fix it."
     )
 
 
@@ -289,7 +289,7 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
         "def recognise(folder):\n    return folders.recognise(folder)\n"
     )
 
-    assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == []
+    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == []
 
 
 def test_items_without_a_label_are_named(tmp_path):
@@ -300,7 +300,7 @@ def test_items_without_a_label_are_named(tmp_path):
         "    return Layout('classification', 'own', (), (Item('train', 'a', folder / 'a.png'),), Labels(('x', 'y')))\n"
     )
 
-    assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == [
+    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == [
         "a.png: expected a label, a mask or boxes, found None for a label. Give it a class id, or leave it out."
     ]
 
@@ -323,11 +323,13 @@ def test_items_without_a_mask_or_boxes_are_named(tmp_path, task, message):
         f"    return Layout('{task}', 'own', (), (Item('train', 'a', folder / 'a.png', label=1),), Labels(('x', 'y')))\n"
     )
 
-    assert words(tmp_path / "raw", How(str(tmp_path / "own.py"))) == [f"{message} Give it some, or leave it out."]
+    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == [
+        f"{message} Give it some, or leave it out."
+    ]
 
 
 def test_json_that_is_not_cocos_is_no_matter(tmp_path):
-    """Settings of an editor, and COCO's panoptic annotations, whose segments lie in pictures of their own."""
+    """Settings of an editor, and COCO's panoptic annotations, whose segments lie in images of their own."""
     miniatures.coco(tmp_path / "coco")
     tree = miniatures.coco_tree()
     segments = [{"image_id": 7, "file_name": "a.png", "segments_info": []}]

@@ -116,7 +116,7 @@ def test_a_cifar_batch_that_is_missing_is_a_note(tmp_path):
     assert [(problem.fatal, problem.message) for problem in inspect(tmp_path).problems] == [
         (
             False,
-            "data_batch_4.bin: expected it beside data_batch_1.bin, found nothing. Without it some pictures are missing.",
+            "data_batch_4.bin: expected it beside data_batch_1.bin, found nothing. Without it some images are missing.",
         )
     ]
 
@@ -209,7 +209,7 @@ def test_the_augmented_training_split_does_not_leak_into_val(tmp_path):
     found = inspect(tmp_path)
 
     assert [fact.item.name for fact in found.splits["train"]] == ["2007_000001", "2007_000002", "2008_000009"]
-    assert found.layout.reasons[1] == "train is train_aug.txt: 3 pictures, 1 of val left out"
+    assert found.layout.reasons[1] == "train is train_aug.txt: 3 images, 1 of val left out"
 
 
 def test_voc_boxes_are_counted_from_one(tmp_path):
@@ -300,8 +300,8 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
     found = inspect(tmp_path, how=How(task="segmentation"))
 
     assert [problem.message for problem in found.fatal] == [
-        f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of a "
-        "picture of 24 x 32, found {'size': (24, 32), 'counts': [0, 96, 1]}. Mend the file."
+        f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of an "
+        "image of 24 x 32, found {'size': (24, 32), 'counts': [0, 96, 1]}. Fix the file."
     ]
 
 
@@ -340,7 +340,7 @@ def test_a_coco_picture_that_is_missing_is_named(tmp_path):
     (tmp_path / "val2017/000000000001.jpg").unlink()
 
     assert [problem.message for problem in inspect(tmp_path).fatal] == [
-        "annotations/instances_val2017.json: expected picture 000000000001.jpg, as it says, found nothing. Add it, or "
+        "annotations/instances_val2017.json: expected image 000000000001.jpg, as it says, found nothing. Add it, or "
         "remove its entry."
     ]
 
@@ -351,12 +351,12 @@ def test_a_coco_picture_that_is_missing_is_named(tmp_path):
         (
             [8, 4, -3, 12],
             "train2017/000000000000.jpg: expected box 1 from its left top to its right bottom corner, found 8, 4 to 5, 16 "
-            "(x, y). Mend it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh.",
+            "(x, y). Fix it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh.",
         ),
         (
             [8, 4, 40, 12],
-            "train2017/000000000000.jpg: expected box 1 inside the picture of 24 x 32 (height x width), found 8, 4 to "
-            "48, 16 (x, y). Mend it, or leave the picture out with --skip-bad.",
+            "train2017/000000000000.jpg: expected box 1 inside the image of 24 x 32 (height x width), found 8, 4 to "
+            "48, 16 (x, y). Fix it, or leave the image out with --skip-bad.",
         ),
     ],
 )
@@ -420,7 +420,7 @@ def test_a_yolo_line_that_is_no_box_is_named(tmp_path):
     assert (problem.file, problem.message) == (
         "images/val/a.jpg",
         f"{path}, line 2: expected a class and four numbers: the middle (x, y), the width and the height of a box, "
-        "or the points of an outline, found 0 0.25 x 0.5 0.5. Mend the line.",
+        "or the points of an outline, found 0 0.25 x 0.5 0.5. Fix the line.",
     )
 
 
@@ -537,15 +537,15 @@ def test_a_pattern_without_a_label_is_refused(tmp_path, capsys):
 
 
 OWN = '''
-"""Pictures whose class is the first letter of their name."""
+"""Images whose class is the first letter of their name."""
 
 from penstock.datasets import Item, Labels, Layout
 
 
 def recognise(folder):
-    pictures = sorted(folder.glob("*.jpg"))
-    classes = tuple(sorted({path.name[0] for path in pictures}))
-    items = [Item("train", path.stem, path, label=classes.index(path.name[0])) for path in pictures]
+    images = sorted(folder.glob("*.jpg"))
+    classes = tuple(sorted({path.name[0] for path in images}))
+    items = [Item("train", path.stem, path, label=classes.index(path.name[0])) for path in images]
     return Layout("classification", "first letters", ("I say so",), tuple(items), Labels(classes))
 '''
 
@@ -555,7 +555,13 @@ def test_a_layout_of_ones_own_is_a_file(tmp_path, capsys):
         miniatures.write(tmp_path / "raw" / name, miniatures.picture(seed=number))
     (tmp_path / "letters.py").write_text(OWN)
     code, out, _ = call(
-        "pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", tmp_path / "letters.py", capsys=capsys
+        "pack",
+        tmp_path / "raw",
+        "-o",
+        tmp_path / "data",
+        "--layout",
+        f"{tmp_path / 'letters.py'}:recognise",
+        capsys=capsys,
     )
 
     assert (code, len(OWN.splitlines()) < 40) == (0, True)
@@ -568,7 +574,7 @@ def test_an_unknown_layout_is_refused(tmp_path):
         inspect(tmp_path, how=How("vok"))
 
     assert str(caught.value) == (
-        "--layout vok: expected a file of Python (NAME.py), or one of cifar10, cifar100, cifar100-coarse, mnist, "
+        "--layout vok: expected FILE.py:NAME, or one of cifar10, cifar100, cifar100-coarse, mnist, "
         "cityscapes, ade20k, camvid, voc, voc-boxes, coco, coco-masks, nifti, nifti-volumes, yolo, tfrecords, csv, "
         "mattes, masks, folders, found vok. Choose one of them, or leave it out."
     )

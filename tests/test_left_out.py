@@ -1,4 +1,4 @@
-"""What is wrong with single pictures is named, all of it at once, and --skip-bad leaves out those pictures and no others."""
+"""What is wrong with single images is named, all of it at once, and --skip-bad leaves out those images and no others."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_rows_of_a_table(tmp_path, capsys):
     assert words(raw) == [
         "labels.csv, line 6: expected a filename and a label, found , cat, train. Fill in the row, or remove it.",
         "labels.csv, line 7: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it.",
-        "labels.csv: expected picture gone.jpg, as it says, found nothing. Add it, or remove its rows.",
+        "labels.csv: expected image gone.jpg, as it says, found nothing. Add it, or remove its rows.",
     ]
     out = packed(tmp_path, capsys)
     assert "skipped: labels.csv, line 6 (row without a label)\n" in out
-    assert "skipped 1 of 4 pictures, and 2 other entries\n" in out
+    assert "skipped 1 of 4 images, and 2 other entries\n" in out
     assert names(tmp_path, decode_classification) == ["p0", "p1"]
     assert names(tmp_path, decode_classification, "val") == ["p2"]
 
 
 def test_what_may_be_either_is_neither(tmp_path, capsys):
-    """A picture with two labels, with two masks, and two pictures of one mask."""
+    """An image with two labels, with two masks, and two images of one mask."""
     raw = tmp_path / "table" / "raw"
     miniatures.csv_labels(raw)
     (raw / "labels.csv").write_text((raw / "labels.csv").read_text() + "p0.jpg,cat,train\n")
@@ -66,8 +66,8 @@ def test_what_may_be_either_is_neither(tmp_path, capsys):
         miniatures.write(raw / f"masks/{name}", miniatures.gray(ids))
     out = packed(raw.parent, capsys)
     for name in ("c.jpg", "c.png"):
-        assert f"skipped: images/{name} (two pictures of one name)\n" in out
-    assert "skipped 2 of 3 pictures, and 2 other entries\n" in out
+        assert f"skipped: images/{name} (two images of one name)\n" in out
+    assert "skipped 2 of 3 images, and 2 other entries\n" in out
     assert names(raw.parent, decode_segmentation) == ["a"]
 
 
@@ -76,7 +76,7 @@ def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, c
     miniatures.csv_boxes(raw, more="q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
 
     assert words(raw) == [
-        "boxes.csv, line 4: expected four numbers in xmin, ymin, xmax, ymax, found 1, 2, x. Mend the row, or remove it."
+        "boxes.csv, line 4: expected four numbers in xmin, ymin, xmax, ymax, found 1, 2, x. Fix the row, or remove it."
     ]
     packed(tmp_path, capsys)
     assert names(tmp_path, decode_detection) == ["p"]
@@ -87,8 +87,8 @@ def test_a_table_of_nothing_but_gone_pictures_says_which(tmp_path):
     shutil.rmtree(tmp_path / "images")
 
     assert words(tmp_path) == [
-        f"{tmp_path}: expected at least one JPEG or PNG picture, found none in its CSV. Mend what is wrong first (3 more are "
-        "like it): labels.csv: expected picture p0.jpg, as it says, found nothing. Add it, or remove its rows."
+        f"{tmp_path}: expected at least one JPEG or PNG image, found none in its CSV. Fix what is wrong first (3 more are "
+        "like it): labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
     ]
 
 
@@ -105,7 +105,7 @@ def test_boxes_of_a_table_may_be_shares(tmp_path, capsys):
     miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
     assert (
         "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is beyond 1, they are "
-        "shares of the picture's size"
+        "shares of the image's size"
     ) in call("inspect", tmp_path / "raw", capsys=capsys)[1]
     (record,) = map(decode_detection, records(pack(inspect(tmp_path / "raw"), tmp_path / "data"), "train"))
     (box,) = record.objects
@@ -124,7 +124,7 @@ def test_lines_of_yolo(tmp_path, capsys):
     found = inspect(raw)
     assert [problem.file for problem in found.fatal] == ["images/train/b.jpg", "images/train/c.jpg"]
     assert [problem.message for problem in found.problems if not problem.fatal] == [
-        f"images/{split}/nothing.jpg: no text file of the same name in labels/: it is taken as a picture without objects."
+        f"images/{split}/nothing.jpg: no text file of the same name in labels/: it is taken as an image without objects."
         for split in ("train", "val")
     ]
     packed(tmp_path, capsys)
@@ -168,7 +168,7 @@ def test_annotations_of_no_category(tmp_path, layout):
 
     assert message == (
         f"{place}{'#7' if layout == 'coco-masks' else ''} (annotation 1): expected the id of a category (3, 90), found "
-        "category_id 5. Mend the file."
+        "category_id 5. Fix the file."
     )
 
 
@@ -186,7 +186,7 @@ def test_annotations_of_no_category(tmp_path, layout):
         (
             lambda tree: tree["images"][0].update(height=10**6, width=10**6),
             "{path}#7: expected an image with its height and width, of at most 268,435,456 pixels, found 1000000 x 1000000. "
-            "Mend the file.",
+            "Fix the file.",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_xml_of_voc(tmp_path, capsys):
     (raw / "Annotations/2007_000003.xml").write_text("<annotation")
     out = packed(tmp_path, capsys, "--layout", "voc-boxes")
     assert "skipped: Annotations/2007_000003.xml (damaged XML)\n" in out
-    assert "skipped 1 of 3 pictures, and 1 other entry\n" in out
+    assert "skipped 1 of 3 images, and 1 other entry\n" in out
     assert names(tmp_path, decode_detection) == ["2007_000002"]
 
 
@@ -220,10 +220,10 @@ def test_pictures_of_voc_without_a_mask(tmp_path, capsys):
     (raw / "SegmentationClass/2007_000002.png").unlink()
 
     assert words(raw) == [
-        "SegmentationClass/2007_000002.png: expected it, as the list of train names it, found nothing. Add it, or mend the "
+        "SegmentationClass/2007_000002.png: expected it, as the list of train names it, found nothing. Add it, or fix the "
         "list."
     ]
-    assert "skipped 0 of 2 pictures, and 1 other entry\n" in packed(tmp_path, capsys)
+    assert "skipped 0 of 2 images, and 1 other entry\n" in packed(tmp_path, capsys)
     assert names(tmp_path, decode_segmentation) == ["2007_000001"]
 
 
@@ -234,7 +234,7 @@ def test_labels_without_any_object(tmp_path):
         (tmp_path / f"labels/{split}/a.txt").write_text("")
 
     assert words(tmp_path) == [
-        "images/train/a.jpg: expected an object in any picture, found none. Check where the labels are, and how they were "
+        "images/train/a.jpg: expected an object in any image, found none. Check where the labels are, and how they were "
         "exported."
     ]
 
@@ -245,7 +245,7 @@ def test_classes_that_nothing_is_left_of_are_told(tmp_path, capsys):
     (raw / "train/cat/a.jpg").write_bytes(b"\xff\xd8\xff")
     out = packed(tmp_path, capsys)
 
-    assert "skipped 1 of 4 pictures\nnote: nothing in train shows 1 class of 2: cat\n" in out
+    assert "skipped 1 of 4 images\nnote: nothing in train shows 1 class of 2: cat\n" in out
 
 
 def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, capsys):
@@ -254,7 +254,7 @@ def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, cap
     code, out, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--skip-bad", capsys=capsys)
 
     assert (code, "skipped:" in out) == (2, False)
-    assert "train/bird: expected pictures of class bird in split train, found none." in err
+    assert "train/bird: expected images of class bird in split train, found none." in err
 
 
 def test_names_that_fit_no_pattern(tmp_path, capsys):
@@ -333,7 +333,7 @@ def test_text_files_of_yolo_that_are_links_to_nothing(tmp_path):
     (tmp_path / "labels/train/nothing.txt").symlink_to(tmp_path / "gone")
 
     assert words(tmp_path) == [
-        "labels/train/nothing.txt: expected a text file, found a link to nothing. Mend it, or leave the picture out with "
+        "labels/train/nothing.txt: expected a text file, found a link to nothing. Fix it, or leave the image out with "
         "--skip-bad."
     ]
 
@@ -405,8 +405,8 @@ def test_a_folder_of_nothing_but_pictures_says_how_their_names_are_read(tmp_path
     miniatures.write(tmp_path / "cat_1.jpg", miniatures.picture())
 
     assert words(tmp_path)[0].endswith(
-        "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of pictures "
-        "with --pattern, or describe it in a file of your own with --layout FILE.py."
+        "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of images "
+        "with --pattern, or describe it in a file of your own with --layout FILE.py:NAME."
     )
 
 
@@ -489,8 +489,8 @@ def test_packing_again_mends_a_damaged_shard(tmp_path, place):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in shares of their picture's size."),
-        ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the picture of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Mend it, or leave the picture out with --skip-bad."),
+        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in shares of their image's size."),
+        ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the image of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Fix it, or leave the image out with --skip-bad."),
         ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
         ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save it so."),
     ],
@@ -518,7 +518,7 @@ def test_two_tables_and_names_that_cannot_be(tmp_path):
         "val.csv: expected one table, found labels.csv too, which is read. Join them, with a column split."
     ]
     (tmp_path / "labels.csv").unlink()
-    assert "expected picture xxxx" in words(tmp_path)[0]
+    assert "expected image xxxx" in words(tmp_path)[0]
 
 
 def test_what_inspect_notes_pack_notes(tmp_path, capsys):

@@ -21,10 +21,10 @@ IGNORE = 255
 TERMS = {
     "cross-entropy": CrossEntropy(),
     "weighted": CrossEntropy((0.2, 1.0, 3.0, 0.5, 1.5)),
-    "smoothed": CrossEntropy(smoothing=0.1),
+    "smoothed": CrossEntropy(label_smoothing=0.1),
     "weighted and smoothed": CrossEntropy((0.2, 1.0, 3.0, 0.5, 1.5), 0.2),
-    "hardest": CrossEntropy(hardest=0.3),
-    "threshold": CrossEntropy(threshold=0.2),
+    "hardest": CrossEntropy(ohem_ratio=0.3),
+    "threshold": CrossEntropy(ohem_threshold=0.2),
     "focal": Focal(1.5),
     "dice": Tversky(),
     "jaccard": Tversky(1.0, 1.0),
@@ -53,7 +53,7 @@ class TestAgainstOthers:
         term = TERMS[name]
         weight = torch.tensor(term.weights) if term.weights else None
         theirs = functional.cross_entropy(
-            logits, target.long(), weight, ignore_index=IGNORE, label_smoothing=term.smoothing
+            logits, target.long(), weight, ignore_index=IGNORE, label_smoothing=term.label_smoothing
         )
 
         assert value(term, logits, target).item() == pytest.approx(theirs.item(), rel=1e-5)
@@ -81,7 +81,7 @@ class TestAgainstOthers:
         ],
     )
     def test_regions_are_those_of_segmentation_models_pytorch(self, seed, term, other):
-        """Theirs takes a batch as one picture, and counts classes that are not there as found."""
+        """Theirs takes a batch as one image, and counts classes that are not there as found."""
         ignored = 0.0 if isinstance(other, smp.losses.JaccardLoss) else 0.2
         logits, target = drawn(seed, samples=1, ignored=ignored)
         present = len(set(target.flatten().tolist()) - {IGNORE})
@@ -170,7 +170,7 @@ class TestEvery:
         truth = functional.one_hot(target.long(), CLASSES).movedim(-1, 1).float()
         right, wrong = value(term, 20 * truth, target), value(term, -20 * truth, target)
 
-        assert right < 0.05 + 20 * getattr(term, "smoothing", 0)
+        assert right < 0.05 + 20 * getattr(term, "label_smoothing", 0)
         assert wrong > 0.9
 
     def test_classes_that_are_not_there_leave_finite_gradients(self, name):
@@ -229,11 +229,11 @@ def test_class_weights_as_published():
 
 
 def test_mining_begins_slowly():
-    objective = Objective(hardest=0.2, hardest_after=100)
-    shares = [objective.mixture(step=step).terms[0][1].hardest for step in (0, 50, 100, 1000)]
+    objective = Objective(ohem_ratio=0.2, ohem_warmup_steps=100)
+    shares = [objective.mixture(step=step).terms[0][1].ohem_ratio for step in (0, 50, 100, 1000)]
 
     assert shares == pytest.approx([1.0, 0.6, 0.2, 0.2])
-    assert objective.mixture().terms[0][1].hardest == 0.2
+    assert objective.mixture().terms[0][1].ohem_ratio == 0.2
 
 
 def test_weights_that_do_not_fit_are_refused():

@@ -16,25 +16,26 @@ from test_cli import call
 from test_detect import learning
 from training import Stop, recipe, state
 
-from penstock.cli import predicting
-from penstock.cli.answers import write_table
-from penstock.cli.pictures import find
+from penstock.assembly import open_parts
+from penstock.config import apply, default_recipe, load
+from penstock.config.checks import check_new
 from penstock.datasets import Dataset, inspect, pack
 from penstock.datasets.packing import refuse_others
 from penstock.errors import DatasetError, RecipeError
-from penstock.export import export
 from penstock.images import volumes
+from penstock.inference import Trained, load_model
+from penstock.inference.export import export
+from penstock.inference.inputs import find
+from penstock.inference.writing import write_table
 from penstock.losses import Focal
 from penstock.metrics import Segments
 from penstock.models import DeepLab, build_classifier, build_detector, build_segmenter
-from penstock.predict import find_boxes
-from penstock.recipe import apply, default_recipe, load, load_model, open_parts, resume, train
-from penstock.recipe.checks import check_new
-from penstock.recipe.fitting import check_optimizer
 from penstock.session import CheckpointStore, Hook, OptimizerSpec
 from penstock.session.optimizer import make_optimizer
 from penstock.sources.kafka import Address, admin
 from penstock.tasks import Classification, Detection
+from penstock.training import resume, train
+from penstock.training.compatibility import check_optimizer
 
 
 def refused(function, *arguments, message, **named):
@@ -44,10 +45,10 @@ def refused(function, *arguments, message, **named):
 
 
 def classes(folder):
-    """What learns to tell a few pictures of two classes apart."""
+    """What learns to tell a few images of two classes apart."""
     miniatures.folders(folder / "raw")
     dataset = pack(inspect(folder / "raw"), folder / "data")
-    begun = default_recipe("classification", "test_resnet", "none")
+    begun = default_recipe("classification", "test_resnet")
     begun = dataclasses.replace(begun, data=dataclasses.replace(begun.data, path=str(dataset.folder), validation=""))
     settings = ["train.steps=1", "train.batch=2", "augment.crop=[32, 32]", "train.device=cpu", "model.weights=none"]
     return apply(begun, settings)
@@ -102,7 +103,7 @@ class TestResume:
 
     def test_what_is_refused_leaves_no_run(self, tmp_path):
         chosen = apply(classes(tmp_path), ["train.batch=3", "train.accumulate=2", "regularize.mixup=0.2"])
-        with pytest.raises(RecipeError, match="as pictures are mixed in pairs"):
+        with pytest.raises(RecipeError, match="as images are mixed in pairs"):
             train(chosen, tmp_path / "runs")
 
         assert not (tmp_path / "runs").exists()
@@ -119,8 +120,8 @@ class TestLearning:
     def test_two_ways_to_choose_pixels_are_refused(self):
         refused(
             check_new,
-            apply(recipe("data"), ["loss.threshold=0.7", "loss.hardest=0.25"]),
-            message="loss.threshold: expected one way to choose pixels, found 0.7 and loss.hardest=0.25. Leave one "
+            apply(recipe("data"), ["loss.ohem_threshold=0.7", "loss.ohem_ratio=0.25"]),
+            message="loss.ohem_threshold: expected one way to choose pixels, found 0.7 and loss.ohem_ratio=0.25. Leave one "
             "of the two out.",
         )
 
@@ -166,7 +167,7 @@ class TestLearning:
 
     def test_detectors_have_a_backbone(self):
         model = build_detector("ssd:test_resnet", 2, "none")
-        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, head_rate=10), model)
+        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, head_lr_mult=10), model)
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         filters = {names[id(p)] for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
         faster = {names[id(p)] for g in optimizer.param_groups if g["share"] == 10 for p in g["params"]}
@@ -187,9 +188,9 @@ class TestLearning:
         )
         refused(
             check_optimizer,
-            apply(chosen, ["optimizer.head_rate=10"]),
+            apply(chosen, ["optimizer.head_lr_mult=10"]),
             model,
-            message="optimizer.head_rate: expected 1, as unet3d has no backbone, found 10. Leave it out.",
+            message="optimizer.head_lr_mult: expected 1, as unet3d has no backbone, found 10. Leave it out.",
         )
 
     def test_networks_without_weights_take_no_file_of_them(self):
@@ -208,12 +209,12 @@ class TestBoxes:
         model = build_detector("ssd:test_resnet", 2, "none").eval()
         task = Detection("ssd:test_resnet", ("a", "b"), 4)
         pixels = np.random.default_rng(0).integers(0, 255, (320, 512, 3), np.uint8)
-        found = find_boxes(task, model, pixels, device=torch.device("cpu"), precision="bfloat16")
+        found = task.predict(model, pixels, device=torch.device("cpu"), precision="bfloat16")
 
-        assert found["boxes"].dtype == np.float32
-        assert len(found["boxes"]) > 0
-        rounded = torch.from_numpy(found["boxes"]).bfloat16().float().numpy()
-        assert (np.abs(rounded - found["boxes"]) > 0.01).any()  # finer than bfloat16 could tell
+        assert found.boxes.dtype == np.float32
+        assert len(found.boxes) > 0
+        rounded = torch.from_numpy(found.boxes).bfloat16().float().numpy()
+        assert (np.abs(rounded - found.boxes) > 0.01).any()  # finer than bfloat16 could tell
 
     def test_small_true_boxes_are_scored(self, tmp_path):
         rows = ["file,class,split,xmin,ymin,xmax,ymax"]
@@ -236,7 +237,7 @@ class TestBoxes:
 
 
 def test_a_boundary_is_as_wide_as_the_picture_wants_it():
-    """Not as the canvas does, which is as large as the split's largest picture."""
+    """Not as the canvas does, which is as large as the split's largest image."""
     draw = np.random.default_rng(0)
     small = torch.from_numpy(cv2.resize(draw.integers(0, 3, (6, 8), np.uint8), (64, 48), interpolation=0))[None]
     found = torch.from_numpy(cv2.resize(draw.integers(0, 3, (6, 8), np.uint8), (64, 48), interpolation=0))[None]
@@ -295,15 +296,15 @@ class TestCommands:
 
     def test_a_table_is_there_whoever_ends_it(self, tmp_path, capsys, monkeypatch):
         folder, _ = train(classes(tmp_path), tmp_path / "runs")
-        classify, seen = predicting.classify, []
+        predict, seen = Trained.predict, []
 
-        def interrupted(*words, **named):
-            seen.append(words)
+        def interrupted(trained, pixels):
+            seen.append(pixels)
             if len(seen) == 3:
                 raise KeyboardInterrupt
-            return classify(*words, **named)
+            return predict(trained, pixels)
 
-        monkeypatch.setattr(predicting, "classify", interrupted)
+        monkeypatch.setattr(Trained, "predict", interrupted)
         code, _, _ = call("predict", folder.path, tmp_path / "raw", "-o", tmp_path / "out", capsys=capsys)
 
         assert code == 130
@@ -331,7 +332,7 @@ class TestCommands:
         assert (code, err.splitlines()[-1]) == (
             2,
             "error: the settings of Kafka: expected properties that librdkafka knows, found No such configuration property: "
-            '"key.deserializer". Mend the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable.',
+            '"key.deserializer". Fix the file that PENSTOCK_KAFKA_PROPERTIES names, or the PENSTOCK_KAFKA_... variable.',
         )
 
     @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ class TestCommands:
     def test_a_size_that_a_network_cannot_take_is_refused(self, tmp_path):
         task = Classification("cifar10-fast", ("a", "b"), default_recipe("classification", "cifar10-fast").augment)
         with pytest.raises(
-            RecipeError, match="--size: expected a size of pictures that the network takes, found 50 x 50"
+            RecipeError, match="--size: expected a size of images that the network takes, found 50 x 50"
         ):
             export(task, task.model().eval(), tmp_path / "a.pt2", (50, 50))
 
@@ -437,7 +438,7 @@ class TestVolumes:
         answer = np.zeros((8, 8, 6), np.uint8)
         answer[2:6, 2:6], answer[0, 0] = 1, 1  # the truth, and something where nothing counts
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("penstock.cli.volumes.predict_volume", lambda *_, **__: answer)
+            patch.setattr(Trained, "predict_volume", lambda *_: answer)
             out = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/labels", "--ids", "original"]
             code, _, _ = call("predict", folder.path, tmp_path / "raw/images", *out, capsys=capsys)
         rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))
@@ -453,7 +454,7 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
     average = load_file(folder.checkpoints / "last" / "ema.safetensors")
 
-    assert load(folder.path / "recipe.toml").train.average == 0.9
+    assert load(folder.path / "recipe.toml").train.ema_decay == 0.9
     weights = load_model(folder.path, device="cpu").model.state_dict()
     assert all(torch.equal(weights[name], average[name]) for name in average)
 

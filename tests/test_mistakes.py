@@ -70,9 +70,9 @@ def refused(folder, message, labels=None, among=1):
     with pytest.raises(DatasetError) as caught:
         pack(found, output)
     lines = "\n  ".join(grouped(found.fatal, 10))
-    skip = "" if all(problem.whole for problem in found.fatal) else ", or leave those pictures out with --skip-bad"
+    skip = "" if all(problem.whole for problem in found.fatal) else ", or leave those images out with --skip-bad"
     assert str(caught.value) == (
-        f"{folder.root}: expected data without problems, found {among}. Mend them{skip}:\n  {lines}"
+        f"{folder.root}: expected data without problems, found {among}. Fix them{skip}:\n  {lines}"
     )
     assert not output.exists()
 
@@ -88,7 +88,7 @@ def test_1_a_mask_is_missing(folder):
     folder.remove("masks/train/b.png")
     refused(
         folder,
-        "images/train/b.jpg: expected a mask masks/train/b.png, found none. Add the mask, or leave the picture out "
+        "images/train/b.jpg: expected a mask masks/train/b.png, found none. Add the mask, or leave the image out "
         "with --skip-bad.",
     )
 
@@ -97,7 +97,7 @@ def test_2_a_picture_is_missing(folder):
     folder.remove("images/val/c.jpg")
     refused(
         folder,
-        "masks/val/c.png: expected a picture of the same name, found none. Add the picture, or remove the mask.",
+        "masks/val/c.png: expected an image of the same name, found none. Add the image, or remove the mask.",
     )
 
 
@@ -105,7 +105,7 @@ def test_3_sizes_differ(folder):
     folder.put("masks/train/a.png", mask(size=(10, 15)))
     refused(
         folder,
-        "masks/train/a.png: expected a mask of 20 x 30 (height x width), like its picture, found 10 x 15. Save both "
+        "masks/train/a.png: expected a mask of 20 x 30 (height x width), like its image, found 10 x 15. Save both "
         "at the same size.",
     )
 
@@ -116,7 +116,7 @@ def test_4_a_picture_was_turned_by_its_camera_and_the_mask_was_not(folder):
     folder.put("images/train/a.jpg", image(exif=tags))
     refused(
         folder,
-        "masks/train/a.png: expected a mask of 30 x 20 (height x width), like its picture after its EXIF orientation "
+        "masks/train/a.png: expected a mask of 30 x 20 (height x width), like its image after its EXIF orientation "
         "6, found 20 x 30. Save both at the same size.",
     )
 
@@ -204,8 +204,8 @@ def test_12_a_picture_is_in_two_splits(folder):
     folder.put("images/val/b.jpg", same)
     refused(
         folder,
-        "images/val/b.jpg: expected a picture that is in one split only, found the same bytes as images/train/a.jpg. "
-        "Remove one of them: scores on seen pictures mean nothing.",
+        "images/val/b.jpg: expected an image that is in one split only, found the same bytes as images/train/a.jpg. "
+        "Remove one of them: scores on seen images mean nothing.",
     )
 
 
@@ -252,7 +252,7 @@ def test_17_two_pictures_have_one_name(folder):
     folder.put("images/train/a.png", image())
     refused(
         folder,
-        "images/train/a.png: expected one picture of this name, found images/train/a.jpg too. Rename or remove one of "
+        "images/train/a.png: expected one image of this name, found images/train/a.jpg too. Rename or remove one of "
         "them.",
         among=2,
     )
@@ -270,7 +270,7 @@ def test_17c_pictures_lie_outside_the_splits(folder):
     folder.put("images/holdout/x.jpg", image())
 
     assert [problem.message for problem in inspect(folder.root).problems] == [
-        f"images/{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
+        f"images/{name}: expected an image in train, val or test, found it outside. Move it there, or leave it out."
         for name in ("holdout/x.jpg", "loose.jpg")
     ]
 
@@ -316,7 +316,7 @@ def test_18_there_are_no_masks_at_all(folder):
     shutil.rmtree(folder.root / "masks")
     refused(
         folder,
-        "images/train/a.jpg: expected a mask in masks/, found none. Add the mask, or leave the picture out with "
+        "images/train/a.jpg: expected a mask in masks/, found none. Add the mask, or leave the image out with "
         "--skip-bad.",
         among=6,
     )
@@ -329,7 +329,7 @@ def test_19_a_class_has_no_pictures(tmp_path):
         folder.put(name, image())
     refused(
         folder,
-        "train/fox: expected pictures of class fox in split train, found none. Add some, or remove the class from all "
+        "train/fox: expected images of class fox in split train, found none. Add some, or remove the class from all "
         "splits.",
     )
 
@@ -342,13 +342,13 @@ def test_19_a_class_has_no_pictures(tmp_path):
             "{root}: expected images/ and masks/ (with or without train/, val/ and test/ in them), one folder per "
             "class, or a data set as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, "
             "YOLO, NIfTI, TFRecords, CSV), found stuff/. Arrange the files so, name the folder one level up or down, or describe "
-            "it in a file of your own with --layout FILE.py.",
+            "it in a file of your own with --layout FILE.py:NAME.",
         ),
-        (lambda root: None, "{root}: expected a folder of pictures, found nothing. Check the path."),
-        (lambda root: root.write_text("x"), "{root}: expected a folder of pictures, found a file. Check the path."),
+        (lambda root: None, "{root}: expected a folder of images, found nothing. Check the path."),
+        (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
-            "{root}: expected at least one JPEG or PNG picture, found none in its image and mask folders. Check "
+            "{root}: expected at least one JPEG or PNG image, found none in its image and mask folders. Check "
             "that the files are there and end in .jpg, .jpeg or .png.",
         ),
     ],
@@ -369,8 +369,7 @@ def test_one_background_mask_is_a_note_only(folder, tmp_path):
         (
             "only background",
             False,
-            "masks/train/b.png: expected more than one class, found only id 0. Right if the picture shows nothing "
-            "else.",
+            "masks/train/b.png: expected more than one class, found only id 0. Right if the image shows nothing else.",
         )
     ]
     pack(found, tmp_path / "packed")

@@ -14,7 +14,7 @@ from typing import get_type_hints
 
 import pytest
 
-from penstock.recipe import Recipe
+from penstock.config import Recipe
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent

@@ -15,19 +15,21 @@ import torch
 from test_cli import call
 from training import recipe
 
-from penstock.cli import training
+from penstock.assembly import load_checkpoint, open_run, settings_of_file
+from penstock.cli.events import show
+from penstock.config import load
 from penstock.datasets import Dataset, inspect, pack
 from penstock.datasets.inspection import grouped
-from penstock.kinds.items import Problem
 from penstock.datasets.listing import files
 from penstock.errors import DatasetError
 from penstock.hooks import SaveByTime
 from penstock.images import drawing
-from penstock.recipe import load, load_checkpoint, open_run, resume, train
+from penstock.kinds.items import Problem
 from penstock.records.schema import decode_segmentation
 from penstock.report.sheets import telling_positions
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook
+from penstock.training import resume, train
 
 TINY = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32]
 
@@ -48,7 +50,7 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
         ),
         (
             ["show", "x", "--recipe", "y"],
-            "penstock show: expected --augmented with a recipe or settings: they say how pictures are augmented, found "
+            "penstock show: expected --augmented with a recipe or settings: they say how images are augmented, found "
             "a sheet of plain records. Add --augmented, or leave them out.",
         ),
         (
@@ -68,7 +70,7 @@ def test_predicting_a_folder_leaves_its_masks_out(trained, raw, tmp_path, capsys
     pictures = len(list((raw / "images").rglob("*.jpg")))
     code, printed, _ = call("predict", trained, raw, "-o", out, capsys=capsys)
 
-    assert (code, printed.splitlines()[0]) == (0, f"predicted {pictures} of {pictures} pictures into {out}")
+    assert (code, printed.splitlines()[0]) == (0, f"predicted {pictures} of {pictures} images into {out}")
     assert {path.relative_to(out).parts[0] for path in out.rglob("*.png")} == {"images"}
     assert call("predict", trained, raw / "masks" / "val", "-o", tmp_path / "asked", capsys=capsys)[0] == 0
 
@@ -123,8 +125,8 @@ def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_pictures_are_noted(pac
     spec = load(run / "recipe.toml").optimizer
 
     assert code == 0
-    assert (spec.learning_rate, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
-    assert "note: the crop of 256 x 256 is larger than every picture (" in out
+    assert (spec.lr, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
+    assert "note: the crop of 256 x 256 is larger than every image (" in out
 
 
 def test_a_run_gives_its_model_to_what_starts_from_it(trained, packed, tmp_path, capsys):
@@ -144,9 +146,9 @@ def test_a_recipe_without_data_says_so_and_finds_it_beside_itself(packed, tmp_pa
         f"error: {tmp_path}/mine.toml: data.path: expected the folder of a packed dataset, found nothing. Write it "
         "into the recipe (it counts from the recipe's own folder), or name it with --set data.path=DIR.\n"
     )
-    assert training._from_file(tmp_path / "mine.toml", ["data.path=here"]).data.path == "here"
+    assert settings_of_file(tmp_path / "mine.toml", {"data.path": "here"})["data.path"] == "here"
     (tmp_path / "mine.toml").write_text("[data]\npath = 'there'\n")
-    assert training._from_file(tmp_path / "mine.toml", []).data.path == str(tmp_path / "there")
+    assert settings_of_file(tmp_path / "mine.toml", {})["data.path"] == str(tmp_path / "there")
 
 
 @pytest.mark.parametrize("name", ["environment.json", "evaluations/step-00000004.json"])
@@ -176,10 +178,10 @@ def test_many_problems_of_a_kind_are_grouped():
 
 
 def test_shards_do_not_go_among_other_files(raw, tmp_path):
-    (tmp_path / "pictures").mkdir()
+    (tmp_path / "images").mkdir()
     with pytest.raises(DatasetError) as caught:
         pack(inspect(raw), tmp_path)
-    assert str(caught.value) == f"{tmp_path}: expected an empty folder, found pictures. Choose another folder with -o."
+    assert str(caught.value) == f"{tmp_path}: expected an empty folder, found images. Choose another folder with -o."
 
 
 def test_linked_folders_are_entered_once(tmp_path):
@@ -196,12 +198,12 @@ def test_a_finished_run_has_nothing_left_to_do(packed, tmp_path, capsys):
     folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
     before = {path: path.read_bytes() for path in folder.path.rglob("*.jsonl")}
     capsys.readouterr()
-    _, outcome = resume(folder.path)
+    _, outcome = resume(folder.path, on_event=show)
 
     assert (outcome.status, outcome.step) == ("finished", 3)
     assert capsys.readouterr().out == f"{folder.path}: finished at step 3 before; train longer with --steps\n"
     assert {path: path.read_bytes() for path in folder.path.rglob("*.jsonl")} == before
-    resume(folder.path, ["train.steps=4"])
+    resume(folder.path, ["train.steps=4"], on_event=show)
     assert "note: training ends at step 4 instead of 3, and the poly schedule" in capsys.readouterr().out
 
 
@@ -253,10 +255,10 @@ def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(pack
     assert written[0] == written[1]
     for words in (["evaluate", run], ["replay", run, "--step", 1], ["train", "--resume", run]):
         assert call(*words, capsys=capsys) == away
-    assert call("evaluate", run, "--data", moved, "--pictures", 1, capsys=capsys)[0] == 0
+    assert call("evaluate", run, "--data", moved, "--images", 1, capsys=capsys)[0] == 0
     assert call("replay", run, "--step", 1, "--data", moved, capsys=capsys)[0] == 0
     assert call("train", "--resume", run, "--steps", 3, "--set", f"data.path={moved}", capsys=capsys)[0] == 0
-    assert call("evaluate", run, "--pictures", 1, capsys=capsys)[0] == 0
+    assert call("evaluate", run, "--images", 1, capsys=capsys)[0] == 0
 
 
 @pytest.mark.parametrize("links", ["followed", "dropped"])
@@ -302,7 +304,7 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
 
     assert (code, err) == (
         2,
-        "error: train.batch: expected at least two pictures for each rank and micro-batch: this model normalises over "
+        "error: train.batch: expected at least two images for each rank and micro-batch: this model normalises over "
         "them, found one. Make train.batch larger, or train.accumulate or the number of ranks smaller.\n",
     )
 
@@ -316,7 +318,7 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
         ),
         (
             ["--model", "pan:test_resnet", "--crop", 32, 32],
-            "augment.crop: expected a size of pictures that pan:test_resnet takes, found 32 x 32 (",
+            "augment.crop: expected a size of images that pan:test_resnet takes, found 32 x 32 (",
         ),
         (
             ["--model", "deeplab:vit_tiny_patch16_224", "--crop", 64, 64],
@@ -324,7 +326,7 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
         ),
         (
             ["--model", "unet:swin_tiny_patch4_window7_224", "--crop", 224, 224],
-            "model.name: expected a network of any size, as whole pictures are evaluated, found "
+            "model.name: expected a network of any size, as whole images are evaluated, found "
             "unet:swin_tiny_patch4_window7_224 at 256 x 256 (",
         ),
         (
@@ -357,7 +359,7 @@ def test_a_transformer_of_one_size_names_it(tmp_path, capsys):
     ]
 
     assert call(*words, "--crop", 64, 64, "--runs", tmp_path / "runs", capsys=capsys)[2] == (
-        "error: augment.crop: expected a size of pictures that vit_tiny_patch16_224 takes, found 64 x 64 (AssertionError: "
+        "error: augment.crop: expected a size of images that vit_tiny_patch16_224 takes, found 64 x 64 (AssertionError: "
         "Input height (64) doesn't match model (224)). Choose another --crop or another --model.\n"
     )
     assert call(*words, "--crop", 224, 224, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
@@ -378,8 +380,8 @@ def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(traine
 
     assert call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out", capsys=capsys)[:2] == (
         1,
-        f"{tmp_path}/list.txt, line 1: expected the path of a picture, found gone.jpg, where nothing is. Mend the list.\n"
-        f"predicted 1 of 2 pictures into {tmp_path}/out\n"
+        f"{tmp_path}/list.txt, line 1: expected the path of an image, found gone.jpg, where nothing is. Fix the list.\n"
+        f"predicted 1 of 2 images into {tmp_path}/out\n"
         "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
     )
 
@@ -389,8 +391,8 @@ def test_standard_input_may_be_closed(trained, tmp_path, capsys, monkeypatch):
 
     assert call("predict", trained, "-", "-o", tmp_path / "out", capsys=capsys)[:2] == (
         1,
-        "standard input: expected a picture, found it closed. Pipe a picture into it.\n"
-        f"predicted 0 of 1 picture into {tmp_path}/out\n"
+        "standard input: expected an image, found it closed. Pipe an image into it.\n"
+        f"predicted 0 of 1 image into {tmp_path}/out\n"
         "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
     )
 
@@ -413,9 +415,9 @@ def test_a_report_tells_its_evaluations_apart(packed, tmp_path, capsys):
 
 def test_slow_steps_are_told_of_before_there_are_many(packed, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("penstock.hooks.console._LONG", 0.0)
-    train(recipe(packed.folder, steps=3, evaluate_every=3, log_every=1000), tmp_path / "runs")
+    train(recipe(packed.folder, steps=3, evaluate_every=3, log_every=1000), tmp_path / "runs", on_event=show)
 
-    assert re.findall(r"^step +(\d+)  loss .* pictures/s", capsys.readouterr().out, re.MULTILINE) == ["1", "2", "3"]
+    assert re.findall(r"^step +(\d+)  loss .* images/s", capsys.readouterr().out, re.MULTILINE) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -506,10 +508,10 @@ def test_a_broken_film_and_a_line_that_is_no_name_stop_nobody(trained, raw, tmp_
     (tmp_path / "in/f.mp4").write_bytes(b"no film")
     (tmp_path / "list.txt").write_text("a\0b.jpg\n" + "x" * 5000 + ".jpg\nin/a.jpg\n")
     code, out, _ = call("predict", trained, tmp_path / "in", "-o", tmp_path / "out", capsys=capsys)
-    assert (code, "predicted 1 of 2 pictures" in out, "f.mp4: expected a film that OpenCV can read" in out) == (
+    assert (code, "predicted 1 of 2 images" in out, "f.mp4: expected a video that OpenCV can read" in out) == (
         1,
         True,
         True,
     )
     code, out, _ = call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out2", capsys=capsys)
-    assert (code, "predicted 1 of 3 pictures" in out) == (1, True)
+    assert (code, "predicted 1 of 3 images" in out) == (1, True)

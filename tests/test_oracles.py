@@ -21,20 +21,23 @@ from training import recipe
 from watching import Losses, compare_losses
 
 from penstock import seeds
+from penstock.assembly import open_parts
+from penstock.cli.events import show
+from penstock.config import Train, apply
 from penstock.datasets import Dataset, Labels, inspect, pack
 from penstock.errors import NonFiniteError
 from penstock.images import decode_mask
 from penstock.models import DeepLab, build_segmenter, synchronise_norms
 from penstock.models.atrous import DPC, Branch
-from penstock.models.together import SyncNorm
-from penstock.recipe import Train, apply, open_parts, train
+from penstock.models.sync_batchnorm import SyncNorm
 from penstock.records.example import Fields, encode
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.session import Hook
 from penstock.tasks import Augment, Segmentation
+from penstock.training import train
 from penstock.values import Record
 
-# ------------------------------------------------------------------------------------------------ pictures and masks
+# ------------------------------------------------------------------------------------------------ images and masks
 
 HEIGHT, WIDTH = 48, 64
 STRIPES = np.array([0, 3, 1, 2], np.uint8)  # ids of columns of 16 pixels: between neighbours there are others
@@ -48,7 +51,7 @@ def png(array, **options):
 
 @pytest.fixture(scope="module")
 def maps(tmp_path_factory):
-    """Pictures whose red is three times the column and whose green is four times the row: every crop says where it is
+    """Images whose red is three times the column and whose green is four times the row: every crop says where it is
     from.
     """
     root = tmp_path_factory.mktemp("maps")
@@ -89,8 +92,8 @@ class Seen:
 def crops(maps, tmp_path, *settings):
     """128 crops of a training, and what they show."""
     chosen = apply(
-        recipe(maps.folder, steps=4, batch=32, average=0.0, evaluate_every=Train().evaluate_every),
-        ["data.validation=", "optimizer.learning_rate=1e-6", "augment.crop=[32, 64]", *settings],
+        recipe(maps.folder, steps=4, batch=32, ema_decay=0.0, evaluate_every=Train().evaluate_every),
+        ["data.validation=", "optimizer.lr=1e-6", "augment.crop=[32, 64]", *settings],
     )
     fed = Fed()
     train(chosen, tmp_path, hooks=[fed])
@@ -257,7 +260,7 @@ def test_a_record_whose_mask_has_a_palette_is_trained_on_by_its_indices():
 
 
 def test_the_layout_that_is_said_is_the_one_that_is_inspected(tmp_path, capsys):
-    """Pictures of classes in folders called images and masks: nothing but a word tells that they are no masks."""
+    """Images of classes in folders called images and masks: nothing but a word tells that they are no masks."""
     for number, name in enumerate(("images", "masks")):
         for count in range(2):
             path = tmp_path / name / f"{count}.png"
@@ -266,11 +269,11 @@ def test_the_layout_that_is_said_is_the_one_that_is_inspected(tmp_path, capsys):
 
     assert call("inspect", tmp_path, capsys=capsys)[0] == 1
     code, out, _ = call("inspect", tmp_path, "--layout", "folders", capsys=capsys)
-    assert (code, "2 folders of pictures, one per class" in out) == (0, True)
+    assert (code, "2 folders of images, one per class" in out) == (0, True)
 
 
 def test_a_split_that_is_trained_on_and_evaluated_is_noted(packed, tmp_path, capsys):
-    train(apply(recipe(packed.folder, steps=1), ["data.train=train+val"]), tmp_path)
+    train(apply(recipe(packed.folder, steps=1), ["data.train=train+val"]), tmp_path, on_event=show)
 
     assert (
         "note: val is trained on and evaluated: scores will not tell what is learnt by heart" in capsys.readouterr().out
@@ -317,7 +320,7 @@ def test_a_training_weighs_its_classes(raw, packed, tmp_path, how, splits):
 
 
 def test_a_training_mines_its_hardest_pixels_slowly(packed, tmp_path):
-    """From all of them to a quarter over four steps, picture by picture."""
+    """From all of them to a quarter over four steps, image by image."""
 
     def expected(logits, mask, step):
         share = 1 - 0.75 * min(1, step / 4)
@@ -325,13 +328,17 @@ def test_a_training_mines_its_hardest_pixels_slowly(packed, tmp_path):
         kept = [math.ceil(int((row != 255).sum()) * share) for row in mask.flatten(1)]
         return sum(row.topk(n).values.sum() for row, n in zip(each, kept, strict=True)) / sum(kept)
 
-    chosen = apply(recipe(packed.folder, steps=6, evaluate_every=9), ["loss.hardest=0.25", "loss.hardest_after=4"])
+    chosen = apply(
+        recipe(packed.folder, steps=6, evaluate_every=9), ["loss.ohem_ratio=0.25", "loss.ohem_warmup_steps=4"]
+    )
     compare_losses(chosen, tmp_path, expected)
 
 
-@pytest.mark.parametrize("settings", [["loss.hardest=0.25", "loss.hardest_after=4"], ["loss.threshold=0.2"]])
+@pytest.mark.parametrize(
+    "settings", [["loss.ohem_ratio=0.25", "loss.ohem_warmup_steps=4"], ["loss.ohem_threshold=0.2"]]
+)
 def test_a_training_weighs_the_pixels_that_it_mines(packed, tmp_path, settings):
-    """Picture by picture the weighted mean of those that count, and pictures by the weights of their pixels: from the
+    """Image by image the weighted mean of those that count, and images by the weights of their pixels: from the
     first step on, at which all pixels count, the same mathematics.
     """
     weight = torch.tensor([0.2, 1.0, 2.0, 3.0, 4.0, 5.0])
@@ -362,7 +369,7 @@ def test_a_training_weighs_the_pixels_that_it_mines(packed, tmp_path, settings):
 
 
 def mattes(root, count=8):
-    """Shares that are the green of their pictures."""
+    """Shares that are the green of their images."""
     draw = np.random.default_rng(0)
     for number in range(count):
         shares = np.asarray(
@@ -481,7 +488,7 @@ class OwnMuon(torch.optim.Optimizer):
 
 UPDATES = {
     "muon, biases decay": (
-        ["name=muon", "momentum=0.6", "rest_momentum=0.8", "bias_rate=3", "decay_biases=true"],
+        ["name=muon", "momentum=0.6", "sgd_momentum=0.8", "bias_lr_mult=3", "decay_biases=true"],
         lambda groups: OwnMuon(groups, 0.6, 0.8),
         lambda name, of_norm: 3 if name.endswith(".bias") and not of_norm else 1,
         (1, 0.75**0.9, 0.5**0.9, 0.25**0.9), 0.0,
@@ -495,15 +502,15 @@ UPDATES = {
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (1, 1, 1, 1), 0.0,
     ),
     "sgd, step, floor": (
-        ["momentum=0.5", "bias_rate=2", "norm_bias_rate=3", "head_rate=10", "clip=0.5", "schedule=step", "decay=0.5", "decay_steps=1", "floor=0.3"],
+        ["momentum=0.5", "bias_lr_mult=2", "norm_bias_lr_mult=3", "head_lr_mult=10", "grad_clip=0.5", "schedule=step", "decay=0.5", "decay_steps=1", "min_lr_ratio=0.3"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.5), of_bias_and_head, (1, 0.5, 0.3, 0.3), 0.5,
     ),
     "sgd, multistep, slow start": (
-        ["schedule=multistep", "milestones=[1]", "decay=0.2", "warmup=2", "warmup_share=0.25"],
+        ["schedule=multistep", "milestones=[1]", "decay=0.2", "warmup_steps=2", "warmup_start_ratio=0.25"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (0.25, 0.25, 1, 0.2), 0.0,
     ),
     "sgd, poly, warm-up": (
-        ["warmup=1", "momentum=0.0"],
+        ["warmup_steps=1", "momentum=0.0"],
         lambda groups: torch.optim.SGD(groups, 1.0), lambda *_: 1, (0.5, 1, (2 / 3) ** 0.9, (1 / 3) ** 0.9), 0.0,
     ),
     "adamw, poly": (
@@ -511,12 +518,12 @@ UPDATES = {
         lambda groups: torch.optim.AdamW(groups, 1.0), lambda *_: 1, (1, 0.5625, 0.25, 0.0625), 0.0,
     ),
     "rmsprop, cosine": (
-        ["name=rmsprop", "momentum=0.5", "schedule=cosine", "floor=0.1"],
+        ["name=rmsprop", "momentum=0.5", "schedule=cosine", "min_lr_ratio=0.1"],
         lambda groups: torch.optim.RMSprop(groups, 1.0, alpha=0.9, momentum=0.5), lambda *_: 1,
         tuple(0.1 + 0.9 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)), 0.0,
     ),
     "logits alone, exponential": (
-        ["head=logits", "head_rate=10", "schedule=exponential", "decay=0.5", "decay_steps=2"],
+        ["head=logits", "head_lr_mult=10", "schedule=exponential", "decay=0.5", "decay_steps=2"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda name, _: 10 if name.startswith("logits.") else 1,
         (1, 0.5**0.5, 0.5, 0.5**1.5), 0.0,
     ),
@@ -527,10 +534,10 @@ UPDATES = {
 def test_a_training_updates_as_pytorchs_optimizers_do(packed, tmp_path, case):
     settings, make, share, rates, clip = UPDATES[case]
     model = "deeplab:test_resnet" if "logits" in case else "unet:test_resnet"
-    more = [f"model.name={model}", "optimizer.weight_decay=0.1", f"optimizer.learning_rate={PEAK}"]
+    more = [f"model.name={model}", "optimizer.weight_decay=0.1", f"optimizer.lr={PEAK}"]
     more += ["model.deeplab.channels=8"] if "logits" in case else []
     chosen = apply(
-        recipe(packed.folder, steps=STEPS, evaluate_every=9, average=0.0),
+        recipe(packed.folder, steps=STEPS, evaluate_every=9, ema_decay=0.0),
         [*more, *(f"optimizer.{each}" for each in settings)],
     )
     hook = Updates(make, share, rates, clip, decays="biases decay" in case)
@@ -582,7 +589,7 @@ class Begun(Hook):
 
 
 def test_init_takes_the_best_weights_and_leaves_the_last_layer_to_other_classes(raw, packed, tmp_path, capsys):
-    first, _ = train(recipe(packed.folder, steps=5, evaluate_every=2, average=0.0), tmp_path / "first")
+    first, _ = train(recipe(packed.folder, steps=5, evaluate_every=2, ema_decay=0.0), tmp_path / "first")
     saved = load_file(first.checkpoints / "best" / "model.safetensors")
     other = pack(inspect(raw, Labels(classes=("a", "b", "c", "d", "e", "f", "g"))), tmp_path / "other")
     for dataset, kept in ((packed, ""), (other, "segmentation_head.")):
@@ -677,7 +684,7 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
     more = [f"{name}={toml(value)}" for name, value in parts.items() if not setting.startswith(f"{name}=")]
     settings = [f"model.deeplab.{each}" for each in [*([] if "channels" in parts else ["channels=16"]), *more, setting]]
     data = (soft if matting else packed).folder
-    plain = recipe(data, average=0.0, evaluate_every=Train().evaluate_every)
+    plain = recipe(data, ema_decay=0.0, evaluate_every=Train().evaluate_every)
     chosen = apply(plain, ["model.name=deeplab:test_resnet", "data.validation=", *settings])
     ours = begun(chosen, tmp_path)
     with torch.no_grad():  # a new residual branch ends in zeros, and would not be seen

@@ -14,7 +14,7 @@ from test_cli import call
 from training import recipe
 
 from penstock import files
-from penstock.recipe import train
+from penstock.training import train
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def test_a_killed_pack_goes_on(raw, tmp_path):
 class TestVerify:
     @pytest.fixture
     def dataset(self, tmp_path):
-        """Small pictures in one shard a split, so that thousands of damages are quick."""
+        """Small images in one shard a split, so that thousands of damages are quick."""
         scenes.write_folder(tmp_path / "raw", {"train": 6, "val": 2}, (24, 32), seed=1)
         return pack(inspect(tmp_path / "raw"), tmp_path / "packed")
 

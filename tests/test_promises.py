@@ -23,15 +23,19 @@ from test_layouts import records
 from training import Stop, recipe
 from watching import Given
 
+from penstock.assembly import open_parts
+from penstock.cli.events import show
+from penstock.config import Data, apply, default_recipe, load
 from penstock.datasets import inspect, pack
-from penstock.kinds.items import Labels
+from penstock.events import Events
 from penstock.images import decode_image, decode_mask
+from penstock.kinds.items import Labels
 from penstock.models.cifar import TutorialNetwork
 from penstock.ranks import Ranks
-from penstock.recipe import Data, apply, default_recipe, load, open_parts, resume, train
 from penstock.records.schema import decode_classification, decode_segmentation
 from penstock.seeds import key
 from penstock.session import CheckpointStore, Hook
+from penstock.training import resume, train
 
 
 def test_cifar_100_pixels_are_those_of_the_file(tmp_path):
@@ -108,7 +112,7 @@ def test_evaluate_scores_the_checkpoint_that_is_named(packed, tmp_path, capsys):
     folder, _ = train(recipe(packed.folder, steps=3, keep=9, save_every=1, evaluate_every=2), tmp_path)
     losses = set()
     for step in (1, 2, 3):
-        words = ["evaluate", folder.path, "--checkpoint", f"step-{step:08d}", "--pictures", 0]
+        words = ["evaluate", folder.path, "--checkpoint", f"step-{step:08d}", "--images", 0]
         code, out, _ = call(*words, capsys=capsys)
         assert (code, f"val, with the weights of step {step}: loss" in out) == (0, True)
         losses.add(json.loads((folder.path / "evaluations" / f"val-{step:08d}.json").read_text())["loss"])
@@ -123,7 +127,7 @@ def pixels_of(dataset, split):
 
 
 def test_an_evaluation_counts_every_labelled_pixel_once(packed, tmp_path):
-    """Seven pictures in batches of four: what fills up the second one is no picture."""
+    """Seven images in batches of four: what fills up the second one is no image."""
     folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
     found = json.loads((folder.path / "evaluations" / "step-00000001.json").read_text())
 
@@ -131,10 +135,10 @@ def test_an_evaluation_counts_every_labelled_pixel_once(packed, tmp_path):
 
 
 def test_what_a_dataset_ignores_is_neither_learnt_nor_scored(raw, tmp_path):
-    """The ground, 0, which is most of every picture, and not the usual 255."""
+    """The ground, 0, which is most of every image, and not the usual 255."""
     dataset = pack(inspect(raw, Labels(ignore=0)), tmp_path / "data")
     given = Given()
-    folder, _ = train(recipe(dataset.folder, steps=2, average=0.0), tmp_path / "runs", hooks=[given])
+    folder, _ = train(recipe(dataset.folder, steps=2, ema_decay=0.0), tmp_path / "runs", hooks=[given])
     found = json.loads((folder.path / "evaluations" / "step-00000002.json").read_text())["confusion"]
 
     for batch, logits, loss in zip(given.batches, given.outputs, given.losses, strict=True):
@@ -148,8 +152,8 @@ def test_what_a_dataset_ignores_is_neither_learnt_nor_scored(raw, tmp_path):
         ["loss.cross_entropy=0.5", "loss.dice=2.0"],
         ["loss.cross_entropy=0.0", "loss.dice=1.0"],
         ["loss.cross_entropy=0.0", "loss.jaccard=1.0"],
-        ["loss.class_weights=[0.1, 1.0, 2.0, 3.0, 4.0, 5.0]", "loss.smoothing=0.1"],
-        ["loss.hardest=0.25"],
+        ["loss.class_weights=[0.1, 1.0, 2.0, 3.0, 4.0, 5.0]", "loss.label_smoothing=0.1"],
+        ["loss.ohem_ratio=0.25"],
     ],
     ids=["sum", "dice alone", "jaccard alone", "weights and smoothing", "hardest"],
 )
@@ -164,10 +168,10 @@ def test_a_training_minds_the_losses_of_its_recipe(packed, tmp_path, settings):
         target,
         None if weights == "none" else torch.tensor(weights),
         ignore_index=255,
-        label_smoothing=loss.smoothing,
-        reduction="none" if loss.hardest < 1 else "mean",
+        label_smoothing=loss.label_smoothing,
+        reduction="none" if loss.ohem_ratio < 1 else "mean",
     )
-    if loss.hardest < 1:
+    if loss.ohem_ratio < 1:
         hardest = []
         for picture, label in zip(plain, target, strict=True):
             own = sorted(picture[label != 255].tolist(), reverse=True)
@@ -323,7 +327,12 @@ def test_replay_draws_mixed_pictures_as_the_model_saw_them(tmp_path, drawn, caps
         "train.steps=1",
         "train.batch=2",
     ]
-    settings += ["regularize.mixup=0.5", "regularize.erase=1.0", "regularize.brightness=20", "train.device=cpu"]
+    settings += [
+        "regularize.mixup=0.5",
+        "regularize.random_erasing=1.0",
+        "regularize.brightness=20",
+        "train.device=cpu",
+    ]
     chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
     folder, _ = train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
     assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
@@ -396,7 +405,7 @@ def test_a_checkpoint_is_on_disk_before_it_has_a_name_and_is_the_last(tmp_path, 
 
 def test_determinism_is_asked_for_and_only_then_promised_on_a_gpu(packed, tmp_path, monkeypatch):
     from penstock.ranks import Ranks
-    from penstock.recipe.exactness import promise
+    from penstock.training.reproducibility import promise
 
     class Asks(Hook):
         def on_start(self, session):
@@ -419,7 +428,7 @@ def test_a_resume_says_what_differs(packed, tmp_path, capsys):
     folder, _ = train(recipe(packed.folder, steps=2), tmp_path, hooks=[Stop(1)])
     before = folder.read_json("environment.json")
     folder.write_json("environment.json", {**before, "threads": 77})
-    resume(folder.path)
+    resume(folder.path, on_event=show)
 
     now = before["threads"]
     assert f"note: threads was 77, is {now}: same records, same order; weights may differ" in capsys.readouterr().out
@@ -428,8 +437,8 @@ def test_a_resume_says_what_differs(packed, tmp_path, capsys):
 
 def test_what_starts_from_a_run_has_its_averaged_weights(packed, tmp_path):
     first, _ = train(recipe(packed.folder, steps=3), tmp_path)
-    settings = [f"init={first.path}", "optimizer.learning_rate=1e-12"]
-    second, _ = train(apply(recipe(packed.folder, steps=1, average=0.0), settings), tmp_path)
+    settings = [f"init={first.path}", "optimizer.lr=1e-12"]
+    second, _ = train(apply(recipe(packed.folder, steps=1, ema_decay=0.0), settings), tmp_path)
     averaged, plain = (load_file(first.checkpoints / "best" / f"{name}.safetensors") for name in ("ema", "model"))
     found = load_file(second.checkpoints / "last" / "model.safetensors")
     name = "encoder.model.conv1.0.weight" if "encoder.model.conv1.0.weight" in found else "encoder.model.conv1.weight"
@@ -444,7 +453,7 @@ def test_what_the_readme_says_of_settings_that_nobody_named(capsys):
     text = call("recipe", capsys=capsys)[1]
     printed = tomllib.loads(text)
 
-    assert "\n# optimizer steps.\nsteps = 20000\n" in text
+    assert "\n# Optimizer steps.\nsteps = 20000\n" in text
     assert printed["model"]["weights"] == "pretrained"
     assert (printed["train"]["save_every"], printed["train"]["save_minutes"]) == (1000, 5.0)
 
@@ -463,7 +472,7 @@ def test_what_the_command_line_says_is_what_is_trained(packed, tmp_path, capsys)
     words += [
         "--optimizer",
         "adamw",
-        "--rate",
+        "--lr",
         "2e-3",
         "--seed",
         5,
@@ -474,14 +483,14 @@ def test_what_the_command_line_says_is_what_is_trained(packed, tmp_path, capsys)
         "--name",
         "x",
     ]
-    settings = ["--set", "augment.scale=[0.75, 1.25]", "--set", "train.average=0.98", "--set", "train.log_every=35"]
+    settings = ["--set", "augment.scale=[0.75, 1.25]", "--set", "train.ema_decay=0.98", "--set", "train.log_every=35"]
     assert call("train", packed.folder, *words, *settings, capsys=capsys)[0] == 0
     found = load(tmp_path / "0001-x" / "recipe.toml")
 
     assert (found.model.name, found.model.weights, found.augment.crop) == ("unet:test_resnet", "none", (32, 64))
     assert (found.train.batch, found.train.steps, found.seed, found.train.device) == (3, 1, 5, "cpu")
-    assert (found.optimizer.name, found.optimizer.learning_rate) == ("adamw", 2e-3)
-    assert (found.augment.scale, found.train.average, found.train.log_every) == ((0.75, 1.25), 0.98, 35)
+    assert (found.optimizer.name, found.optimizer.lr) == ("adamw", 2e-3)
+    assert (found.augment.scale, found.train.ema_decay, found.train.log_every) == ((0.75, 1.25), 0.98, 35)
 
 
 @pytest.mark.parametrize("model", ["unet:test_resnet", "test_resnet"])
@@ -490,13 +499,13 @@ def test_a_training_begins_with_the_weights_of_its_file(packed, tmp_path, model)
 
     backbone = timm.create_model("test_resnet", num_classes=0)
     torch.save(backbone.state_dict(), tmp_path / "w.pth")
-    dataset, chosen = packed, recipe(packed.folder, steps=1, average=0.0)
+    dataset, chosen = packed, recipe(packed.folder, steps=1, ema_decay=0.0)
     if model == "test_resnet":
         miniatures.folders(tmp_path / "raw")
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
         chosen = apply(default_recipe("classification"), ["augment.crop=[32, 32]", "train.steps=1", "train.batch=2"])
     chosen = dataclasses.replace(chosen, data=Data(str(dataset.folder)))
-    settings = [f"model.name={model}", f"model.weights={tmp_path}/w.pth", "optimizer.learning_rate=1e-12"]
+    settings = [f"model.name={model}", f"model.weights={tmp_path}/w.pth", "optimizer.lr=1e-12"]
     folder, _ = train(apply(chosen, [*settings, "train.device=cpu"]), tmp_path / "runs")
     found = load_file(folder.checkpoints / "last" / "model.safetensors")
     place = "encoder." if model == "test_resnet" else "encoder.model."
@@ -569,7 +578,7 @@ def test_labels_of_mixed_pictures_are_learnt_in_their_shares(tmp_path):
         "train.steps=2",
         "train.batch=2",
     ]
-    settings += ["regularize.mixup=0.5", "loss.smoothing=0.1", "train.device=cpu"]
+    settings += ["regularize.mixup=0.5", "loss.label_smoothing=0.1", "train.device=cpu"]
     chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
     train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
 
@@ -594,7 +603,7 @@ def test_a_cursor_names_the_plan_that_it_counts_in(packed):
 
 
 def test_shards_are_shuffled_globally_where_the_shuffle_is_left_open(packed):
-    from penstock.recipe import chosen_shuffle
+    from penstock.assembly import chosen_shuffle
 
     data = chosen_shuffle(apply(recipe(packed.folder), ["data.block=0", "data.window=7"])).data
 
@@ -602,19 +611,18 @@ def test_shards_are_shuffled_globally_where_the_shuffle_is_left_open(packed):
 
 
 def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys):
-    from penstock.models import Averaged, Views
     from penstock.images.upright import read_upright
-    from penstock.predict import predict_mask
-    from penstock.recipe import load_model
+    from penstock.inference import load_model
+    from penstock.models import Averaged, Views
 
-    chosen = apply(recipe(packed.folder, steps=1, average=0.0), ["optimizer.learning_rate=1e-12"])
+    chosen = apply(recipe(packed.folder, steps=1, ema_decay=0.0), ["optimizer.lr=1e-12"])
     folder, _ = train(chosen, tmp_path / "runs")  # as it began, which sees everything everywhere
     trained = load_model(folder.path, device="cpu")
     picture = min((raw / "images" / "val").iterdir())
     pixels, cpu = read_upright(picture.read_bytes(), "x"), torch.device("cpu")
-    plain = predict_mask(trained.parts.task, trained.model, pixels, device=cpu)
+    plain = trained.parts.task.predict(trained.model, pixels, device=cpu).mask
     averaged = Averaged(trained.model, Views((0.5, 1.0), flip=True)).eval()
-    expected = predict_mask(trained.parts.task, averaged, pixels, device=cpu)
+    expected = trained.parts.task.predict(averaged, pixels, device=cpu).mask
     words = ["predict", folder.path, picture, "-o", tmp_path / "out", "--scales", 0.5, 1, "--flip", "--device", "cpu"]
     assert call(*words, capsys=capsys)[0] == 0
 
@@ -642,7 +650,7 @@ def test_the_average_follows_the_weights_after_every_step(packed, tmp_path):
 
 
 def turned(pixels, orientation):
-    """A file that shows an upright picture, stored turned: PNG with an EXIF orientation."""
+    """A file that shows an upright image, stored turned: PNG with an EXIF orientation."""
     import io
 
     from PIL import Image
@@ -657,7 +665,7 @@ def turned(pixels, orientation):
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 def test_a_picture_and_its_mask_go_through_one_map(orientation):
-    """Pictures whose colours are their ids, through training's view: scaled, cropped, mirrored, turned by EXIF."""
+    """Images whose colours are their ids, through training's view: scaled, cropped, mirrored, turned by EXIF."""
     from penstock.records.schema import SegmentationRecord, encode_segmentation
     from penstock.seeds import generator
     from penstock.tasks import Augment, PrepareSegmentation
@@ -751,7 +759,8 @@ from pathlib import Path
 from training import Stop, recipe
 from watching import Given
 
-from penstock.recipe import apply, train
+from penstock.config import apply
+from penstock.training import train
 from penstock.session import Hook
 
 
@@ -767,7 +776,7 @@ class Follows(Hook):
 
 
 rank, follows = os.environ.get("RANK", ""), Follows()
-chosen = recipe(sys.argv[1], steps=6, save_every=9, evaluate_every=9, sync_norms=bool(rank))
+chosen = recipe(sys.argv[1], steps=6, save_every=9, evaluate_every=9, sync_bn=bool(rank))
 chosen = apply(chosen, ["loss.class_weights=median"])  # so that ranks count otherwise
 _, outcome = train(chosen, Path(sys.argv[2]), hooks=[follows, *([Stop(3)] if rank in ("", "1") else [])])
 Path(f"{sys.argv[2]}-rank{rank}").write_text(json.dumps([outcome.status, outcome.step, *follows.told]))
@@ -818,10 +827,10 @@ def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, pa
 )
 def test_a_resume_on_other_ranks_says_what_is_true(packed, tmp_path, capsys, apart, said):
     """With norms that learn from each rank's samples, losses differ by more than rounding."""
-    from penstock.recipe.exactness import note_changes, promise
+    from penstock.training.reproducibility import note_changes, promise
 
     folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
     now = promise(recipe(packed.folder), torch.device("cpu"), Ranks())
-    note_changes(folder, {**now, "ranks": 2}, apart=apart)
+    note_changes(folder, {**now, "ranks": 2}, Events(show), apart=apart)
 
     assert f"note: ranks was 1, is 2: same records, same order; {said}" in capsys.readouterr().out

@@ -15,14 +15,15 @@ from test_detect import learning, squares  # noqa: F401 - a fixture
 from test_mended import classes
 from training import recipe
 
-from penstock.recipe import dump, train
+from penstock.config import dump
+from penstock.training import train
 
 pytestmark = pytest.mark.slow
 
 
 def scored(ranks, run, *words):
     """What the ranks find and print together."""
-    command = ["-m", "penstock", "evaluate", run, "--pictures", 0, "--device", "cpu", *words]
+    command = ["-m", "penstock", "evaluate", run, "--images", 0, "--device", "cpu", *words]
     done = processes.ranks(ranks, *command) if ranks > 1 else processes.run(*command)
     assert done.returncode == 0, done.stderr
     (path,) = [path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-")]
@@ -51,10 +52,10 @@ def compared(run, *words):
 
 
 def test_masks(packed, tmp_path):
-    folder, _ = train(recipe(packed.folder, average=0.0), tmp_path)
+    folder, _ = train(recipe(packed.folder, ema_decay=0.0), tmp_path)
     found = compared(folder.path, "--segments")
 
-    assert sum(map(sum, found["confusion"])) > 7 * 64 * 90  # seven pictures, nearly all labelled
+    assert sum(map(sum, found["confusion"])) > 7 * 64 * 90  # seven images, nearly all labelled
     assert "panoptic_quality" in found
 
 

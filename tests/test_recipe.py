@@ -5,13 +5,13 @@ import tomllib
 
 import pytest
 
+from penstock.config import Recipe, apply, dump, explained, load, parsed
+from penstock.config.reference import attributes
+from penstock.config.toml import convert
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
 from penstock.models import DeepLab
 from penstock.models.atrous import DPC
-from penstock.recipe import Recipe, apply, dump, explained, load
-from penstock.recipe.explaining import attributes
-from penstock.recipe.toml import convert
 
 
 def message(call, *arguments):
@@ -38,7 +38,7 @@ def test_settings_are_read_as_toml_or_text():
 def test_unknown_keys_are_answered_with_the_nearest():
     assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch?")
     assert message(convert, {"optimiser": {}}, "r.toml") == (
-        "r.toml: optimiser: expected one of seed, init, init_partial, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "
+        "r.toml: optimiser: expected one of seed, init, init_partial, task, task_options, hooks, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "
         "Did you mean optimizer?"
     )
     assert message(convert, {"augment": {"jitter": {"zzz": 1}}}, "r.toml") == (
@@ -54,16 +54,20 @@ def test_every_setting_is_printed_with_what_it_means():
     sections |= {
         f.name: type(getattr(Recipe(), f.name))
         for f in dataclasses.fields(Recipe)
-        if f.name not in {"seed", "init", "init_partial"}
+        if f.name not in {"seed", "init", "init_partial", "task", "task_options", "hooks"}
     }
     for section, kind in sections.items():
         told = {name for names in attributes(kind) for name in names}
         plain = {f.name for f in dataclasses.fields(kind) if not dataclasses.is_dataclass(getattr(kind(), f.name))}
         assert plain <= told, section
     assert convert(tomllib.loads(text), "it") == Recipe()
-    assert "# block, window: the shuffle; 1 and 1 is a true global one." in text
-    assert '# how their logits become one. One of max, average.\nmerge = "max"\n' in text
-    assert "at a picture's own size.\n# resize_range is not set\n" in text
+    assert "# Random seed of order, augmentation, initial weights and dropout.\nseed = 0\n" in text
+    assert (
+        "# block, window: Shuffle: records in a block, blocks in a shuffle window. 1 and 1 is a true global shuffle."
+        in text
+    )
+    assert '# Merge of the logits of several scales. One of max, average.\nmerge = "max"\n' in text
+    assert "at the size of the image.\n# resize_range is not set\n" in text
 
 
 def test_a_cell_is_printed_too_and_read_again():
@@ -72,7 +76,7 @@ def test_a_cell_is_printed_too_and_read_again():
     text = explained(chosen)
 
     assert convert(tomllib.loads(text), "it") == chosen
-    assert text.count("# a dense prediction cell in place of the pyramid; the published one is DPC.") == 1
+    assert text.count("# Dense prediction cell in place of the pyramid; the published one is DPC.") == 1
 
 
 def test_values_that_do_not_fit_are_named():
@@ -80,7 +84,7 @@ def test_values_that_do_not_fit_are_named():
         "r.toml: train.batch: expected `int`, found `str`. See the settings with penstock recipe."
     )
     assert message(convert, {"optimizer": {"name": "adam"}}, "r.toml") == (
-        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, found adam. See the settings with penstock recipe."
+        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. See the settings with penstock recipe."
     )
     assert message(apply, Recipe(), ["train.batch=0"]) == (
         "the settings: train.batch: expected a number above 0, found 0. Choose a larger one."
@@ -113,17 +117,17 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
         "optimizer.momentum=5",
         "optimizer.milestones=[5, 3]",
         "optimizer.decay_steps=0",
-        "optimizer.clip=-1",
-        "loss.hardest=0",
+        "optimizer.grad_clip=-1",
+        "loss.ohem_ratio=0",
         "loss.dice=-1",
-        "loss.smoothing=1",
-        "follow.older=1",
+        "loss.label_smoothing=1",
+        "follow.replay_ratio=1",
         "follow.records=0",
         "optimizer.weight_decay=nan",
-        "optimizer.warmup=20000",
-        "optimizer.learning_rate=inf",
-        "train.average=1",
-        "train.feed_threads=-1",
+        "optimizer.warmup_steps=20000",
+        "optimizer.lr=inf",
+        "train.ema_decay=1",
+        "train.num_threads=-1",
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(setting):
@@ -143,17 +147,17 @@ def test_settings_that_leave_nothing_to_go_by_are_refused():
     ("learnt", "model", "setting", "key"),
     [
         ("volumes", "", "loss.cross_entropy=0.0", "loss.cross_entropy"),
-        ("classification", "cifar10-tutorial", "optimizer.warmup=30000", "optimizer.warmup"),
+        ("classification", "cifar10-tutorial", "optimizer.warmup_steps=30000", "optimizer.warmup_steps"),
     ],
 )
 def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch, learnt, model, setting, key):
     """Volumes have a loss besides, and the tutorial's network more steps, than where nothing is known yet."""
     from operator import attrgetter
 
-    from penstock.cli import training
+    from penstock.assembly import resolving
 
-    monkeypatch.setattr(training, "_task", lambda data: learnt)
+    monkeypatch.setattr(resolving, "_task", lambda data: learnt)
     changes = [f"model.name={model}"] if model else []
-    found = training._recipe("/nowhere", model, [*changes, setting])
+    found = resolving.resolve_settings({"data.path": "/nowhere", **parsed([*changes, setting])})
 
-    assert attrgetter(key)(found) == float(setting.partition("=")[2])
+    assert attrgetter(key)(found.recipe) == float(setting.partition("=")[2])

@@ -18,12 +18,13 @@ from test_mended import classes
 from training import recipe
 
 from penstock.cli import main
+from penstock.config import Recipe, apply
 from penstock.datasets.listing import check_names
 from penstock.errors import CorruptRecord, DatasetError, RunError
 from penstock.progress import counted
-from penstock.recipe import Recipe, apply, train
 from penstock.records import framing, open_shard
 from penstock.report import write_report
+from penstock.training import train
 
 DEEP = "[" * 100_000
 
@@ -102,7 +103,7 @@ def test_nesting_without_end_is_named(run, packed, tmp_path, capsys):
     (tmp_path / "r.toml").write_text(f"seed = {DEEP}")
     code, _, err = call("train", tmp_path / "r.toml", capsys=capsys)
     assert (code, err) == (
-        2, f"error: {tmp_path}/r.toml: expected a recipe in TOML, found values nested too deeply. Mend that line.\n"
+        2, f"error: {tmp_path}/r.toml: expected a recipe in TOML, found values nested too deeply. Fix that line.\n"
     )  # fmt: skip
     code, _, err = call("train", packed.folder, "--set", f"train.steps={DEEP}", capsys=capsys)
     assert (code, err) == (
@@ -188,7 +189,7 @@ def test_a_label_that_is_a_word_in_a_layout_of_ones_own_is_named(tmp_path):
 
 def test_little_memory_is_a_sentence(packed, tmp_path):
     code = (
-        "import resource, sys\nfrom penstock.cli import main\nimport penstock.recipe\n"
+        "import resource, sys\nfrom penstock.cli import main\nimport penstock.training\n"
         "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20),) * 2)\nmain(sys.argv[1:])"
     )
@@ -274,7 +275,7 @@ def test_pictures_outside_the_folder_are_told_of(tmp_path, capsys, kind):
     code, out, _ = call("pack", raw, "-o", tmp_path / "data", capsys=capsys)
 
     assert code == 0
-    assert f"2 pictures of 3 outside {raw}, where a table or list says so: packed all the same." in out
+    assert f"2 images of 3 outside {raw}, where a table or list says so: packed all the same." in out
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
@@ -297,9 +298,9 @@ def test_one_of_a_thing_is_one(tmp_path, capsys):
     _, inspected, _ = call("inspect", tmp_path / "raw", "--layout", "folders", capsys=capsys)
     code, packed, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", "folders", capsys=capsys)
     assert code == 0
-    assert "because 1 folder of pictures, one per class" in inspected
-    assert "train: 1 picture, height x width " in inspected
-    assert f"\n  cat {1:>23} picture\n" in inspected
+    assert "because 1 folder of images, one per class" in inspected
+    assert "train: 1 image, height x width " in inspected
+    assert f"\n  cat {1:>23} image\n" in inspected
     assert "train: 1 record in 1 shard\n" in packed
     assert "\n1 class, " in packed
     assert call("verify", tmp_path / "data", capsys=capsys)[1] == "1 record is sound, 0 faults\n"

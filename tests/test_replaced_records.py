@@ -11,10 +11,10 @@ from training import recipe
 from penstock.datasets import pack
 from penstock.datasets.inspection import inspect
 from penstock.errors import CorruptRecord
-from penstock.recipe import train
 from penstock.records import framing, open_shard
 from penstock.records.index import path_of
 from penstock.session import Hook
+from penstock.training import train
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ def export(root, categories, used, splits=("train", "valid")):
     for split in splits:
         images = [{"id": n, "file_name": f"{split}{n}.jpg", "height": 24, "width": 32} for n in range(2)]
         for image in images:
-            miniatures.write(root / split / image["file_name"], miniatures.picture(seed=hash(image["file_name"]) % 99))
+            miniatures.write(
+                root / split / image["file_name"], miniatures.picture(seed=image["id"] + 10 * splits.index(split))
+            )
         boxes = [
             {"id": n, "image_id": n % 2, "category_id": label, "bbox": [2, 2, 10, 10], "area": 100, "iscrowd": 0}
             for n, label in enumerate(used[split])

@@ -10,8 +10,10 @@ import torch
 from test_cli import call
 from training import Stop, recipe, state
 
-from penstock.recipe import apply, load, resume, train
+from penstock.config import apply, load
+from penstock.errors import RunError
 from penstock.session import Hook
+from penstock.training import resume, train
 
 
 class Remembers(Hook):
@@ -94,3 +96,20 @@ def test_an_evaluation_says_what_the_model_costs_and_takes_any_split(packed, tmp
     assert " parameters, " in out.splitlines()[-3]
     assert "GFLOPs for a sample of " in out.splitlines()[-3]
     assert next((folder.path / "evaluations").glob("train-*.json")).is_file()
+
+
+def test_a_run_made_before_settings_were_renamed_is_refused_in_a_sentence(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    (folder.path / "settings.json").unlink()
+    environment = folder.read_json("environment.json")
+    environment["packages"]["penstock"] = "0.1.0"
+    folder.write_json("environment.json", environment)
+    text = (folder.path / "recipe.toml").read_text()
+    (folder.path / "recipe.toml").write_text(text.replace("\nlr = ", "\nlearning_rate = "))
+    with pytest.raises(RunError) as caught:
+        resume(folder.path)
+
+    assert str(caught.value) == (
+        f"{folder.path}: this run was made by Penstock 0.1.0, in which settings had other names. Resume, evaluate and predict "
+        "it with that version, or train again."
+    )

@@ -20,12 +20,16 @@ from safetensors.torch import load_file
 from test_cli import call
 from training import Stop, recipe, state
 
+from penstock.assembly import open_run
+from penstock.config import apply, dump
 from penstock.errors import RecipeError, WeightsError
+from penstock.events import Events
+from penstock.inference import evaluate_run, load_model
 from penstock.models import build_segmenter, load_matching
 from penstock.progress import Progress
-from penstock.recipe import apply, dump, evaluate_run, exactness, load_model, open_run, resume, train
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook
+from penstock.training import reproducibility, resume, train
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +178,10 @@ class TestResume:
 
     def test_what_is_exact_is_said_again_where_it_changes(self, packed, tmp_path, capsys):
         folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(2)])
-        now = {"device": "another", "threads": 7, "ranks": 1, "exact": exactness.ROUNDED}
+        now = {"device": "another", "threads": 7, "ranks": 1, "exact": reproducibility.ROUNDED}
         before = json.loads((folder.path / "environment.json").read_text())
         for _ in range(2):  # once is enough
-            exactness.note_changes(RunFolder.open(folder.path), now, apart=True)
+            reproducibility.note_changes(RunFolder.open(folder.path), now, Events(), apart=True)
         found = json.loads((folder.path / "environment.json").read_text())
         call("report", folder.path, capsys=capsys)
         page = (folder.path / "report.html").read_text()
@@ -227,15 +231,15 @@ class TestOutput:
         assert (run / "log.txt").read_text().splitlines()[-1] == f"interrupted at step {step}: SIGINT"
 
     def test_nothing_saved_is_not_called_saved(self, packed, tmp_path, capsys, monkeypatch):
-        def interrupted(chosen, root, name):
-            return train(recipe(packed.folder), root, name, hooks=[Nothing()])
+        def interrupted(chosen, root, name, on_event):
+            return train(recipe(packed.folder), root, name, hooks=[Nothing()], on_event=on_event)
 
         class Nothing(Hook):
             def on_start(self, session):
                 os.kill(os.getpid(), signal.SIGINT)
                 session.feed = dataclasses.replace(session.feed, prepare=Slow(session.feed.prepare))
 
-        monkeypatch.setattr("penstock.cli.training.recipes.train", interrupted)
+        monkeypatch.setattr("penstock.cli.training.train_recipe", interrupted)
         code, out, _ = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
         (run,) = tmp_path.iterdir()
 

@@ -22,11 +22,11 @@ def notes(folder, layout=""):
 
 
 def outside(name):
-    return f"{name}: expected a picture in train, val or test, found it outside. Move it there, or leave it out."
+    return f"{name}: expected an image in train, val or test, found it outside. Move it there, or leave it out."
 
 
 def boxes(root, split="train"):
-    """Boxes by picture, as they are in the records."""
+    """Boxes by image, as they are in the records."""
     decoded = (decode_detection(record) for record in records(Dataset.open(root / "data"), split))
     return {
         each.name: [(box.label, *map(round, (box.left, box.top, box.right, box.bottom))) for box in each.objects]
@@ -157,7 +157,7 @@ class TestClasses:
             miniatures.write(tmp_path / f"outlines/{number}.png", miniatures.gray(ids))
 
         assert notes(tmp_path) == [
-            "outlines: it and photos are taken for classes, but hold pictures of the same names, in one of them of one "
+            "outlines: it and photos are taken for classes, but hold images of the same names, in one of them of one "
             "channel. If those are masks, call the folders images/ and masks/."
         ]
 

@@ -43,7 +43,7 @@ def test_of_classes():
     names = ("a", "b", "c", "d", "e", "f")
     matrix = ((3, 1, 0, 0, 0, 0), (2, 4, 0, 0, 0, 0), *[(0,) * 6] * 4)
     bins = ((4, 1, 1.5), (6, 6, 5.5), *[(0, 0, 0.0)] * 13)
-    absent = [{"name": name, "accuracy": None, "precision": None, "pictures": 0} for name in "cdef"]
+    absent = [{"name": name, "accuracy": None, "precision": None, "images": 0} for name in "cdef"]
 
     assert ClassificationScores(names, matrix, 9, bins).as_json() == {
         "top1": 0.7,
@@ -51,8 +51,8 @@ def test_of_classes():
         "calibration_error": (0.5 + 0.5) / 10,
         "absent": ["c", "d", "e", "f"],
         "classes": [
-            {"name": "a", "accuracy": 0.75, "precision": 0.6, "pictures": 4},
-            {"name": "b", "accuracy": 4 / 6, "precision": 0.8, "pictures": 6},
+            {"name": "a", "accuracy": 0.75, "precision": 0.6, "images": 4},
+            {"name": "b", "accuracy": 4 / 6, "precision": 0.8, "images": 6},
             *absent,
         ],
         "confusion": [list(row) for row in matrix],

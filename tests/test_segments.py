@@ -89,9 +89,7 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
     miniatures.cityscapes_(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 1, "--crop", 32, 32, "--steps", 1]
-    call(
-        "train", dataset.folder, *words, "--set", "train.frozen_norms=true", "--runs", tmp_path / "runs", capsys=capsys
-    )
+    call("train", dataset.folder, *words, "--set", "train.freeze_bn=true", "--runs", tmp_path / "runs", capsys=capsys)
     (run,) = (tmp_path / "runs").iterdir()
     pictures = tmp_path / "raw" / "leftImg8bit" / "val"
     for name, more in (("plain", []), ("raw", ["--ids", "original", "--palette", "cityscapes", "--color"])):
@@ -131,10 +129,10 @@ def test_what_is_only_for_masks_is_refused_for_classes(tmp_path, capsys):
     assert call("predict", run, tmp_path / "raw", "-o", tmp_path / "out", "--color", capsys=capsys) == (
         2,
         "",
-        "error: --color: expected no such option, as the run did not learn to make masks, found it. Leave it out.\n",
+        "error: Writing masks in colour is not supported for classification. Remove --color.\n",
     )
     assert call("evaluate", run, "--segments", capsys=capsys) == (
         2,
         "",
-        "error: --segments: expected a run that learnt to make masks, found one that did not. Leave it out.\n",
+        "error: Scoring boundaries and segments is not supported for classification. Remove --segments.\n",
     )

@@ -17,18 +17,22 @@ from torch import nn
 from torch.optim import lr_scheduler as schedules
 from training import Stop, recipe, state
 
-from penstock import recipe as recipes
+from penstock.assembly import open_parts
+from penstock.assembly.parts import freeze_backbone
+from penstock.cli.events import show
+from penstock.config import apply, load
 from penstock.errors import CheckpointError, NonFiniteError, PenstockError, RecipeError, RunError, WeightsError
+from penstock.events import Events
 from penstock.models import build_detector, build_segmenter
 from penstock.ranks import Ranks
-from penstock.recipe import apply, load, open_parts, resume, train
-from penstock.recipe.fitting import check_optimizer
-from penstock.recipe.tasks import freeze_backbone
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Outcome, Session, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Objective
+from penstock.training import resume, train
+from penstock.training.compatibility import check_optimizer
+from penstock.training.weights import initial_model
 
 
 class Story(Hook):
@@ -109,7 +113,7 @@ def test_resuming_a_finished_run_changes_nothing(whole):
 )
 def test_a_run_can_be_trained_longer(packed, tmp_path, capsys, schedule, said):
     folder, _ = train(apply(recipe(packed.folder, steps=3), [f"optimizer.schedule={schedule}"]), tmp_path)
-    _, outcome = resume(folder.path, ["train.steps=5"])
+    _, outcome = resume(folder.path, ["train.steps=5"], on_event=show)
 
     assert outcome.step == 5
     assert load(folder.path / "recipe.toml").train.steps == 5
@@ -121,16 +125,16 @@ def test_naming_the_optimizer_again_changes_nothing(packed, tmp_path, capsys):
     code, _, _ = call("train", "--resume", folder.path, "--optimizer", "adamw", "--steps", 3, capsys=capsys)
 
     assert code == 0
-    assert load(folder.path / "recipe.toml").optimizer == OptimizerSpec("adamw", learning_rate=0.05)
+    assert load(folder.path / "recipe.toml").optimizer == OptimizerSpec("adamw", lr=0.05)
 
 
 @pytest.mark.parametrize(
     "objective",
     [
         Objective(),
-        Objective(class_weights="median", smoothing=0.1),
-        Objective(hardest=0.25),
-        Objective(threshold=0.3, dice=0.5),
+        Objective(class_weights="median", label_smoothing=0.1),
+        Objective(ohem_ratio=0.25),
+        Objective(ohem_threshold=0.3, dice=0.5),
         Objective(cross_entropy=0.0, focal=1.0, lovasz=1.0, tversky=0.5),
     ],
     ids=["plain", "weighted", "hardest", "threshold and dice", "focal, lovasz and tversky"],
@@ -150,7 +154,7 @@ def test_accumulation_is_the_same_mathematics(packed, tmp_path, objective):
 
 
 def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
-    chosen = dataclasses.replace(recipe(packed.folder), loss=Objective(hardest=0.2, hardest_after=8, dice=0.5))
+    chosen = dataclasses.replace(recipe(packed.folder), loss=Objective(ohem_ratio=0.2, ohem_warmup_steps=8, dice=0.5))
     whole, _ = train(chosen, tmp_path / "whole")
 
     stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(5)])
@@ -165,7 +169,7 @@ def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
 
 
 def test_frozen_norms_keep_their_statistics_and_learn_their_weights(packed, tmp_path):
-    chosen = recipe(packed.folder, batch=2, frozen_norms=True)
+    chosen = recipe(packed.folder, batch=2, freeze_bn=True)
     before = open_parts(chosen).model().state_dict()
     run, _ = train(chosen, tmp_path)
     after = load_file(run.path / "checkpoints" / "last" / "model.safetensors")
@@ -198,7 +202,7 @@ def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=Non
 
 
 def test_a_frozen_backbone_stays_as_it_is_and_all_else_learns(packed, tmp_path):
-    chosen = recipe(packed.folder, steps=3, evaluate_every=3, frozen_backbone=True, average=0.0)
+    chosen = recipe(packed.folder, steps=3, evaluate_every=3, freeze_backbone=True, ema_decay=0.0)
     before = open_parts(chosen).model().state_dict()
     folder, _ = train(chosen, tmp_path / "whole")
     stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
@@ -215,8 +219,8 @@ def test_what_has_no_backbone_cannot_freeze_it():
         freeze_backbone(nn.Linear(2, 2), "cifar10-fast")
 
     assert str(caught.value) == (
-        "train.frozen_backbone: expected a model with a backbone: one for segmentation, mattes or classes, found "
-        "cifar10-fast. Leave it out; train.frozen_norms keeps the statistics of norms."
+        "train.freeze_backbone: expected a model with a backbone: one for segmentation, mattes or classes, found "
+        "cifar10-fast. Leave it out; train.freeze_bn keeps the statistics of norms."
     )
 
 
@@ -346,7 +350,7 @@ def test_a_step_that_is_not_finite_is_never_saved(packed, tmp_path):
         "step 3: expected a finite loss and finite gradients, found loss nan, gradient norm nan, from train-0000"
     )
     assert message.endswith(
-        ". Nothing was saved of this step. Look at its pictures with penstock replay RUN --step 3, or lower the "
+        ". Nothing was saved of this step. Look at its images with penstock replay RUN --step 3, or lower the "
         "learning rate."
     )
     (run,) = tmp_path.iterdir()
@@ -382,15 +386,15 @@ def test_an_outcome_says_why_training_ended(packed, tmp_path):
 def test_who_interrupts_has_a_report_and_who_terminates_is_not_kept_waiting(
     packed, tmp_path, capsys, monkeypatch, number, reported
 ):
-    def interrupted(chosen, root, name):
+    def interrupted(chosen, root, name, on_event):
         class Signal(Hook):
             def before_step(self, session):
                 if session.step == 2:
                     os.kill(os.getpid(), number)
 
-        return train(recipe(packed.folder), root, name, hooks=[Signal()])
+        return train(recipe(packed.folder), root, name, hooks=[Signal()], on_event=on_event)
 
-    monkeypatch.setattr("penstock.cli.training.recipes.train", interrupted)
+    monkeypatch.setattr("penstock.cli.training.train_recipe", interrupted)
     code, out, err = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
     (run,) = tmp_path.iterdir()
 
@@ -489,7 +493,7 @@ class TestRefusals:
             ("train.batch=5", "4", "5"),
             ("model.name=unet:test_convnext", "unet:test_resnet", "unet:test_convnext"),
             ("optimizer.name=adamw", "sgd", "adamw"),
-            ("train.average=0.5", "0.9", "0.5"),
+            ("train.ema_decay=0.5", "0.9", "0.5"),
             ("loss.dice=1.0", "0.0", "1.0"),
         ],
     )
@@ -507,9 +511,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "setting",
         [
-            "data.train=val", "data.block=4", "data.window=4", "follow.on=true", "follow.older=0.5",
+            "data.train=val", "data.block=4", "data.window=4", "follow.on=true", "follow.replay_ratio=0.5",
             "model.deeplab.channels=8", "augment.flip=0.1", "augment.jitter.hue=0.1", "regularize.mixup=1.0",
-            "loss.class_weights=inverse", "train.frozen_norms=true", "train.frozen_backbone=true", "train.sync_norms=true",
+            "loss.class_weights=inverse", "train.freeze_bn=true", "train.freeze_backbone=true", "train.sync_bn=true",
             "init=other", "init_partial=true", "train.window=64", "model.weights=pretrained", "data.start=earliest",
             "data.until=0:5",
         ],
@@ -562,7 +566,7 @@ class TestInit:
         other = dataclasses.replace(packed, description=described)
         parts = dataclasses.replace(open_parts(recipe(packed.folder)), dataset=other)
         parts = dataclasses.replace(parts, recipe=dataclasses.replace(parts.recipe, init=str(whole)))
-        recipes.running._initial(parts, Ranks())
+        initial_model(parts, Events(show))
         printed = capsys.readouterr().out
 
         assert f"init from {whole}, step 12:" in printed
@@ -576,11 +580,11 @@ class TestInit:
 
 class TestOptimizer:
     def test_schedules(self):
-        poly = OptimizerSpec(learning_rate=1.0, warmup=4)
+        poly = OptimizerSpec(lr=1.0, warmup_steps=4)
         assert [round(poly.rate(s, 14), 4) for s in (0, 3, 4, 9, 14)] == [0.2, 0.8, 1.0, 0.5359, 0.0]
         cosine = OptimizerSpec("adamw", 2.0, schedule="cosine")
         assert [cosine.rate(s, 10) for s in (0, 5, 10)] == pytest.approx([2.0, 1.0, 0.0])
-        assert OptimizerSpec(schedule="constant", learning_rate=0.3).rate(7, 10) == 0.3
+        assert OptimizerSpec(schedule="constant", lr=0.3).rate(7, 10) == 0.3
 
     @pytest.mark.parametrize(
         ("spec", "theirs"),
@@ -596,14 +600,14 @@ class TestOptimizer:
             ),
             (OptimizerSpec(schedule="poly"), lambda o: schedules.PolynomialLR(o, 12, 0.9)),
             (
-                OptimizerSpec(schedule="cosine", floor=0.2),
+                OptimizerSpec(schedule="cosine", min_lr_ratio=0.2),
                 lambda o: schedules.CosineAnnealingLR(o, 12, eta_min=0.2 * 0.01),
             ),
         ],
         ids=lambda value: getattr(value, "schedule", ""),
     )
     def test_schedules_are_those_of_pytorch(self, spec, theirs):
-        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=spec.learning_rate)
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=spec.lr)
         other, rates = theirs(optimizer), []
         for _ in range(13):
             rates.append(optimizer.param_groups[0]["lr"])
@@ -613,14 +617,14 @@ class TestOptimizer:
         assert [spec.rate(step, 12) for step in range(13)] == pytest.approx(rates, abs=1e-12)
 
     def test_slow_starts(self):
-        slow = OptimizerSpec(learning_rate=1.0, schedule="constant", warmup=3, warmup_share=0.25)
+        slow = OptimizerSpec(lr=1.0, schedule="constant", warmup_steps=3, warmup_start_ratio=0.25)
         assert [slow.rate(step, 10) for step in range(5)] == [0.25, 0.25, 0.25, 1.0, 1.0]
-        low = OptimizerSpec(learning_rate=2.0, schedule="step", decay=0.1, decay_steps=1, floor=0.05)
+        low = OptimizerSpec(lr=2.0, schedule="step", decay=0.1, decay_steps=1, min_lr_ratio=0.05)
         assert [low.rate(step, 10) for step in range(4)] == pytest.approx([2.0, 0.2, 0.1, 0.1])
 
     def test_heads_and_biases_may_learn_faster(self, packed):
         model = open_parts(recipe(packed.folder)).model()
-        optimizer = make_optimizer(OptimizerSpec(bias_rate=2.0, head_rate=10.0), model)
+        optimizer = make_optimizer(OptimizerSpec(bias_lr_mult=2.0, head_lr_mult=10.0), model)
         shares = {id(p): group["share"] for group in optimizer.param_groups for p in group["params"]}
         named = {name: shares[id(p)] for name, p in model.named_parameters()}
 
@@ -634,7 +638,7 @@ class TestOptimizer:
 
     def test_the_logits_alone_may_learn_faster(self):
         model = build_segmenter("deeplab:test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec(head_rate=10, bias_rate=2, head="logits"), model)
+        optimizer = make_optimizer(OptimizerSpec(head_lr_mult=10, bias_lr_mult=2, head="logits"), model)
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         shares = {names[id(p)]: group["share"] for group in optimizer.param_groups for p in group["params"]}
 
@@ -662,16 +666,16 @@ class TestOptimizer:
                     )
                 )
 
-        train(apply(recipe(packed.folder, steps=1), ["optimizer.clip=0.001"]), tmp_path, hooks=[Looks()])
+        train(apply(recipe(packed.folder, steps=1), ["optimizer.grad_clip=0.001"]), tmp_path, hooks=[Looks()])
         assert norms[0].item() == pytest.approx(0.001, rel=1e-3)
 
     @pytest.mark.parametrize("name", ["adamw", "rmsprop"])
     def test_a_resumed_run_is_the_same_with_every_optimizer(self, packed, tmp_path, name):
         settings = [
             f"optimizer.name={name}",
-            "optimizer.learning_rate=0.001",
-            "optimizer.clip=0.5",
-            "optimizer.head_rate=3",
+            "optimizer.lr=0.001",
+            "optimizer.grad_clip=0.5",
+            "optimizer.head_lr_mult=3",
         ]
         chosen = apply(recipe(packed.folder), settings)
 
@@ -714,7 +718,7 @@ class TestPrecision:
     def test_torch_compile(self, packed, tmp_path, plain):
         program = (
             "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
-            "from training import recipe; from penstock.recipe import train\n"
+            "from training import recipe; from penstock.training import train\n"
             "train(recipe(sys.argv[1], steps=3, evaluate_every=100, compile=True), Path(sys.argv[2]))"
         )
         command = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import importlib
 import itertools
 import json
 import os
@@ -24,16 +25,20 @@ from test_cli import call
 from torch.nn import functional
 from training import Stop, recipe
 
+from penstock.assembly import open_parts
+from penstock.cli.events import show
+from penstock.config import apply, dump, load
 from penstock.datasets import inspect, pack, scenes
 from penstock.errors import NonFiniteError, SchemaError
 from penstock.images import drawing, palettes
-from penstock.recipe import apply, dump, load, load_model, open_parts, resume, train
+from penstock.inference import load_model
 from penstock.records.example import encode
 from penstock.records.schema import decode_segmentation
 from penstock.runs import environment
 from penstock.session import Checkpoint, CheckpointStore, Hook
 from penstock.sources import FilesSource, waiting
 from penstock.tasks import Segmentation
+from penstock.training import resume, train
 from penstock.values import Record
 
 
@@ -51,7 +56,7 @@ class Shakes(Hook):
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
     """Of two steps, both evaluated and kept."""
-    chosen = recipe(packed.folder, steps=2, keep=9, save_every=1, evaluate_every=1, average=0.0)
+    chosen = recipe(packed.folder, steps=2, keep=9, save_every=1, evaluate_every=1, ema_decay=0.0)
     return train(chosen, tmp_path_factory.mktemp("runs"), hooks=[Shakes()])[0].path
 
 
@@ -93,15 +98,15 @@ class TestScores:
         assert len({str(values) for values in columns.values()}) == 4
 
     def test_segments_of_pictures_of_several_sizes(self, tmp_path, capsys):
-        """The largest picture is in another split than the one that is learnt, and not its first."""
+        """The largest image is in another split than the one that is learnt, and not its first."""
         scenes.write_folder(tmp_path / "raw", {"train": 4, "val": 1}, (48, 48))
         for number, size in enumerate(((32, 40), (64, 96)), 1):
             image, mask = scenes.encode(scenes.draw(1, "val", number, size))
             (tmp_path / f"raw/images/val/scene-{number:05d}.jpg").write_bytes(image)
             (tmp_path / f"raw/masks/val/scene-{number:05d}.png").write_bytes(mask)
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-        run = train(recipe(dataset.folder, steps=2, average=0.0), tmp_path / "runs", hooks=[Shakes()])[0].path
-        code, _, _ = call("evaluate", run, "--checkpoint", "last", "--segments", "--pictures", 0, capsys=capsys)
+        run = train(recipe(dataset.folder, steps=2, ema_decay=0.0), tmp_path / "runs", hooks=[Shakes()])[0].path
+        code, _, _ = call("evaluate", run, "--checkpoint", "last", "--segments", "--images", 0, capsys=capsys)
         found = json.loads((run / "evaluations/val-00000002.json").read_text())
 
         assert code == 0
@@ -130,7 +135,7 @@ class TestScores:
         assert len({round(found[name], 9) for name in columns}) == 3
 
     def test_another_split_is_scored_on_its_own_pictures(self, run, raw, capsys):
-        assert call("evaluate", run, "--split", "train", "--pictures", 0, capsys=capsys)[0] == 0
+        assert call("evaluate", run, "--split", "train", "--images", 0, capsys=capsys)[0] == 0
         (path,) = (run / "evaluations").glob("train-*.json")
         found = json.loads(path.read_text())
         pixels = sum(
@@ -141,9 +146,9 @@ class TestScores:
         assert np.array(found["confusion"]).sum(axis=1).tolist() == pixels.tolist()
 
     def test_the_precision_of_the_training_is_that_of_its_answers(self, packed, raw, tmp_path, capsys):
-        chosen = recipe(packed.folder, steps=2, average=0.0, precision="bfloat16")
+        chosen = recipe(packed.folder, steps=2, ema_decay=0.0, precision="bfloat16")
         run = train(chosen, tmp_path / "runs", hooks=[Shakes()])[0].path
-        assert call("evaluate", run, "--checkpoint", "last", "--pictures", 0, capsys=capsys)[0] == 0
+        assert call("evaluate", run, "--checkpoint", "last", "--images", 0, capsys=capsys)[0] == 0
         during = json.loads((run / "evaluations/step-00000002.json").read_text())
         after = json.loads((run / "evaluations/val-00000002.json").read_text())
         words = ["--checkpoint", "last", "-o", tmp_path / "out"]
@@ -209,10 +214,10 @@ class TestScores:
                 seen.append((session.step, session.is_best, marked))
 
         seen = []
-        monkeypatch.setattr("penstock.recipe.sessions.EvaluationFiles", lambda *_: Hook())
-        monkeypatch.setattr("penstock.recipe.sessions.MetricsLog", lambda *_: Hook())
-        monkeypatch.setattr("penstock.recipe.sessions.EventsLog", lambda *_: Hook())
-        monkeypatch.setattr("penstock.recipe.sessions.TensorBoard.available", lambda: False)
+        monkeypatch.setattr("penstock.training.wiring.EvaluationFiles", lambda *_: Hook())
+        monkeypatch.setattr("penstock.training.wiring.MetricsLog", lambda *_: Hook())
+        monkeypatch.setattr("penstock.training.wiring.EventsLog", lambda *_: Hook())
+        monkeypatch.setattr("penstock.training.wiring.TensorBoard.available", lambda: False)
         monkeypatch.setattr("penstock.hooks.console.Console.after_eval", lambda *_: None)
         chosen = recipe(packed.folder, steps=6, evaluate_every=2, save_every=9, keep=1)
         folder, _ = train(chosen, tmp_path, hooks=[Scores(), Stop(5)])
@@ -331,7 +336,7 @@ class TestExport:
         torch.testing.assert_close(found, torch.stack(looks).mean(dim=0), rtol=1e-3, atol=1e-4)
 
     def test_answers_that_differ_are_counted_and_said(self, run, tmp_path, capsys, monkeypatch):
-        from penstock import export
+        export = importlib.import_module("penstock.inference.export")
 
         def otherwise(path, pictures):
             classes, found = read(path, pictures)
@@ -344,7 +349,7 @@ class TestExport:
         code, out, _ = call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)
 
         assert code == 1
-        assert "on random pictures 75.00 % of its answers are the model's own" in out
+        assert "on random images 75.00 % of its answers are the model's own" in out
 
 
 class Looks(Hook):
@@ -369,7 +374,7 @@ def around(places, size=21):
 
 
 class TestTraining:
-    @pytest.mark.parametrize("setting", ["class_weights=[0.1, 1.0, 2.0, 3.0, 4.0, 0.5]", "hardest=0.25"])
+    @pytest.mark.parametrize("setting", ["class_weights=[0.1, 1.0, 2.0, 3.0, 4.0, 0.5]", "ohem_ratio=0.25"])
     def test_a_loss_is_what_pytorch_makes_of_what_the_step_saw(self, packed, tmp_path, setting):
         looks = Looks()
         chosen = apply(recipe(packed.folder, steps=2, evaluate_every=2), [f"loss.{setting}"])
@@ -390,7 +395,7 @@ class TestTraining:
             assert loss != pytest.approx(plain, rel=1e-2)
 
     def test_what_lies_outside_is_the_mean(self, packed, tmp_path):
-        """The mean of this backbone is 128; a picture of 64 x 96 in a crop of 128 x 128 leaves half of it."""
+        """The mean of this backbone is 128; an image of 64 x 96 in a crop of 128 x 128 leaves half of it."""
         looks = Looks()
         settings = ["augment.crop=[128, 128]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0"]
         train(apply(recipe(packed.folder, steps=1, evaluate_every=9), settings), tmp_path, hooks=[looks])
@@ -425,7 +430,7 @@ class TestTraining:
         monkeypatch.setattr(
             feed, "ThreadPoolExecutor", lambda many, *a, **k: (made.append(many), pool(many, *a, **k))[1]
         )
-        train(recipe(packed.folder, steps=2, evaluate_every=2, feed_threads=5), tmp_path)
+        train(recipe(packed.folder, steps=2, evaluate_every=2, num_threads=5), tmp_path)
 
         assert made == [5, 5]
 
@@ -535,7 +540,7 @@ class TestTraining:
                     threading.Timer(25.0, away.clear).start()  # so that a training that is deaf ends too
 
         monkeypatch.setattr(FilesSource, "read", stalls)
-        chosen = recipe(packed.folder, steps=1000, save_every=999, evaluate_every=999, feed_threads=1)
+        chosen = recipe(packed.folder, steps=1000, save_every=999, evaluate_every=999, num_threads=1)
         folder, outcome = train(chosen, tmp_path, hooks=[Stalls()])
 
         assert outcome.status == "interrupted"
@@ -586,7 +591,7 @@ def test_ranks_evaluate_every_picture_once_in_training(packed, tmp_path):
 
 class TestLogs:
     def test_times_are_those_of_the_step_and_of_its_wait(self, packed, tmp_path, monkeypatch):
-        from penstock.tasks.segment import PrepareSegmentation
+        from penstock.tasks.masks import PrepareSegmentation
 
         prepare = PrepareSegmentation.__call__
         monkeypatch.setattr(
@@ -597,12 +602,12 @@ class TestLogs:
             def after_backward(self, session):
                 time.sleep(1.0 * (session.step == 2))
 
-        chosen = recipe(packed.folder, steps=4, evaluate_every=9, feed_threads=1)
+        chosen = recipe(packed.folder, steps=4, evaluate_every=9, num_threads=1)
         folder, _ = train(chosen, tmp_path, hooks=[Slow()])
         lines = folder.lines("timings.jsonl")
 
         assert len(lines) == 4
-        assert lines[0]["wait"] >= 0.4  # four pictures, one after the other
+        assert lines[0]["wait"] >= 0.4  # four images, one after the other
         assert [line["seconds"] >= 1.0 + line["wait"] for line in lines] == [False, False, True, False]
         assert [line["step"] for line in lines] == [1, 2, 3, 4]
         assert all(0 < line["wait"] < line["seconds"] and line["memory"] > 0 for line in lines)
@@ -650,7 +655,7 @@ class TestLogs:
         folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(2)])
         kept = folder.read_json("environment.json")
         folder.write_json("environment.json", {**kept, "threads": 77})
-        resume(folder.path)
+        resume(folder.path, on_event=show)
 
         assert f"note: threads was 77, is {kept['threads']}: same records, same order; " in capsys.readouterr().out
         assert [then["threads"] for then in folder.read_json("environment.json")["then"]] == [kept["threads"]]
@@ -669,7 +674,7 @@ class TestLogs:
     def test_as_many_answers_are_drawn_as_asked_and_they_are_the_models(self, run, capsys):
         drawn = {}
         for step, count in ((1, 1), (1, 3), (2, 1)):
-            words = ["--checkpoint", f"step-{step:08d}", "--pictures", count]
+            words = ["--checkpoint", f"step-{step:08d}", "--images", count]
             assert call("evaluate", run, *words, capsys=capsys)[0] == 0
             drawn[step, count] = cv2.imread(str(run / f"figures/answers-val-{step:08d}.png"))
         assert drawn[1, 3].shape[0] > 2 * drawn[1, 1].shape[0]

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from training import Stop, recipe
 
 from penstock.errors import CheckpointError, NonFiniteError
 from penstock.feed import Batch
@@ -19,16 +20,18 @@ from penstock.ranks import Ranks
 from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Outcome, Session, Steps, finite
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks.base import Task
+from penstock.training import resume, train
 from penstock.values import Cursor
 
 CPU, BATCH = torch.device("cpu"), 4
-SPEC = OptimizerSpec(learning_rate=0.02, momentum=0.5, weight_decay=0.0, schedule="constant")
+SPEC = OptimizerSpec(lr=0.02, momentum=0.5, weight_decay=0.0, schedule="constant")
 
 
 class Line(Task):
     """Learns y from two numbers."""
 
     classes, ignore, main_score = ("y",), -1, "score"
+    of = None
 
     def prepare(self, *, train):
         raise NotImplementedError
@@ -155,7 +158,7 @@ def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluat
     return made
 
 
-def by_hand(steps, spec=SPEC, average=0.0):
+def by_hand(steps, spec=SPEC, ema_decay=0.0):
     """Weights after some steps, those of their average, and the losses."""
     model, mean = Line().model(), [p.detach().clone() for p in Line().model().parameters()]
     momenta, losses = [torch.zeros_like(p) for p in model.parameters()], []
@@ -164,13 +167,13 @@ def by_hand(steps, spec=SPEC, average=0.0):
         loss = ((model(batch["x"])[:, 0] - batch["y"]) ** 2).mean()
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         norm = torch.sqrt(sum((g**2).sum() for g in gradients))
-        cut = min(1.0, spec.clip / float(norm)) if spec.clip else 1.0
+        cut = min(1.0, spec.grad_clip / float(norm)) if spec.grad_clip else 1.0
         rate = spec.rate(step, steps)
         with torch.no_grad():
             for weight, gradient, momentum in zip(model.parameters(), gradients, momenta, strict=True):
                 momentum.mul_(spec.momentum).add_(cut * gradient)
                 weight.sub_(rate * momentum)
-            decay = min(average, (1 + step) / (10 + step))
+            decay = min(ema_decay, (1 + step) / (10 + step))
             for own, weight in zip(mean, model.parameters(), strict=True):
                 own.mul_(decay).add_((1 - decay) * weight)
         losses.append(float(loss.detach()))
@@ -186,10 +189,10 @@ class TestSteps:
     @pytest.mark.parametrize("clip", [0.0, 0.3])
     @pytest.mark.parametrize("accumulate", [1, 3])
     def test_are_those_by_hand(self, tmp_path, clip, accumulate):
-        spec = dataclasses.replace(SPEC, clip=clip, schedule="cosine")
-        made = session(tmp_path, spec=spec, average=0.9, accumulate=accumulate)
+        spec = dataclasses.replace(SPEC, grad_clip=clip, schedule="cosine")
+        made = session(tmp_path, spec=spec, ema_decay=0.9, accumulate=accumulate)
         losses = []
-        made.hooks = (Told({step: lambda s: losses.append(s.loss) for step in range(1, 7)}),)
+        made.attached.hooks = (Told({step: lambda s: losses.append(s.loss) for step in range(1, 7)}),)
         outcome = made.train()
         weights, mean, expected = by_hand(6, spec, 0.9)
 
@@ -338,7 +341,7 @@ class TestSaving:
 
     @pytest.mark.parametrize("step", range(1, 9))
     def test_a_resume_at_every_step_is_as_if_nothing_had_been(self, tmp_path, step):
-        options = {"average": 0.9, "save_every": 1, "evaluate_every": 4}
+        options = {"ema_decay": 0.9, "save_every": 1, "evaluate_every": 4}
 
         def finished(folder, stop):
             hooks = [Told({stop: lambda s: s.request_stop("enough")})]
@@ -378,7 +381,7 @@ class TestSaving:
         values = [0.2, math.nan, 0.6, 0.6, 0.5, math.nan]
         made = session(tmp_path, 6, evaluate=Scorer(*values), evaluate_every=1)
         hook = Told()
-        made.hooks = (hook,)
+        made.attached.hooks = (hook,)
         made.train()
 
         assert [line for line in hook.told if "best" in line] == [f"eval {n} 0.25 best" for n in (1, 3, 4)]
@@ -386,7 +389,7 @@ class TestSaving:
 
     def test_the_average_is_what_is_evaluated_and_the_model_trains_on(self, tmp_path):
         evaluate = Scorer(0.5)
-        made = session(tmp_path, 4, evaluate=evaluate, evaluate_every=2, average=0.9)
+        made = session(tmp_path, 4, evaluate=evaluate, evaluate_every=2, ema_decay=0.9)
         made.train()
         assert [(model is made.average.model, stop) for model, stop in evaluate.models] == [(True, False)] * 2
         assert made.model.training
@@ -463,7 +466,7 @@ class TestFinite:
     def test_what_is_saved_is_named(self, tensors, found):
         assert self.refused(tensors) == (
             f"step 1,200: expected finite weights, statistics and optimizer states to save, found {found}. Nothing was "
-            "saved of it. Resume from the last checkpoint with a lower --rate."
+            "saved of it. Resume from the last checkpoint with a lower --lr."
         )
 
     def test_what_another_rank_has_is_not_saved_either(self):
@@ -695,3 +698,29 @@ def test_matrices_of_a_backbone_are_filters_too():
     groups = make_optimizer(OptimizerSpec("muon"), model).param_groups
     orthogonal = {id(parameter) for group in groups if group["orthogonal"] for parameter in group["params"]}
     assert orthogonal == {id(model.encoder.places), id(model.encoder.filters)}
+
+
+def test_the_state_of_a_hook_that_is_gone_is_kept_for_when_it_is_back(packed, tmp_path):
+    """And people are told that it is not attached."""
+
+    class Counts(Hook):
+        def __init__(self):
+            self.steps = 0
+
+        def after_step(self, session):
+            self.steps += 1
+
+        def state_dict(self):
+            return {"steps": self.steps}
+
+        def load_state_dict(self, state):
+            self.steps = state.get("steps", 0)
+
+    counts, said = Counts(), []
+    folder, _ = train(recipe(packed.folder, steps=6, save_every=1), tmp_path, hooks=[counts, Stop(2)])
+    resume(folder.path, hooks=[Stop(4)], on_event=said.append)
+    back = Counts()
+    resume(folder.path, hooks=[back])
+
+    assert "note: Counts is not attached any more: its state is kept" in [event.message for event in said]
+    assert (counts.steps, back.steps) == (2, 4)  # two before it was gone, two since it is back

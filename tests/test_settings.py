@@ -15,10 +15,11 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from training import recipe
 from watching import Batches, Given, compare_losses
 
+from penstock.config import Data, Model, apply, default_recipe
 from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError
-from penstock.recipe import Data, Model, apply, default_recipe, train
 from penstock.session import CheckpointStore, Hook
+from penstock.training import train
 
 HEIGHT, WIDTH = 48, 64
 ROWS, COLUMNS = np.mgrid[:HEIGHT, :WIDTH]
@@ -29,7 +30,7 @@ def png(pixels):
 
 
 def folders(root, pictures):
-    """Pictures of two classes, packed; one of each in split val."""
+    """Images of two classes, packed; one of each in split val."""
     for number, pixels in enumerate(pictures):
         split = "val" if number < 2 else "train"
         miniatures.write(root / "raw" / split / "ab"[number % 2] / f"{number}.png", png(pixels))
@@ -38,7 +39,7 @@ def folders(root, pictures):
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Pictures whose red is three times the column and whose green is four times the row."""
+    """Images whose red is three times the column and whose green is four times the row."""
     pictures = [np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 15 * n)], axis=2) for n in range(16)]
     return folders(tmp_path_factory.mktemp("places"), np.asarray(pictures, np.uint8))
 
@@ -48,7 +49,7 @@ TONES = np.random.default_rng(0).integers(104, 152, (HEIGHT, WIDTH, 3), np.uint8
 
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
-    """The same picture of pale colours sixteen times, but for its first row."""
+    """The same image of pale colours sixteen times, but for its first row."""
     pictures = np.repeat(TONES[np.newaxis], 16, axis=0)
     pictures[:, 0] = 8 * np.arange(16)[:, np.newaxis, np.newaxis]
     return folders(tmp_path_factory.mktemp("tones"), pictures)
@@ -56,7 +57,7 @@ def tones(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):
-    """Pictures no two of which agree in a pixel, or nearly so."""
+    """Images no two of which agree in a pixel, or nearly so."""
     pictures = np.random.default_rng(1).integers(0, 256, (16, 32, 32, 3), np.uint8)
     return folders(tmp_path_factory.mktemp("noise"), pictures)
 
@@ -67,13 +68,13 @@ def classified(dataset, folder, *settings, steps=4, batch=32, hooks=(), flip=("a
         default_recipe("classification"), data=Data(str(dataset.folder)), model=Model("test_resnet", "none")
     )
     given = Given()
-    words = ["train.device=cpu", f"train.steps={steps}", f"train.batch={batch}", "train.average=0.0", *flip]
+    words = ["train.device=cpu", f"train.steps={steps}", f"train.batch={batch}", "train.ema_decay=0.0", *flip]
     folder, _ = train(apply(begun, [*words, *settings]), folder, hooks=[given, *hooks])
     return given
 
 
 def fed(given):
-    """All pictures of a training, (height, width, 3)."""
+    """All images of a training, (height, width, 3)."""
     return [image for batch in given.batches for image in batch["image"].numpy()]
 
 
@@ -87,7 +88,7 @@ def slopes(image):
 
 
 class TestViews:
-    """What of a picture a classifier is shown."""
+    """What of an image a classifier is shown."""
 
     @pytest.mark.parametrize("border", ["fill", "reflect"])
     @pytest.mark.parametrize("margin", [1, 3])
@@ -129,7 +130,7 @@ class TestViews:
                     found.extend((inputs[0] * 127.5 + 127.5).movedim(1, -1).numpy())
 
         found = []
-        settings = [f"augment.shown={shown}", "augment.crop=[24, 24]"]
+        settings = [f"augment.crop_pct={shown}", "augment.crop=[24, 24]"]
         classified(places, tmp_path, *settings, steps=1, hooks=[Evaluated()])
 
         assert len(found) == 2
@@ -139,8 +140,8 @@ class TestViews:
             assert image[..., 1].mean() == pytest.approx(4 * 23.5, abs=2)
 
     def test_it_is_mirrored_by_turns(self, places, tmp_path):
-        """Fourteen pictures: in any two epochs in a row each is seen both ways."""
-        settings = ["augment.flip_by_turns=true", "augment.method=pad-crop", "augment.crop=[48, 64]"]
+        """Fourteen images: in any two epochs in a row each is seen both ways."""
+        settings = ["augment.alternating_flip=true", "augment.method=pad-crop", "augment.crop=[48, 64]"]
         images = fed(classified(places, tmp_path, *settings, batch=14, flip=()))
         seen = [{int(image[0, 0, 2]): bool(image[0, 0, 0]) for image in images[i : i + 14]} for i in (0, 14, 28, 42)]
 
@@ -152,7 +153,7 @@ class TestViews:
     def test_it_is_turned(self, places, tmp_path, largest):
         settings = [f"augment.rotate={largest}", "augment.method=scale-crop", "augment.scale=[1.0, 1.0]"]
         images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
-        rows, columns = np.mgrid[10:22, 10:22]  # always inside the picture
+        rows, columns = np.mgrid[10:22, 10:22]  # always inside the image
         ground = np.stack([columns.ravel(), rows.ravel(), np.ones(144)], axis=1)
         angles = []
         for image in images:
@@ -171,7 +172,7 @@ YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 
 
 
 class TestColours:
-    """How far they move, picture by picture."""
+    """How far they move, image by image."""
 
     @staticmethod
     def moved(tones, folder, setting):
@@ -206,7 +207,7 @@ class TestColours:
 
 
 class TestRegularize:
-    """Pictures that are mixed, erased and toned, from what went into the network."""
+    """Images that are mixed, erased and toned, from what went into the network."""
 
     @staticmethod
     def inputs(noise, folder, *settings):
@@ -222,7 +223,7 @@ class TestRegularize:
         return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
 
     def test_cutmix(self, noise, tmp_path):
-        given, shown = self.inputs(noise, tmp_path, "regularize.cutmix=1.0", "loss.smoothing=0.0")
+        given, shown = self.inputs(noise, tmp_path, "regularize.cutmix=1.0", "loss.label_smoothing=0.0")
         shares = []
         for batch, images, logits, loss in zip(given.batches, shown, given.outputs, given.losses, strict=True):
             own, label = batch["image"].numpy().astype(float), F.one_hot(batch["label"], 2).float()
@@ -241,7 +242,7 @@ class TestRegularize:
         assert max(shares) > 0.5
 
     def test_erased_rectangles(self, noise, tmp_path):
-        given, shown = self.inputs(noise, tmp_path, "regularize.erase=0.6")
+        given, shown = self.inputs(noise, tmp_path, "regularize.random_erasing=0.6")
         shares = []
         for batch, images in zip(given.batches, shown, strict=True):
             for own, image in zip(batch["image"].numpy().astype(float), images, strict=True):
@@ -277,7 +278,7 @@ class TestRegularize:
 
 
 def boxes(root):
-    """Pictures of places with a box each, 20 x 20 pixels, packed."""
+    """Images of places with a box each, 20 x 20 pixels, packed."""
     rows = ["file,class,xmin,ymin,xmax,ymax"]
     for number in range(8):
         pixels = np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 30 * number)], axis=2).astype(np.uint8)
@@ -295,14 +296,14 @@ def detecting(dataset, *settings):
         model=Model("ssd:test_resnet", "none"),
     )
     words = ["augment.crop=[32, 32]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0", "augment.resize_range=[48, 64]"]
-    words += ["train.steps=6", "train.batch=16", "train.device=cpu", "optimizer.learning_rate=1e-6"]
+    words += ["train.steps=6", "train.batch=16", "train.device=cpu", "optimizer.lr=1e-6"]
     return apply(begun, [*words, *settings])
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.75])
 def test_boxes_stay_where_enough_of_them_is_inside_the_crop(tmp_path, kept):
     given = Batches()
-    train(detecting(boxes(tmp_path), f"augment.kept={kept}"), tmp_path / "runs", hooks=[given])
+    train(detecting(boxes(tmp_path), f"augment.min_visibility={kept}"), tmp_path / "runs", hooks=[given])
     seen = []
     for batch in given.batches:
         for image, label, box in zip(batch["image"].numpy(), batch["label"], batch["boxes"].numpy(), strict=True):
@@ -336,20 +337,20 @@ def test_patches_have_as_many_slices_as_the_recipe_says(tmp_path):
 
 
 def areas(logits, target, picture, label):
-    """True positives, false positives and false negatives of a class in a picture, as probabilities."""
+    """True positives, false positives and false negatives of a class in an image, as probabilities."""
     valid, own = target[picture] != 255, target[picture] == label
     found = logits[picture].softmax(dim=0)[label]
     return found[own].sum(), found[valid & ~own].sum(), (1 - found[own]).sum()
 
 
-def tversky(logits, target, false_positive, false_negative):
+def tversky(logits, target, tversky_alpha, tversky_beta):
     worth = []
     for picture in range(len(target)):
         each = []
         for label in target[picture].unique().tolist():
             if label != 255:
                 true, extra, missed = areas(logits, target, picture, label)
-                each.append(1 - true / (true + false_positive * extra + false_negative * missed))
+                each.append(1 - true / (true + tversky_alpha * extra + tversky_beta * missed))
         worth.append(torch.stack(each).mean())
     return torch.stack(worth).mean()
 
@@ -382,9 +383,9 @@ def focal(logits, target, gamma):
 
 
 LOSSES = {
-    "focal": (["focal=2.0", "gamma=1.5"], lambda logits, target: 2 * focal(logits, target, 1.5)),
+    "focal": (["focal=2.0", "focal_gamma=1.5"], lambda logits, target: 2 * focal(logits, target, 1.5)),
     "tversky": (
-        ["tversky=1.0", "false_positive=0.2", "false_negative=0.6"],
+        ["tversky=1.0", "tversky_alpha=0.2", "tversky_beta=0.6"],
         lambda logits, target: tversky(logits, target, 0.2, 0.6),
     ),
     "tversky by default": (["tversky=1.0"], lambda logits, target: tversky(logits, target, 0.3, 0.7)),
@@ -405,7 +406,7 @@ def test_a_training_minds_the_loss_of_its_recipe(packed, tmp_path, name):
 
 def test_a_share_is_cut_into_micro_batches(packed, tmp_path):
     given = Given()
-    train(recipe(packed.folder, steps=2, accumulate=2, average=0.0, evaluate_every=9), tmp_path, hooks=[given])
+    train(recipe(packed.folder, steps=2, accumulate=2, ema_decay=0.0, evaluate_every=9), tmp_path, hooks=[given])
 
     assert [len(images) for images in given.inputs] == [2, 2, 2, 2]
     assert [len(batch["mask"]) for batch in given.batches] == [4, 4]
@@ -449,7 +450,7 @@ def test_evaluations_and_checkpoints_come_as_often_as_the_recipe_says(packed, tm
 
 
 def test_a_layer_that_a_model_has_not_is_named(tmp_path):
-    begun = detecting(boxes(tmp_path), "optimizer.head=logits", "optimizer.head_rate=10")
+    begun = detecting(boxes(tmp_path), "optimizer.head=logits", "optimizer.head_lr_mult=10")
     with pytest.raises(RecipeError) as caught:
         train(begun, tmp_path / "runs")
 

@@ -23,10 +23,10 @@ from penstock.report import page, samples_sheet
 from penstock.seeds import generator
 from penstock.sources.kafka import FakeLog, KafkaSource
 from penstock.tasks import Augment, Classification, Detection, Matting, Objective, Regularize, Segmentation, Volumes
-from penstock.tasks.classify import NOTHING
-from penstock.tasks.detect import PrepareDetection
+from penstock.tasks.classification import NOTHING
+from penstock.tasks.detection import PrepareDetection
+from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.objective import weights_of
-from penstock.tasks.segment import PrepareSegmentation
 
 NOISE = np.random.default_rng(2)
 IMAGE = NOISE.integers(0, 256, (30, 40, 3), np.uint8)
@@ -51,7 +51,7 @@ class TestBoxes:
 
     def test_of_training_move_with_the_picture(self):
         """Its view and colours are drawn in that order; around it there is the fill."""
-        augment = Augment((48, 48), scale=(0.5, 1.5), jitter=self.jitter, kept=0.3)
+        augment = Augment((48, 48), scale=(0.5, 1.5), jitter=self.jitter, min_visibility=0.3)
         prepare = PrepareDetection(2, 4, (10, 20, 30), augment)
         there = crowded = 0
         for position in range(12):
@@ -123,7 +123,7 @@ class TestBoxes:
         with pytest.raises(LabelError) as caught:
             filled(PrepareDetection(2, 4, (0, 0, 0), Augment((8, 8)), (30, 39)), self.record)
         assert str(caught.value) == (
-            "s#4: expected a picture of at most 30 x 39 (height x width), found one of 30 x 40. Pack the dataset again: "
+            "s#4: expected an image of at most 30 x 39 (height x width), found one of 30 x 40. Pack the dataset again: "
             "its dataset.json states a smaller largest size."
         )
 
@@ -134,7 +134,7 @@ class TestMasks:
         with pytest.raises(LabelError) as caught:
             filled(PrepareSegmentation(256, 255, (0, 0, 0), canvas=(29, 40)), record)
         assert str(caught.value) == (
-            "s#4: expected a picture of at most 29 x 40 (height x width), found one of 30 x 40. Pack the dataset again: "
+            "s#4: expected an image of at most 29 x 40 (height x width), found one of 30 x 40. Pack the dataset again: "
             "its dataset.json states a smaller largest size."
         )
 
@@ -146,9 +146,9 @@ class TestClasses:
         with pytest.raises(ImageError, match=r"^s#4: "):
             filled(task.prepare(train=False), record)
 
-    @pytest.mark.parametrize("regularized", [Regularize(mixup=0.5), Regularize(erase=0.5), Regularize()])
+    @pytest.mark.parametrize("regularized", [Regularize(mixup=0.5), Regularize(random_erasing=0.5), Regularize()])
     def test_what_a_loss_is_divided_by(self, regularized):
-        """Pictures by the weights of their classes; of mixed ones, of the classes that are mixed in them."""
+        """Images by the weights of their classes; of mixed ones, of the classes that are mixed in them."""
         task = Classification("test_resnet", ("a", "b"), Augment((8, 8)), regularized, class_weights=(1.0, 10.0))
         tensors = {"label": torch.tensor([0, 1, 1, -1]), "image": torch.zeros(4, 8, 8, 3)}
         draws = torch.tensor(np.stack([NOTHING] * 4))
@@ -162,7 +162,9 @@ class TestClasses:
 
 class TestObjective:
     def test_its_losses(self):
-        one = Objective(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, gamma=1.5, false_positive=0.2, false_negative=0.9, smoothing=0.1)
+        one = Objective(
+            1.0, 2.0, 3.0, 4.0, 5.0, 6.0, focal_gamma=1.5, tversky_alpha=0.2, tversky_beta=0.9, label_smoothing=0.1
+        )
         assert one.mixture((1.0, 3.0)).terms == [
             (1.0, CrossEntropy((1.0, 3.0), 0.1)),
             (2.0, Focal(1.5)),
@@ -175,9 +177,9 @@ class TestObjective:
 
     @pytest.mark.parametrize(("step", "hardest"), [(0, 1.0), (5, 0.6), (10, 0.2), (15, 0.2), (None, 0.2)])
     def test_mining_begins_slowly(self, step, hardest):
-        slow = Objective(hardest=0.2, hardest_after=10, threshold=0.3)
+        slow = Objective(ohem_ratio=0.2, ohem_warmup_steps=10, ohem_threshold=0.3)
         ((_, term),) = slow.mixture((), step).terms
-        assert (term.hardest, term.threshold) == (pytest.approx(hardest), 0.3)
+        assert (term.ohem_ratio, term.ohem_threshold) == (pytest.approx(hardest), 0.3)
 
     @pytest.mark.parametrize(
         ("chosen", "pixels", "message"),
@@ -318,9 +320,9 @@ def test_boxes_are_scored_in_pixels_of_the_picture():
 
 def test_detectors_see_pictures_of_any_size_in_a_canvas_that_fits_them():
     task = Detection("ssd:test_resnet", ("a",), 3, Augment((64, 64)))
-    assert task.for_pictures(100, 200).canvas == (128, 224)
+    assert task.for_images(100, 200).canvas == (128, 224)
     fitted = dataclasses.replace(task, augment=Augment((64, 64), resize_range=(100, 150)))
-    assert fitted.for_pictures(1000, 2000).canvas == (160, 160)
+    assert fitted.for_images(1000, 2000).canvas == (160, 160)
 
 
 def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):

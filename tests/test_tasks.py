@@ -27,9 +27,9 @@ from penstock.tasks import (
     Volumes,
     regularize,
 )
-from penstock.tasks.classify import NOTHING
-from penstock.tasks.matte import PrepareMatte
-from penstock.tasks.volume import PrepareVolume, read_slices, telling_slice
+from penstock.tasks.classification import NOTHING
+from penstock.tasks.matting import PrepareMatte
+from penstock.tasks.volumes import PrepareVolume, read_slices, telling_slice
 
 NOISE = np.random.default_rng(1)
 CLASSES = Classification("test_resnet", ("ant", "bee", "cow"), Augment((8, 8)))
@@ -50,7 +50,7 @@ def masked(image, ids, slices=0):
 
 
 class TestShown:
-    """The classes in a record, by which `show` finds pictures of one."""
+    """The classes in a record, by which `show` finds images of one."""
 
     def test_of_masks(self):
         ids = np.array([[0, 2], [200, 2]], np.uint8)
@@ -92,7 +92,7 @@ class TestPadding:
         found = CLASSES.mask_padding({"label": label, "draws": draws}, self.weight)
 
         assert found["label"].tolist() == [2, -1, 0]
-        # the first was to be mixed with the second, and the last has no partner: all keep their own picture
+        # the first was to be mixed with the second, and the last has no partner: all keep their own image
         assert found["draws"][:, :5].tolist() == [[1, 0, 0, 0, 0]] * 3
         assert torch.equal(found["draws"][:, 5:], draws[:, 5:])
         assert "draws" not in CLASSES.mask_padding({"label": label}, self.weight)
@@ -383,7 +383,7 @@ class TestPatches:
 
 @pytest.mark.parametrize("task", [MASKS, VOLUMES])
 def test_a_task_changes_with_steps_only_where_mining_begins_slowly(task):
-    slow = dataclasses.replace(task, objective=Objective(hardest=0.5, hardest_after=10))
+    slow = dataclasses.replace(task, objective=Objective(ohem_ratio=0.5, ohem_warmup_steps=10))
 
     assert task.after(4) is task
     assert slow.after(4).step == 4

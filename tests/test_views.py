@@ -1,4 +1,4 @@
-"""Several looks at a picture: the mean of probabilities, written out."""
+"""Several looks at an image: the mean of probabilities, written out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from torch.nn import functional
 from training import recipe
 
 from penstock.models import Averaged, Views, Window
-from penstock.predict import predict_mask
-from penstock.recipe import train
 from penstock.tasks import Segmentation
+from penstock.training import train
 
 
 class Slanted(torch.nn.Module):
@@ -103,8 +102,8 @@ def test_names():
 def test_a_window_that_holds_the_picture_changes_nothing(model):
     task = Segmentation("unet:test_resnet", ("a", "b", "c", "d"))
     pixels = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
-    whole = predict_mask(task, model, pixels, device=torch.device("cpu"))
-    windowed = predict_mask(task, model, pixels, device=torch.device("cpu"), window=Window(64))
+    whole = task.predict(model, pixels, device=torch.device("cpu")).mask
+    windowed = task.predict(model, pixels, device=torch.device("cpu"), window=Window(64)).mask
 
     assert (whole == windowed).all()
 
@@ -116,7 +115,7 @@ def run(packed, tmp_path_factory):
 
 def test_through_the_command_line(run, raw, tmp_path, capsys):
     for words in ([], ["--flip"], ["--scales", 0.5, 1, "--flip"]):
-        code, _, err = call("evaluate", run, *words, "--pictures", 1, capsys=capsys)
+        code, _, err = call("evaluate", run, *words, "--images", 1, capsys=capsys)
         assert code == 0, err
     names = sorted(path.name for path in (run / "evaluations").glob("val-*"))
     step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
@@ -132,8 +131,7 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     assert call("evaluate", run, "--shift", 1, capsys=capsys) == (
         2,
         "",
-        "error: --shift: expected 0, as the run did not learn to classify, found 1. Leave it out; --flip and --scales look "
-        "in the mirror and at other sizes.\n",
+        "error: Test-time augmentation by shifts is not supported for segmentation. Remove --shift.\n",
     )
     for scales in ([0], [1, 9], [1, "nan"], []):
         code, _, err = call("evaluate", run, "--scales", *scales, capsys=capsys)
@@ -142,7 +140,7 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
 
 
 def film(path, frames=4):
-    """A film of plain frames that grow lighter, without loss."""
+    """A video of plain frames that grow lighter, without loss."""
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"FFV1"), 10, (64, 48))
     for number in range(frames):
         writer.write(np.full((48, 64, 3), 40 * number, np.uint8))
@@ -153,18 +151,25 @@ def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, cap
     folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
     pictures = sorted((raw / "images" / "val").iterdir())[:2]
     (tmp_path / "list.txt").write_text(f"{pictures[0]}\n\n{os.path.relpath(pictures[1], tmp_path)}\n")
-    film(tmp_path / "film.avi")
+    film(tmp_path / "video.avi")
     capsys.readouterr()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pictures[0].read_bytes())))
     code, out, _ = call(
-        "predict", folder.path, tmp_path / "list.txt", tmp_path / "film.avi", "-", "-o", tmp_path / "out", capsys=capsys
+        "predict",
+        folder.path,
+        tmp_path / "list.txt",
+        tmp_path / "video.avi",
+        "-",
+        "-o",
+        tmp_path / "out",
+        capsys=capsys,
     )
     written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png")}
 
-    assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 pictures into {tmp_path / 'out'}")
-    names = [*(picture.stem for picture in pictures), *(f"film/{n:06d}" for n in range(4)), "stdin"]
+    assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 images into {tmp_path / 'out'}")
+    names = [*(picture.stem for picture in pictures), *(f"video/{n:06d}" for n in range(4)), "stdin"]
     assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")}
-    overlays = [cv2.imread(str(tmp_path / "out" / f"film/{n:06d}-overlay.png")).mean() for n in range(4)]
+    overlays = [cv2.imread(str(tmp_path / "out" / f"video/{n:06d}-overlay.png")).mean() for n in range(4)]
     assert overlays == sorted(overlays)
     first = (tmp_path / "out" / f"{pictures[0].stem}.png").read_bytes()
     assert (tmp_path / "out" / "stdin.png").read_bytes() == first
@@ -172,12 +177,12 @@ def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, cap
 
 def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
     folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
-    (tmp_path / "film.mp4").write_bytes(b"no film")
+    (tmp_path / "video.mp4").write_bytes(b"no film")
     capsys.readouterr()
 
-    assert call("predict", folder.path, tmp_path / "film.mp4", "-o", tmp_path / "out", capsys=capsys) == (
+    assert call("predict", folder.path, tmp_path / "video.mp4", "-o", tmp_path / "out", capsys=capsys) == (
         2,
         "",
-        f"error: {tmp_path}/film.mp4: expected a film that OpenCV can read, found no frames. Convert it, for example with "
+        f"error: {tmp_path}/video.mp4: expected a video that OpenCV can read, found no frames. Convert it, for example with "
         "ffmpeg to H.264 in .mp4.\n",
     )

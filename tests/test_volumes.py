@@ -14,14 +14,16 @@ import pytest
 from test_cli import call
 from test_packing import records
 
+from penstock.assembly import open_parts
+from penstock.config import apply, load
 from penstock.datasets import Dataset, How, inspect, pack
 from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import decode_image, decode_mask, fetch_image, geometry, probe
 from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, channels_of, read_labels, read_volume, write_labels
+from penstock.inference import load_model
 from penstock.metrics import dice
-from penstock.recipe import apply, load, load_model, open_parts
 from penstock.records.schema import decode_segmentation
 
 nibabel = pytest.importorskip("nibabel")
@@ -127,7 +129,7 @@ def test_labels_of_equal_names_are_told_apart_by_their_folder(tmp_path):
 
 
 def test_intensities_are_spread_by_themselves():
-    """Units differ between scanners: a volume times seven, plus three, gives the same pictures."""
+    """Units differ between scanners: a volume times seven, plus three, gives the same images."""
     voxels, _ = scene()
     one, other = (Volume("v", array[np.newaxis], np.eye(4)).images() for array in (voxels, 7 * voxels + 3))
 
@@ -404,12 +406,12 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     assert call("predict", run, tmp_path / "sheet.png", "-o", tmp_path / "x", capsys=capsys) == (
         2,
         "",
-        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 4 modalities, found pictures. Name "
+        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 4 modalities, found images. Name "
         "volumes.\n",
     )
     code, out, _ = call("export", run, "-o", tmp_path / "model.pt2", capsys=capsys)
     assert (code, "image, uint8 (n, 32, 32, 4); gives" in out) == (0, True)
-    with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: pictures of 4 channels have no colours"):
+    with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: images of 4 channels have no colours"):
         _ = open_parts(apply(load(run / "recipe.toml"), ["augment.jitter.brightness=0.2"])).task
     for number in range(2):
         found = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
@@ -433,7 +435,7 @@ def test_who_learnt_two_modalities_answers_no_pictures(tmp_path, capsys):
     assert call("predict", run, tmp_path / "a.jpg", "-o", tmp_path / "out", capsys=capsys) == (
         2,
         "",
-        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 2 modalities, found pictures. Name "
+        "error: penstock predict: expected NIfTI volumes, as the run learnt slices of 2 modalities, found images. Name "
         "volumes.\n",
     )
 
@@ -574,7 +576,7 @@ def test_options_that_do_nothing_are_refused(tmp_path, capsys):
     for more, message in (
         (
             ["--color"],
-            "--color: expected no such option, as NIfTI volumes are segmented slice by slice, found it. Leave it out.",
+            "Writing masks in colour is not supported for NIfTI volumes. Remove --color.",
         ),
         (
             ["--labels", tmp_path / "gone"],
@@ -674,7 +676,7 @@ def test_what_is_no_volume_is_named(tmp_path, change, message):
         (70, "<h", (999,), "v.nii: expected a NIfTI file, found data code 999 not recognized. Export or copy it again."),
         (108, "<f", (1e30,), "v.nii: expected a NIfTI file, found Python int too large to convert to C long. Export or copy it again."),
         (280, "<12f", (float("nan"),) * 12, "v.nii: expected a NIfTI file, found SVD did not converge. Export or copy it again."),
-        (280, "<12f", (0,) * 12, "v.nii: expected an affine with three axes, found one that drops an axis. Mend its header."),
+        (280, "<12f", (0,) * 12, "v.nii: expected an affine with three axes, found one that drops an axis. Fix its header."),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")  # numpy's, of what is NaN

@@ -15,18 +15,20 @@ from test_volumes import brats, cases, scene, stored, write
 from training import Stop, state
 
 from penstock import seeds
+from penstock.assembly import open_parts
+from penstock.config import Data, apply, default_recipe
 from penstock.datasets import About, Dataset, How, inspect, pack
 from penstock.errors import DatasetError, ImageError, LabelError, RecipeError, SchemaError
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.kinds.labels import LabelSet
 from penstock.images.volumes import Volume, read_labels, read_volume
+from penstock.inference import load_model
+from penstock.kinds.labels import LabelSet
 from penstock.metrics import Cases, dice
 from penstock.models import Views, build_volume_network
-from penstock.predict import predict_volume
-from penstock.recipe import Data, apply, default_recipe, load_model, open_parts, resume, train
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.tasks import Augment, PrepareVolume, Volumes
-from penstock.tasks.volume import read_slices
+from penstock.tasks.volumes import read_slices
+from penstock.training import resume, train
 from penstock.values import Record
 
 nibabel = pytest.importorskip("nibabel")
@@ -263,7 +265,7 @@ def test_from_volumes_to_volumes_through_the_command_line(tmp_path, capsys):
     assert trained.parts.task.main_score == "mean_dice"
     code, out, errors = call("predict", run, tmp_path / "sheet.png", "-o", tmp_path / "x", capsys=capsys)
     assert (code, errors) == (
-        2, "error: penstock predict: expected NIfTI volumes, as the run learnt them, found pictures. Name volumes.\n"
+        2, "error: Prediction of images is not supported for volumes. Name NIfTI volumes.\n"
     )  # fmt: skip
 
 
@@ -307,7 +309,7 @@ class TestMistakes:
         task = dataclasses.replace(open_parts(learning(whole)).task, channels=3)
         volume = Volume("c_0000.nii.gz", scene()[0][np.newaxis], np.eye(4))
         with pytest.raises(ImageError) as caught:
-            predict_volume(task, task.model(), volume, device=torch.device("cpu"))
+            task.predict_volume(task.model(), volume, device=torch.device("cpu"))
 
         assert str(caught.value) == (
             "c_0000.nii.gz: expected the two or three modalities that the run learnt, found one. Name the folder of the "
@@ -352,28 +354,21 @@ class TestMistakes:
             _ = open_parts(chosen).task
 
         assert str(caught.value) == (
-            "augment: expected crop, slices and flip alone: patches of volumes are not changed further, found scale, rotate. "
-            "Leave them out."
+            "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.scale, augment.rotate."
         )
 
     def test_weights_of_others(self, whole):
         with pytest.raises(RecipeError) as caught:
             _ = open_parts(apply(learning(whole), ['model.weights="pretrained"'])).task
 
-        assert str(caught.value) == (
-            "model.weights: expected none, as there are no published ones of networks for volumes, found pretrained. Leave it "
-            "out; --init RUN starts from a run of your own."
-        )
+        assert str(caught.value) == ("A pretrained backbone is not supported for volumes. Remove model.weights.")
 
     def test_several_looks(self, whole, tmp_path):
         folder, _ = train(learning(whole, steps=1), tmp_path)
         with pytest.raises(RecipeError) as caught:
             load_model(folder.path, device="cpu").looking(Views((1.0,), flip=True))
 
-        assert str(caught.value) == (
-            "--scales, --flip, --shift: expected none of them, as the run learnt volumes: answers of several "
-            "looks are not averaged, found x1-flip. Leave them out."
-        )
+        assert str(caught.value) == ("Test-time augmentation is not supported for volumes. Remove --flip.")
 
     def test_a_folder_of_pictures(self, raw):
         with pytest.raises(DatasetError, match="expected the layout nifti-volumes"):

@@ -1,4 +1,4 @@
-"""A window that slides over pictures: its places, its blending, and that evaluation sees as prediction does."""
+"""A window that slides over images: its places, its blending, and that evaluation sees as prediction does."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from test_mended import classes
 from torch import nn
 from training import recipe
 
+from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import Window, Windowed
-from penstock.models.windows import bell
-from penstock.recipe import apply, train
+from penstock.models.sliding_window import bell
+from penstock.training import train
 
 CPU = torch.device("cpu")
 
@@ -95,11 +96,11 @@ def test_the_bell_is_highest_in_the_middle_and_nowhere_nothing():
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
-    return train(recipe(packed.folder, average=0.0, window=32), tmp_path_factory.mktemp("runs"))[0].path
+    return train(recipe(packed.folder, ema_decay=0.0, window=32), tmp_path_factory.mktemp("runs"))[0].path
 
 
 def test_training_evaluation_and_prediction_see_the_same(run, packed, raw, tmp_path, capsys):
-    code, out, _ = call("evaluate", run, "--checkpoint", "last", "--pictures", 0, capsys=capsys)
+    code, out, _ = call("evaluate", run, "--checkpoint", "last", "--images", 0, capsys=capsys)
     during = json.loads((run / "evaluations/step-00000012.json").read_text())
     after = json.loads((run / "evaluations/val-00000012-window32.json").read_text())
     assert code == 0
@@ -107,7 +108,7 @@ def test_training_evaluation_and_prediction_see_the_same(run, packed, raw, tmp_p
     assert after["window"] == {"side": 32, "overlap": 0.25}
     assert "val, with the weights of step 12" in out
 
-    whole = call("evaluate", run, "--checkpoint", "last", "--window", 0, "--pictures", 0, capsys=capsys)[0]
+    whole = call("evaluate", run, "--checkpoint", "last", "--window", 0, "--images", 0, capsys=capsys)[0]
     plain = json.loads((run / "evaluations/val-00000012.json").read_text())
     assert (whole, "window" in plain) == (0, False)
     assert plain["confusion"] != after["confusion"]
@@ -118,11 +119,11 @@ def test_training_evaluation_and_prediction_see_the_same(run, packed, raw, tmp_p
     for path in sorted((raw / "masks/val").glob("*.png")):
         true, found = (cv2.imread(str(each), cv2.IMREAD_UNCHANGED) for each in (path, tmp_path / path.name))
         np.add.at(matrix, (true[true != 255], found[true != 255]), 1)
-    assert matrix.tolist() == after["confusion"]  # pictures of 64 x 96, which are no smaller than the canvas
+    assert matrix.tolist() == after["confusion"]  # images of 64 x 96, which are no smaller than the canvas
 
 
 def test_another_overlap_has_a_name_of_its_own(run, packed, capsys):
-    words = ["--checkpoint", "last", "--pictures", 0, "--flip", "--overlap", 0.5]
+    words = ["--checkpoint", "last", "--images", 0, "--flip", "--overlap", 0.5]
     assert call("evaluate", run, *words, capsys=capsys)[0] == 0
     assert (run / "evaluations/val-00000012-x1-flip-window32-0.5.json").is_file()
     assert call("evaluate", run, *words, "--window", 0, capsys=capsys)[2] == (
@@ -131,7 +132,7 @@ def test_another_overlap_has_a_name_of_its_own(run, packed, capsys):
 
 
 def test_networks_of_one_size_are_evaluated_through_it(packed, tmp_path):
-    """What sees pictures of its own size alone needs no whole ones."""
+    """What sees images of its own size alone needs no whole ones."""
     chosen = recipe(packed.folder, steps=1, batch=2, window=64)
     chosen = dataclasses.replace(chosen, augment=dataclasses.replace(chosen.augment, crop=(64, 64)))
     settings = ["model.name=unet:swin_tiny_patch4_window7_224"]
@@ -146,8 +147,8 @@ def test_what_makes_no_masks_has_no_window(tmp_path, capsys):
     chosen = classes(tmp_path)
     with pytest.raises(RecipeError) as caught:
         train(apply(chosen, ["train.window=32", "data.validation=train"]), tmp_path / "runs")
-    assert str(caught.value) == "train.window: expected 0, as no masks are learnt, found 32. Leave it out."
+    assert str(caught.value) == "A sliding window is not supported for classification. Remove train.window."
     folder, _ = train(chosen, tmp_path / "runs")
     assert call("evaluate", folder.path, "--split", "train", "--window", 32, capsys=capsys)[2] == (
-        "error: --window: expected a run that learnt to make masks, found one that did not. Leave it out.\n"
+        "error: A sliding window is not supported for classification. Remove --window.\n"
     )

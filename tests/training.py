@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.recipe import Data, Model, Recipe, Train
+from penstock.config import Data, Model, Recipe, Train
 from penstock.session import Hook, OptimizerSpec
 from penstock.tasks import Augment
 
 
 def recipe(data, **changes):
-    """Twelve steps of four pictures, with everything that has state: momentum, average, evaluation, saves."""
+    """Twelve steps of four images, with everything that has state: momentum, average, evaluation, saves."""
     train = {
         "steps": 12,
         "batch": 4,
         "evaluate_every": 4,
         "save_every": 3,
-        "average": 0.9,
+        "ema_decay": 0.9,
         "device": "cpu",
         "log_origins": True,
         "log_every": 5,
@@ -24,7 +24,7 @@ def recipe(data, **changes):
         data=Data(str(data)),
         model=Model("unet:test_resnet", "none"),
         augment=Augment((32, 32), scale=(0.5, 1.5)),
-        optimizer=OptimizerSpec(learning_rate=0.05),
+        optimizer=OptimizerSpec(lr=0.05),
         train=Train(**{**train, **changes}),
     )
 

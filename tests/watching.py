@@ -8,8 +8,8 @@ import pytest
 import timm
 import torch
 
-from penstock.recipe import train
 from penstock.session import Hook
+from penstock.training import train
 
 
 class Batches(Hook):

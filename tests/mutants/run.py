@@ -110,7 +110,7 @@ def _ignored(tests: dict[str, Any], sections: tuple[str, ...] = ()) -> Iterator[
             value = f"replace({'.'.join(('recipe', *path[:depth]))}, {path[depth]}={value})"
         after = f"    recipe = {value}\n{TRAINING}"
         shown, label = f"setting {'.'.join(path)}", "-".join(path).replace("_", "-")
-        yield Mutant(f"{label}-is-ignored", (shown,), "recipe/running.py", TRAINING, after, (entry,))
+        yield Mutant(f"{label}-is-ignored", (shown,), "training/run.py", TRAINING, after, (entry,))
 
 
 def chosen(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:

@@ -1,0 +1,257 @@
+"""One meaning of a setting: the same training through Python, TOML and the command line is the same, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import miniatures
+import processes
+import pytest
+import torch
+from test_cli import call
+
+import penstock as ps
+from penstock.assembly import resolve_settings
+from penstock.config import Recipe
+from penstock.events import Evaluated, RunCreated, StepFinished, TrainingEnded, TrainingStarted
+from penstock.session.options import ENDLESS
+
+SMALL = {"augment.crop": [32, 32], "train.batch": 4, "train.steps": 2, "train.device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def colors(tmp_path_factory):
+    """Images with a class each."""
+    folder = tmp_path_factory.mktemp("colors")
+    miniatures.folders(folder / "raw")
+    return ps.pack(folder / "raw", folder / "data")
+
+
+def written(given):
+    """Settings as a recipe in TOML."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
+
+
+def weights(run):
+    last = (run / "checkpoints" / "last").resolve()
+    return {path.name: path.read_bytes() for path in sorted(last.iterdir())}
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "words"),
+    [
+        ("packed", {"model.name": "unet:test_resnet", "model.weights": "none", "optimizer.name": "adamw"},
+         ["--model", "unet:test_resnet", "--weights", "none", "--optimizer", "adamw"]),
+        ("colors", {"model.name": "test_resnet", "model.weights": "none", "augment.flip": 0.25},
+         ["--model", "test_resnet", "--weights", "none", "--set", "augment.flip=0.25"]),
+    ],
+)  # fmt: skip
+def test_three_doors_lead_to_the_same_training(request, data, given, words, tmp_path, capsys):
+    found = request.getfixturevalue(data)
+    path = str(found.path if data == "colors" else found.folder)
+    given = {**given, **SMALL}
+    python = ps.train(path, settings=given, runs=tmp_path / "python", name="r").path
+    (tmp_path / "recipe.toml").write_text(written({"data.path": path, **given}))
+    assert call("train", tmp_path / "recipe.toml", "--runs", tmp_path / "toml", "--name", "r", capsys=capsys)[0] == 0
+    small = ["--crop", 32, 32, "--batch", 4, "--steps", 2, "--device", "cpu"]
+    assert call("train", path, *words, *small, "--runs", tmp_path / "words", "--name", "r", capsys=capsys)[0] == 0
+    toml, command = tmp_path / "toml" / "0001-r", tmp_path / "words" / "0001-r"
+
+    for other in (toml, command):
+        assert (other / "recipe.toml").read_bytes() == (python / "recipe.toml").read_bytes()
+        assert json.loads((other / "settings.json").read_text()) == json.loads((python / "settings.json").read_text())
+        assert (other / "metrics.jsonl").read_bytes() == (python / "metrics.jsonl").read_bytes()
+        assert weights(other) == weights(python)
+
+
+def test_what_nobody_gives_comes_from_what_is_chosen(packed, colors):
+    """From following, the optimizer, the model, the task, the general defaults; the first that says something."""
+
+    def found(path, key, **given):
+        resolved = resolve_settings({"data.path": str(path), **{k.replace("__", "."): v for k, v in given.items()}})
+        value = resolved.recipe
+        for name in key.split("."):
+            value = getattr(value, name)
+        return value, resolved.origin(key)
+
+    rate = "optimizer.lr"
+    assert found(packed.folder, rate) == (0.01, "general default")
+    assert found(packed.folder, rate, optimizer__name="adamw") == (3e-4, "optimizer adamw")
+    assert found(packed.folder, rate, optimizer__name="adamw", optimizer__lr=0.5) == (0.5, "given")
+    assert found(colors.path, "loss.label_smoothing") == (0.1, "task classification")
+    assert found(colors.path, "loss.label_smoothing", model__name="cifar10-fast") == (0.2, "model cifar10-fast")
+    assert found(colors.path, "loss.label_smoothing", model__name="cifar10-tutorial") == (0.0, "model cifar10-tutorial")
+    assert found(colors.path, rate, model__name="cifar10-fast", optimizer__name="adamw") == (3e-4, "optimizer adamw")
+    assert found(packed.folder, "train.steps") == (20_000, "general default")
+
+
+def test_a_topic_is_followed_without_end_and_its_shuffle_is_chosen(monkeypatch):
+    """Whichever door it came through: nothing of this is the command line's."""
+    from penstock.assembly import resolving
+
+    monkeypatch.setattr(resolving, "_task", lambda data: "segmentation")
+    topic = {"data.path": "kafka://h:9092/t"}
+    followed = resolve_settings({**topic, "follow.on": True, "optimizer.name": "adamw"})
+
+    assert (followed.recipe.train.steps, followed.origin("train.steps")) == (ENDLESS, "following a topic")
+    assert followed.recipe.optimizer.schedule == "constant"
+    assert (followed.recipe.data.block, followed.origin("data.block")) == (0, "topic")
+    assert resolve_settings({**topic, "data.block": 4}).recipe.data.block == 4
+
+
+def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_path, capsys):
+    run = ps.train(
+        str(packed.folder), model="unet:test_resnet", weights="none", optimizer="adamw", steps=1, crop=(32, 32), batch=2,
+        device="cpu", runs=tmp_path,
+    )  # fmt: skip
+    kept = json.loads((run.path / "settings.json").read_text())
+
+    assert kept == {
+        "given": {
+            "data.path": str(packed.folder), "model.name": "unet:test_resnet", "model.weights": "none",
+            "optimizer.name": "adamw", "train.steps": 1, "augment.crop": [32, 32], "train.batch": 2, "train.device": "cpu",
+        },
+        "origins": {
+            "optimizer.schedule": "optimizer adamw", "optimizer.lr": "optimizer adamw",
+            "optimizer.weight_decay": "optimizer adamw",
+        },
+        "code": {},
+    }  # fmt: skip
+    ps.resume(run, settings={"train.steps": 2})
+    assert json.loads((run.path / "settings.json").read_text())["given"]["train.steps"] == 2
+    shown = call("recipe", "--set", "optimizer.name=adamw", capsys=capsys)[1].splitlines()
+    assert "lr = 0.0003  # optimizer adamw" in shown
+    assert 'name = "adamw"  # given' in shown
+    assert "momentum = 0.9" in shown
+
+
+class TestFace:
+    def test_its_names_are_there_documented_and_few(self):
+        assert len(ps.__all__) <= 32
+        for name in ps.__all__:
+            assert getattr(ps, name).__doc__, name
+        assert set(ps.__all__) <= set(dir(ps))
+        with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'zzz'"):
+            _ = ps.zzz
+
+    def test_nothing_heavy_is_imported_before_it_is_used(self):
+        lines = (
+            "import sys, penstock as ps; assert not {'torch', 'cv2', 'numpy'} & set(sys.modules); ps.Layout; "
+            "assert 'torch' not in sys.modules; ps.Feed; assert 'torch' in sys.modules"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", lines], env=processes.quiet(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_a_dataset_shows_itself_and_its_records(self, colors, packed):
+        data = ps.open(packed.folder)
+        sample = data["val"][-1]
+
+        assert (data.task, data.splits, data.classes) == ("segmentation", ("train", "val"), packed.description.classes)
+        assert len(data["val"]) == 7
+        assert [each.origin for each in data["val"]][-1] == sample.origin
+        assert sample._repr_png_().startswith(b"\x89PNG")
+        assert sample.image.std() > 0
+        assert "<td>val</td><td>7</td><td>64 x 96</td>" in data._repr_html_()
+        assert data.verify() == ()
+        assert sum(colors["train"].counts.values()) == len(colors["train"])
+        with pytest.raises(IndexError, match="val has 7 records, and none of number 7"):
+            data["val"][7]
+
+    def test_a_feed_gives_the_batches_of_a_training(self, packed, tmp_path):
+        seen = []
+
+        class Look(ps.Hook):
+            def before_step(self, session):
+                seen.append(session.batch.tensors["image"].clone())
+
+        ps.train(
+            str(packed.folder), model="unet:test_resnet", weights="none", steps=3, crop=(32, 32), batch=4, seed=5,
+            device="cpu", hooks=[Look()], runs=tmp_path, settings={"data.validation": ""},
+        )  # fmt: skip
+        feed = ps.open(packed.folder)["train"].feed(batch=4, crop=(32, 32), seed=5)
+        batches = feed.batches()
+        given = [next(batches) for _ in range(3)]
+
+        assert all(torch.equal(one.tensors["image"], other) for one, other in zip(given, seen, strict=True))
+        again = next(feed.batches(given[1].cursor))
+        assert torch.equal(again.tensors["image"], given[2].tensors["image"])
+        halves = [
+            next(
+                ps.open(packed.folder)["train"].feed(batch=4, crop=(32, 32), seed=5, rank=rank, world_size=2).batches()
+            )
+            for rank in (0, 1)
+        ]
+        assert torch.equal(torch.cat([half.tensors["image"] for half in halves]), given[0].tensors["image"])
+
+    def test_a_run_is_loaded_and_predicts(self, packed, raw, tmp_path, capsys):
+        run = ps.train(
+            str(packed.folder), model="unet:test_resnet", weights="none", steps=2, crop=(32, 32), batch=4, device="cpu",
+            runs=tmp_path / "runs", settings={"train.evaluate_every": 1},
+        )  # fmt: skip
+        picture = next((raw / "images" / "val").iterdir())
+        model = run.load(device="cpu")
+        from_file = model.predict(picture)
+        shown = ps.export(run, tmp_path / "a.pt2", size=(64, 96))
+
+        assert from_file.mask.shape == from_file.image.shape[:2]
+        assert (model.predict(from_file.image).mask == from_file.mask).all()
+        assert from_file.draw().shape == from_file.image.shape
+        assert model.predict_folder(raw / "images" / "val", tmp_path / "out").done == 7
+        assert (shown.size, (tmp_path / "a.pt2").is_file()) == ((64, 96), True)
+        assert run.best["mean_iou"] == max(e["evaluation"]["mean_iou"] for e in run.metrics if "evaluation" in e)
+        assert f"mean_iou: {run.best['mean_iou']}" in run._repr_html_()
+        assert run.evaluate("val").step == run.best["step"]
+        assert ps.load(run.path, device="cpu").trained.step == run.best["step"]
+
+    def test_what_a_training_says_are_events(self, packed, tmp_path, capsys, caplog):
+        caplog.set_level("INFO", "penstock.training")
+        events = []
+        run = ps.train(
+            str(packed.folder), model="unet:test_resnet", weights="none", steps=2, crop=(32, 32), batch=4, device="cpu",
+            runs=tmp_path, settings={"train.log_every": 1}, on_event=events.append,
+        )  # fmt: skip
+        kinds = [type(event) for event in events]
+
+        assert kinds == [RunCreated, TrainingStarted, StepFinished, StepFinished, Evaluated, TrainingEnded]
+        assert events[0].folder == run.path
+        assert [event.step for event in events[2:4]] == [1, 2]
+        assert events[4].scores["mean_iou"] == run.best["mean_iou"]
+        assert (events[5].status, events[5].step) == ("finished", 2)
+        assert capsys.readouterr().out == ""
+        assert [r.message for r in caplog.records if r.name == "penstock.training"] == [
+            line for event in events for line in event.message.splitlines()
+        ]
+
+    @pytest.mark.parametrize("deterministic", [True, False])
+    def test_a_training_leaves_no_trace_in_the_process(self, packed, tmp_path, deterministic, monkeypatch):
+        monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+        before = torch.get_rng_state(), dict(os.environ), torch.are_deterministic_algorithms_enabled()
+        run = ps.train(
+            str(packed.folder), model="unet:test_resnet", weights="none", steps=1, crop=(32, 32), batch=4, device="cpu",
+            runs=tmp_path, settings={"train.deterministic": deterministic},
+        )  # fmt: skip
+        run.evaluate("val")
+        run.load().predict(packed_image())
+
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert dict(os.environ) == before[1]
+        assert torch.are_deterministic_algorithms_enabled() == before[2]
+
+    def test_a_recipe_may_be_given_whole(self, packed, tmp_path):
+        from training import recipe
+
+        run = ps.train(recipe(packed.folder, steps=2), steps=1, runs=tmp_path)
+
+        assert isinstance(run.recipe, Recipe)
+        assert (run.outcome.step, run.recipe.train.batch) == (1, 4)
+
+
+def packed_image():
+    import numpy as np
+
+    return np.zeros((40, 50, 3), np.uint8)

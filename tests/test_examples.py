@@ -1,0 +1,359 @@
+"""The examples run on small data: what they show is what the software does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import processes
+import pytest
+from test_cli import call
+
+import penstock as ps
+from penstock.errors import RunError
+from penstock.runs import code
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+OWN = EXAMPLES / "own_parts"
+SMALL = {
+    "augment.crop": (32, 32),
+    "train.batch": 4,
+    "train.device": "cpu",
+    "train.evaluate_every": 2,
+    "train.log_every": 1,
+}
+
+
+def small(**more):
+    return {**SMALL, **{key.replace("__", "."): value for key, value in more.items()}}
+
+
+class TestOwnParts:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def run(cls, packed, tmp_path_factory):
+        """A run whose network, loss, metric, hooks and optimizer are files, which are gone by now."""
+        there = tmp_path_factory.mktemp("own")
+        shutil.copytree(OWN, there / "parts")
+        run = ps.train(
+            str(packed.folder),
+            model=f"{there}/parts/my_net.py:build",
+            loss=f"{there}/parts/my_loss.py:margin",
+            optimizer=f"{there}/parts/my_optimizer.py:Lion",
+            lr=1e-3,
+            steps=4,
+            hooks=[f"{there}/parts/my_hooks.py:Norms", {"name": f"{there}/parts/my_hooks.py:StopAt", "loss": 1e-9}],
+            settings=small(train__metrics=[f"{there}/parts/my_metric.py:Worst"], train__best_metric="worst_accuracy"),
+            runs=there / "runs",
+        )
+        shutil.rmtree(there / "parts")
+        return run
+
+    def test_each_does_its_part(self, run):
+        import torch
+
+        weights = ps.load(run.path, device="cpu").trained.model
+        assert [type(layer).__name__ for layer in weights] == ["Conv2d", "ReLU", "Conv2d", "ReLU", "Conv2d"]
+        assert run.path.name == "0001-my_net-build-" + run.recipe.data.path.rpartition("/")[2]
+        first, *_ = run.metrics
+        assert first["loss"] == pytest.approx(by_hand(run, torch), rel=1e-4)
+        best = run.best
+        assert best["worst_accuracy"] == max(
+            line["evaluation"]["worst_accuracy"] for line in run.metrics if "evaluation" in line
+        )
+        lines = [json.loads(line) for line in (run.path / "norms.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines] == [1, 2, 3, 4]
+        assert lines[0]["norm"] != lines[1]["norm"]
+
+    def test_the_run_carries_them_with_their_hashes(self, run):
+        settings = json.loads((run.path / "settings.json").read_text())
+        recipe = (run.path / "recipe.toml").read_text()
+
+        assert sorted(path.name for path in (run.path / "code").iterdir()) == [
+            "my_hooks.py", "my_loss.py", "my_metric.py", "my_net.py", "my_optimizer.py",
+        ]  # fmt: skip
+        for path in (run.path / "code").iterdir():
+            assert path.read_bytes() == (OWN / path.name).read_bytes()
+        assert set(settings["code"]) == {f"code/{path.name}" for path in (run.path / "code").iterdir()}
+        assert 'name = "code/my_net.py:build"' in recipe
+        assert 'custom = "code/my_loss.py:margin"' in recipe
+
+    def test_it_is_resumed_evaluated_predicted_and_exported_from_them(self, run, raw, tmp_path, capsys):
+        picture = next((raw / "images" / "val").iterdir())
+        longer = tmp_path / "moved" / run.path.name
+        shutil.copytree(run.path, longer)
+        again = ps.resume(longer, settings={"train.steps": 6})
+        lines = [json.loads(line) for line in (longer / "norms.jsonl").read_text().splitlines()]
+
+        assert (again.outcome.status, again.outcome.step) == ("finished", 6)
+        assert [(line["step"], line["line"]) for line in lines] == [(n, n) for n in range(1, 7)]
+        assert "worst_accuracy" in again.evaluate("val").scores.summary()
+        code, _, err = call("predict", longer, picture, "-o", tmp_path / "out", capsys=capsys)
+        assert code == 0, err
+        assert (tmp_path / "out" / f"{picture.stem}.png").is_file()
+        mask = ps.load(longer).predict(picture).mask
+        assert np.array_equal(cv2.imread(str(tmp_path / "out" / f"{picture.stem}.png"), cv2.IMREAD_UNCHANGED), mask)
+        assert call("export", longer, "-o", tmp_path / "net.pt2", capsys=capsys)[0] == 0
+
+    def test_a_recipe_of_the_run_trains_the_same_again(self, run, tmp_path):
+        again = ps.train(run.path / "recipe.toml", runs=tmp_path)
+
+        assert again.metrics == run.metrics
+
+    def test_code_from_elsewhere_is_not_executed_unasked(self, run, tmp_path, monkeypatch, capsys):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        copy = tmp_path / "copy"
+        shutil.copytree(run.path, copy)
+        marked = copy / "code" / "my_net.py"
+        message = (
+            f"{copy}/code/my_hooks.py: loading {copy} would execute this code, which does not come from you. Read it, "
+            "then add --trust."
+        )
+        for ask in (lambda: ps.load(copy), lambda: ps.resume(copy), lambda: ps.Run(copy).evaluate("val")):
+            with pytest.raises(RunError) as caught:
+                ask()
+            assert str(caught.value) == message
+        assert call("evaluate", copy, "--images", 0, capsys=capsys)[2] == f"error: {message}\n"
+        assert call("evaluate", copy, "--images", 0, "--trust", capsys=capsys)[0] == 0
+        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        assert call("evaluate", copy, "--images", 0, capsys=capsys)[0] == 0  # it is remembered
+        marked.write_text(marked.read_text() + "\n")
+        with pytest.raises(RunError) as caught:
+            ps.load(copy, trust=True)
+        stated = json.loads((copy / "settings.json").read_text())["code"]["code/my_net.py"]
+        from penstock.names import digest
+
+        assert str(caught.value) == (
+            f"{marked}: expected the code that was copied ({stated[:12]}), found {digest(marked)[:12]}. Restore it, or start "
+            "a new run from these weights with --init."
+        )
+
+    def test_a_place_outside_the_run_is_refused(self, run, tmp_path):
+        copy = tmp_path / "copy"
+        shutil.copytree(run.path, copy)
+        text = (copy / "recipe.toml").read_text()
+        (copy / "recipe.toml").write_text(text.replace("code/my_net.py", "/elsewhere/my_net.py"))
+        with pytest.raises(RunError) as caught:
+            ps.load(copy)
+
+        assert str(caught.value) == (
+            f"{copy}/recipe.toml: model.name: expected a file in code/, found /elsewhere/my_net.py. Restore the file from a "
+            "copy of the run."
+        )
+
+
+def test_a_loss_of_ones_own_weighs_what_is_said(packed, tmp_path):
+    def first(name, **settings):
+        run = ps.train(
+            str(packed.folder), model=f"{OWN}/my_net.py:build", steps=1, runs=tmp_path / name,
+            settings=small(loss__custom=f"{OWN}/my_loss.py:margin", data__validation="", **settings),
+        )  # fmt: skip
+        return run.metrics[0]["loss"]
+
+    both, alone = first("both"), first("alone", loss__cross_entropy=0)
+    doubled = first("doubled", loss__custom_weight=2.0)
+
+    assert doubled - both == pytest.approx(alone, rel=1e-5)
+    assert both > alone
+
+
+def by_hand(run, torch):
+    """The first loss: the hinge by loops over pixels, of the network as it is initialised."""
+    from penstock.assembly import open_parts
+    from penstock.assembly.runs import run_recipe
+
+    parts = open_parts(run_recipe(run.path))
+    network = parts.model()
+    batch = next(parts.training_feed().batches())
+    with torch.no_grad():
+        logits = network(parts.task.inputs(batch.tensors)).permute(0, 2, 3, 1).reshape(4, -1, len(parts.task.classes))
+    losses = []
+    for image, mask in zip(logits, batch.tensors["mask"].reshape(4, -1), strict=True):
+        pixels = [
+            max(0.0, float(1 + max(v for i, v in enumerate(values) if i != label) - values[label]))
+            for values, label in zip(image.tolist(), mask.tolist(), strict=True)
+            if label != 255
+        ]
+        losses.append(sum(pixels) / len(pixels))
+    return sum(losses) / 4
+
+
+@pytest.mark.slow
+def test_a_loop_of_ones_own_goes_on_where_it_stopped(packed, tmp_path):
+    def looped(folder, *steps):
+        folder.mkdir()
+        lines = []
+        for count in steps:
+            words = [sys.executable, EXAMPLES / "own_loop.py", packed.folder, "--steps", count]
+            done = subprocess.run(
+                [*map(str, words)], cwd=folder, env=processes.quiet(), capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            lines += done.stdout.splitlines()
+        return lines
+
+    whole = looped(tmp_path / "whole", 5)
+
+    assert looped(tmp_path / "stopped", 2, 5) == whole
+    assert [line.split()[1] for line in whole] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_layout_of_ones_own_packs(tmp_path, capsys):
+    (tmp_path / "raw").mkdir()
+    for name in ("ant", "bee", "bug"):
+        cv2.imwrite(str(tmp_path / "raw" / f"{name}.jpg"), np.full((8, 8, 3), ord(name[1]), np.uint8))
+    place = f"{OWN}/my_layout.py:recognise"
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", place, capsys=capsys)[0] == 0
+
+    assert ps.open(tmp_path / "data").classes == ("a", "b")
+    assert ps.open(tmp_path / "data")["train"].counts == {"a": 1, "b": 2}
+    assert ps.inspect(tmp_path / "raw", layout=place).layout.name == "first letters"
+
+
+def scenes_with_depth(folder, images):
+    """Discs on a wall; the nearer the larger."""
+    draw = np.random.default_rng(0)
+    for split, count in images.items():
+        for number in range(count):
+            depth = np.full((48, 64), 5000, np.uint16)
+            image = np.full((48, 64, 3), 90, np.uint8)
+            for _ in range(3):
+                distance = int(draw.integers(800, 4000))
+                center = int(draw.integers(0, 64)), int(draw.integers(0, 48))
+                near = np.zeros((48, 64), np.uint8)
+                cv2.circle(near, center, 24_000 // distance, 1, -1)
+                front = (near > 0) & (depth > distance)
+                depth[front], image[front] = distance, 255 - distance // 20
+            depth[:4] = 0
+            for part, name, array in (("images", "jpg", image), ("depth", "png", depth)):
+                (folder / part / split).mkdir(parents=True, exist_ok=True)
+                cv2.imwrite(str(folder / part / split / f"{number}.{name}"), array)
+
+
+@pytest.mark.slow
+class TestDepth:
+    """A whole new task in files of its own."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def home(cls, tmp_path_factory):
+        """Raw data, packed by a layout that is gone by now, and the task."""
+        folder = tmp_path_factory.mktemp("depth")
+        scenes_with_depth(folder / "raw", {"train": 12, "val": 4})
+        shutil.copytree(EXAMPLES / "depth", folder / "own")
+        run("pack", folder / "raw", "-o", folder / "data", "--layout", f"{folder}/own/depth_layout.py:recognise")
+        (folder / "own" / "depth_layout.py").unlink()
+        return folder
+
+    def words(self, home, steps):
+        settings = ["task_options.farthest=6.0", "train.save_every=2", "train.log_origins=true", "optimizer.name=adamw"]
+        listed = [word for setting in settings for word in ("--set", setting)]
+        return [
+            "train", home / "data", "--task", f"{home}/own/depth_task.py:Depth", "--model", "small", "--weights", "none",
+            "--crop", 32, 32, "--batch", 4, "--steps", steps, "--lr", 5e-3, "--device", "cpu", *listed,
+        ]  # fmt: skip
+
+    def test_inspect_pack_verify_and_show(self, home, tmp_path, capsys):
+        layout = ["--layout", f"{EXAMPLES}/depth/depth_layout.py:recognise"]
+        found = call("inspect", home / "raw", *layout, capsys=capsys)
+        assert found[0] == 0
+        assert f"{home}/raw: depth, images and depth\n" in found[1]
+        assert json.loads((home / "data" / "dataset.json").read_text())["task"] == "code/depth_kind.py:Depth"
+        assert call("verify", home / "data", capsys=capsys)[1] == "16 records are sound, 0 faults\n"
+        assert call("show", home / "data", "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
+        assert cv2.imread(str(tmp_path / "sheet.png")).std() > 10
+        assert ps.open(home / "data")["val"][1].image.shape[2] == 3
+
+    def test_what_is_wrong_is_named(self, tmp_path, capsys):
+        scenes_with_depth(tmp_path / "raw", {"train": 4})
+        cv2.imwrite(str(tmp_path / "raw/depth/train/1.png"), np.zeros((48, 64), np.uint8))
+        cv2.imwrite(str(tmp_path / "raw/depth/train/2.png"), np.zeros((48, 64), np.uint16))
+        (tmp_path / "raw/depth/train/3.png").unlink()
+        found = ps.inspect(tmp_path / "raw", layout=f"{EXAMPLES}/depth/depth_layout.py:recognise")
+
+        assert [problem.message for problem in found.fatal] == [
+            "depth/train/1.png (depth): expected 16-bit gray of 48 x 64 (height x width), like its image, found uint8 of "
+            "shape (48, 64). Export it in millimetres, at the image's size.",
+            "depth/train/2.png: expected a known depth, found none. Check how it was exported.",
+            "images/train/3.jpg: expected a depth map, found none, but the layout is for depth. Give it some, or leave it out.",
+        ]
+
+    def test_it_learns_and_is_resumed_after_a_kill(self, home, tmp_path):
+        run(*self.words(home, 40), "--runs", tmp_path / "whole")
+        (whole,) = (tmp_path / "whole").iterdir()
+        process = subprocess.Popen(
+            [*command(), *map(str, [*self.words(home, 40), "--runs", tmp_path / "killed"])], env=processes.quiet()
+        )
+        end = time.monotonic() + 120
+        while not list((tmp_path / "killed").glob("*/checkpoints/step-000000[1-3]*")):
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (killed,) = (tmp_path / "killed").iterdir()
+        run("train", "--resume", killed)
+        scores = [line["evaluation"]["abs_rel"] for line in ps.Run(whole).metrics if "evaluation" in line]
+
+        assert (killed / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+        assert (killed / "origins.jsonl").read_bytes() == (whole / "origins.jsonl").read_bytes()
+        last = "checkpoints/last/model.safetensors"
+        assert (killed / last).read_bytes() == (whole / last).read_bytes()
+        assert ps.Run(whole).best["abs_rel"] == min(scores) < 0.6
+
+    def test_evaluate_predict_replay_and_report(self, home, tmp_path, capsys):
+        run(*self.words(home, 4), "--runs", tmp_path / "runs")
+        (folder,) = (tmp_path / "runs").iterdir()
+        shutil.move(home / "own", home / "gone")
+        try:
+            code, out, err = call("evaluate", folder, capsys=capsys)
+            assert code == 0, err
+            assert "abs_rel" in out
+            assert call("replay", folder, "--step", 2, capsys=capsys)[0] == 0
+            assert (folder / "figures" / "step-00000002.png").is_file()
+            assert call("report", folder, capsys=capsys)[0] == 0
+            out = ["-o", tmp_path / "out"]
+            assert call("predict", folder, home / "raw/images/val", *out, capsys=capsys)[0] == 0
+            assert (tmp_path / "out" / "0-depth.png").is_file()
+            header, *rows = (tmp_path / "out" / "predictions.csv").read_text().splitlines()
+            assert (header, len(rows)) == ("file,nearest,farthest", 4)
+            assert call("export", folder, "-o", tmp_path / "a.pt2", capsys=capsys)[2] == (
+                "error: Export is not supported for depth. Use penstock predict, or load the run from Python.\n"
+            )
+            assert call("evaluate", folder, "--flip", capsys=capsys)[2] == (
+                "error: Test-time augmentation is not supported for depth. Remove --flip.\n"
+            )
+        finally:
+            shutil.move(home / "gone", home / "own")
+
+    def test_without_a_task_it_is_asked_for(self, home, capsys):
+        found = call("train", home / "data", "--model", "small", capsys=capsys)
+        assert found[2].startswith(
+            "error: task: expected FILE.py:NAME of a task for records of code/depth_kind.py:Depth"
+        )
+
+    def test_options_that_the_task_does_not_know_are_named(self, home, tmp_path, capsys):
+        words = [*self.words(home, 2), "--runs", tmp_path]
+        assert call(*words, "--set", "task_options.nearest=1", capsys=capsys)[2] == (
+            "error: task_options: expected settings among farthest, found nearest. Check their names.\n"
+        )
+
+
+def command():
+    return [sys.executable, "-m", "penstock"]
+
+
+def run(*words):
+    done = subprocess.run(
+        [*command(), *map(str, words)], env=processes.quiet(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
