@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than cores: a quarter of the time tests wait, for brokers and for children.
 WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test check mutants soak bench docs clean
+.PHONY: demo test check package mutants soak bench docs clean
 
 demo: .venv/ready
 	$(BIN)/penstock demo -o demo
@@ -20,6 +20,10 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# A wheel and an sdist that install and run outside the checkout.
+package: .venv/ready
+	.ci/package
 
 # Writes docs/mutants.md, and fails where a mutant survives.
 mutants: .venv/ready
@@ -40,8 +44,10 @@ bench: .venv/ready
 	$(BIN)/python bench/kafka_settings.py
 	$(BIN)/python bench/results.py
 
+# docs/results.md from the figures in bench/results, and the site in docs/_build/html; warnings are errors.
 docs: .venv/ready
 	$(BIN)/python bench/results.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

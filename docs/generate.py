@@ -1,0 +1,115 @@
+"""Pages that follow from the code: the settings of a recipe, the commands, the public names."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import penstock as ps
+from penstock.cli.app import _COMMANDS
+from penstock.config import Recipe, toml
+from penstock.config.reference import attributes
+
+
+def write(folder):
+    """Write all of them into a folder."""
+    folder.mkdir(exist_ok=True)
+    for name, text in (("settings", settings()), ("commands", commands()), ("api", api())):
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def settings():
+    """A table for every section of the recipe."""
+    lines = [
+        "# Settings",
+        "",
+        "A recipe in TOML has these settings; `--set section.key=value` gives one on the command line, and `settings={...}` from",
+        "Python. `penstock recipe` prints them with the defaults of a task or a model.",
+    ]
+    for section, values in sections("", Recipe()):
+        lines += ["", f"## `{section or 'top level'}`", "", "| setting | general default | meaning |", "|---|---|---|"]
+        for names, text in attributes(type(values)).items():
+            known = [name for name in names if not dataclasses.is_dataclass(getattr(values, name))]
+            if known:
+                shown = ", ".join(f"`{name}`" for name in known)
+                defaults = ", ".join(f"`{plain(getattr(values, name))}`" for name in known)
+                lines.append(f"| {shown} | {defaults} | {text.replace('|', '/')}{words(section, known[0])} |")
+    return "\n".join(lines) + "\n"
+
+
+def sections(name, values):
+    """A section and those inside it."""
+    yield name, values
+    for each in dataclasses.fields(values):
+        inner = getattr(values, each.name)
+        if dataclasses.is_dataclass(inner):
+            yield from sections(f"{name}.{each.name}".strip("."), inner)
+
+
+def plain(value):
+    """A default as TOML has it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return list(value) if isinstance(value, tuple) else repr(value) if isinstance(value, str) else value
+
+
+def words(section, name):
+    """What a text can be."""
+    found = toml.choices(f"{section}.{name}".strip("."))
+    return f" One of {', '.join(found)}." if found else ""
+
+
+def commands():
+    """The help of every command."""
+    lines = ["# Commands", ""]
+    for place in _COMMANDS:
+        name = place.partition(":")[2].removesuffix("_command")
+        lines += [f"## `penstock {name}`", "", "```text", shown(name), "```", ""]
+    return "\n".join(lines)
+
+
+def shown(command):
+    """What `penstock COMMAND --help` prints."""
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def api():
+    """The public names, from their docstrings."""
+    lines = [
+        "# Public names",
+        "",
+        "`import penstock as ps` gives these names, each loaded when it is first used. Everything else may change without notice.",
+    ]
+    functions = [name for name in ps.__all__ if name[0].islower()]
+    for title, names in (("Functions", functions), ("Classes", [name for name in ps.__all__ if name not in functions])):
+        lines += ["", f"## {title}"]
+        for name in names:
+            found = getattr(ps, name)
+            kind = (
+                "autofunction"
+                if name in functions
+                else "autoexception"
+                if issubclass(found, BaseException)
+                else "autoclass"
+            )
+            members = [] if kind == "autofunction" else [":members:", ":exclude-members: __init__, __new__"]
+            lines += [
+                "",
+                "```{eval-rst}",
+                f".. {kind}:: {found.__module__}.{found.__qualname__}",
+                *(f"   {each}" for each in members),
+                "```",
+            ]
+    return "\n".join(lines) + "\n"
