@@ -1,6 +1,7 @@
 """Pages that follow from the code: the settings of a recipe, the commands, the public names."""
 
 import dataclasses
+import importlib
 import os
 import subprocess
 import sys
@@ -8,13 +9,15 @@ import sys
 import penstock as ps
 from penstock.cli.app import _COMMANDS
 from penstock.config import Recipe, toml
+from penstock.config.effects import ABILITIES
 from penstock.config.reference import attributes
+from penstock.tasks import Ability
 
 
 def write(folder):
     """Write all of them into a folder."""
     folder.mkdir(exist_ok=True)
-    for name, text in (("settings", settings()), ("commands", commands()), ("api", api())):
+    for name, text in (("settings", settings()), ("commands", commands()), ("api", api()), ("extending", extending())):
         path = folder / f"{name}.md"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
@@ -90,26 +93,69 @@ def api():
     lines = [
         "# Public names",
         "",
-        "`import penstock as ps` gives these names, each loaded when it is first used. Everything else may change without notice.",
+        "`import penstock as ps` gives these names, each loaded when it is first used. Beside them only "
+        "[the names for extensions](extending.md) are public. Everything else may change without notice.",
     ]
     functions = [name for name in ps.__all__ if name[0].islower()]
     for title, names in (("Functions", functions), ("Classes", [name for name in ps.__all__ if name not in functions])):
         lines += ["", f"## {title}"]
         for name in names:
-            found = getattr(ps, name)
-            kind = (
-                "autofunction"
-                if name in functions
-                else "autoexception"
-                if issubclass(found, BaseException)
-                else "autoclass"
-            )
-            members = [] if kind == "autofunction" else [":members:", ":exclude-members: __init__, __new__"]
-            lines += [
-                "",
-                "```{eval-rst}",
-                f".. {kind}:: {found.__module__}.{found.__qualname__}",
-                *(f"   {each}" for each in members),
-                "```",
-            ]
+            lines += documented(getattr(ps, name))
     return "\n".join(lines) + "\n"
+
+
+EXTENSIONS = {
+    "penstock.tasks": ("Ability", "Augment", "TaskSettings", "refusal"),
+    "penstock.tasks.base": ("Scorer", "Scores", "Together"),
+    "penstock.feed": ("Field", "Prepare"),
+    "penstock.kinds": ("Counts", "Facts", "hashed", "named", "sentence"),
+    "penstock.records": ("Fields", "encode"),
+    "penstock.images": (
+        "ImageInfo",
+        "probe",
+        "fetch_image",
+        "read_upright",
+        "decode_image",
+        "decode_mask",
+        "Affine",
+        "View",
+    ),
+    "penstock.images.geometry": ("whole", "resize"),
+    "penstock.images.codecs": ("encode_png", "encode_mask"),
+    "penstock.images.drawing": ("caption", "fit", "palette", "overlay", "boxes"),
+    "penstock.seeds": ("Generator",),
+    "penstock.losses": ("Term",),
+    "penstock.errors": ("LabelError", "ImageError", "RecipeError", "DatasetError"),
+    "penstock.session": ("Session",),
+}
+"""What parts and tasks of one's own may import, beside the public names."""
+
+
+def extending():
+    """The names for extensions, from their docstrings, and the abilities of a task."""
+    lines = ["# Names for extensions", "", "What files of your own may import beside [the public names](api.md).", ""]
+    lines += [
+        "## Abilities",
+        "",
+        "| ability | what is refused without it | what a task that has it must do |",
+        "|---|---|---|",
+    ]
+    settings = {ability: names for ability, names in ABILITIES}
+    for ability in Ability:
+        names = ", ".join(f"`{name}`" for name in settings.get(ability, ()))
+        lines.append(f"| `{ability.name}` | {ability.said}{f': {names}' if names else ''} | {ability.promise} |")
+    for module, names in EXTENSIONS.items():
+        lines += ["", f"## {module}"]
+        for name in names:
+            lines += documented(getattr(importlib.import_module(module), name))
+    return "\n".join(lines) + "\n"
+
+
+def documented(found):
+    """A function or a class, from its docstring."""
+    kind = "autoclass" if isinstance(found, type) else "autofunction"
+    if isinstance(found, type) and issubclass(found, BaseException):
+        kind = "autoexception"
+    members = [] if kind == "autofunction" else [":members:", ":exclude-members: __init__, __new__"]
+    place = f".. {kind}:: {found.__module__}.{found.__qualname__}"
+    return ["", "```{eval-rst}", place, *(f"   {each}" for each in members), "```"]

@@ -102,6 +102,12 @@ def test_what_is_for_one_task_is_refused_for_others(setting):
             assert str(caught.value) == f"{what} is not supported for {learnt}. Remove {setting}."
 
 
+def test_what_asks_for_nothing_is_refused_for_no_task():
+    for learnt in TASKS:
+        begun = apply(default_recipe(learnt), ["model.weights=pretrained"])
+        check_effects(apply(begun, ["model.weights=none"]), TASKS[learnt], begun)
+
+
 def test_every_need_has_a_case():
     listed = {setting for need in NEEDS for setting in need.settings}
     of_tasks = {setting for _, settings in ABILITIES for setting in settings}
@@ -112,7 +118,7 @@ def test_every_need_has_a_case():
     assert of_tasks <= settings_of(Recipe()) | {"augment.jitter"}
     assert set(OF_TASKS) <= of_tasks
     tried = {what for _, _, what in OF_TASKS.values()}
-    assert tried == {ability.value for ability, _ in ABILITIES}
+    assert tried == {ability.said for ability, _ in ABILITIES}
 
 
 def settings_of(value, prefix=""):

@@ -700,3 +700,15 @@ def test_yolo_poses_have_boxes_before_their_key_points(tmp_path):
     (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
 
     assert [box.left, box.top, box.right, box.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
+
+
+def test_a_folder_without_any_label_may_need_another_layout(tmp_path, capsys):
+    for split in ("train", "val"):
+        miniatures.write(tmp_path / "images" / split / "a.jpg", miniatures.picture())
+    said = (
+        "note: no image has a mask. If the folder is arranged in another way, name its layout: --layout NAME, or --layout "
+        "FILE.py:NAME for one of your own\n"
+    )
+    assert said in call("inspect", tmp_path, capsys=capsys)[1]
+    miniatures.write(tmp_path / "masks/train/a.png", miniatures.gray(np.zeros((24, 32), np.uint8)))
+    assert said not in call("inspect", tmp_path, capsys=capsys)[1]

@@ -8,11 +8,9 @@ import numpy as np
 
 from penstock import Kind, Problem
 from penstock.errors import LabelError
-from penstock.images import codecs, drawing, probe
-from penstock.images.upright import read_upright
-from penstock.kinds.base import TILE, Counts
-from penstock.kinds.items import hashed, named, sentence
-from penstock.records.example import Fields, encode
+from penstock.images import codecs, drawing, probe, read_upright
+from penstock.kinds import TILE, Counts, hashed, named, sentence
+from penstock.records import Fields, encode
 
 
 def read_depth(data, where, size):

@@ -1,4 +1,4 @@
-"""Monocular depth estimation: `penstock train DATA --task examples/depth/depth_task.py:Depth --model small`."""
+"""Monocular depth estimation: `penstock train DATA --task examples/depth/depth_task.py:Depth --crop 32 32`."""
 
 from dataclasses import dataclass
 
@@ -152,7 +152,8 @@ class Depth(Task):
     main_score = "abs_rel"
     lower_is_better = frozenset({"abs_rel", "mae", "rmse"})
     column_names = ("nearest", "farthest")
-    supports = frozenset({Ability.PREDICT_IMAGES, Ability.VIEWS, Ability.PRETRAINED, Ability.LOSSES})
+    drawn = "image, depth, prediction"
+    supports = frozenset({Ability.PREDICT_IMAGES, Ability.AUGMENTATION})
 
     @classmethod
     def of(cls, settings, described, split, *, grows=False):

@@ -17,11 +17,13 @@ from penstock.config.values import Recipe
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.runs import RunFolder
 from penstock.sources.kafka import is_topic
+from penstock.tasks import Ability, find_task, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.config import Data
+    from penstock.tasks import Task
 
 _UNKNOWN: Final = "segmentation"
 """What a topic that holds nothing yet is taken to be for."""
@@ -35,16 +37,25 @@ def resolve_settings(given: Mapping[str, Any], where: str = "the settings") -> R
         where: they were given, for errors.
 
     Raises:
-        RecipeError: a setting is not known, or its value does not fit.
+        RecipeError: a setting is not known, its value does not fit, or the task does not support it.
         DatasetError: there is no such dataset.
         SourceError: the topic cannot be reached.
     """
     begun = {key: value for key, value in given.items() if key.startswith(("data.", "follow."))}
     known = toml.filled(Recipe(), begun, where)
     check_follow(known)  # before anything is reached for
-    if given.get("init") and not given.get("model.name"):
+    described = _task(known.data)
+    task = find_task(str(given.get("task", "")), described)
+    if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
         given = {**given, "model.name": model_of(Path(given["init"]))}
-    return resolve(given, _task(known.data), where)
+    _check_model(str(given.get("model.name", "")), task)
+    return resolve(given, described, where)
+
+
+def _check_model(name: str, task: type[Task]) -> None:
+    """A task that builds one network only is not asked for another one."""
+    if name not in ("", task.kind.name) and Ability.MODELS not in task.supports:
+        raise refusal(task, Ability.MODELS, f"model.name={name}")
 
 
 def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from penstock.datasets.listing import check_names, names_in_file
 from penstock.datasets.verification import verify_topics
 from penstock.errors import DatasetError, RecipeError
 from penstock.kinds import KINDS
+from penstock.kinds.base import NO_LABEL
 from penstock.progress import Progress, counted
 from penstock.sources.kafka import Address, is_topic
 
@@ -105,7 +106,8 @@ def pack(
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
     notes = [*(f"note: {reason}" for reason in read), *_left_out(found.layout), *_notes(found)]
     notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
-    print(*notes, sep="\n", end="\n" * bool(notes))
+    if found.facts and notes:
+        print(*notes, sep="\n")
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
         dataset = pack_folder(found, output, options, progress=progress)
@@ -140,10 +142,12 @@ def show(
         Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
     ] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
+    task: Annotated[str, Parameter(help="Task of your own, for --augmented: FILE.py:NAME.")] = "",
     seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("sheet.png"),
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as a contact sheet."""
+    settings = [*(settings or []), *([f"task={task}"] if task else [])]
     if (recipe or settings) and not augmented:
         raise RecipeError(
             "penstock show",
@@ -156,7 +160,7 @@ def show(
     if augmented:
         from penstock.cli.drawing import augmented_sheet
 
-        data = augmented_sheet(dataset, split, count, seed, recipe, settings or [])
+        data = augmented_sheet(dataset, split, count, seed, recipe, settings)
     else:
         from penstock.report.sheets import encode, records_sheet
 
@@ -285,6 +289,11 @@ def _left_out(layout: Layout) -> list[str]:
 def _notes(found: Inspection) -> list[str]:
     """What is no problem, but people may not expect."""
     notes = []
+    if found.facts and all(any(each.kind == NO_LABEL for each in fact.problems) for fact in found.facts):
+        notes.append(
+            f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
+            "--layout NAME, or --layout FILE.py:NAME for one of your own"
+        )
     if "val" not in found.splits:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))

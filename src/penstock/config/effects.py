@@ -61,7 +61,7 @@ def _some() -> tuple[Callable[[Any], bool], str]:
 _VIEWS: Final = tuple(
     f"augment.{each.name}"
     for each in fields(Augment)
-    if each.name not in {"crop", "slices", "flip", "shown", "kept", "border", "alternating_flip"}
+    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "alternating_flip"}
 )
 
 NEEDS: Final = (
@@ -112,11 +112,14 @@ ABILITIES: Final = (
     (Ability.SLICES, ("augment.slices",)),
     (Ability.REFLECTED_BORDER, ("augment.border",)),
     (Ability.ALTERNATING_FLIP, ("augment.alternating_flip",)),
-    (Ability.VIEWS, _VIEWS),
+    (Ability.AUGMENTATION, _VIEWS),
     (Ability.PRETRAINED, ("model.weights",)),
     (Ability.SLIDING_WINDOW, ("train.window",)),
 )
 """What a task must support for settings to be changed."""
+
+_NOTHING: Final = {"model.weights": "none"}
+"""The value of a setting that asks for nothing, which every task supports."""
 
 
 def check_effects(recipe: Recipe, task: type[Task] | None, *begun: Recipe) -> None:
@@ -157,8 +160,11 @@ def check_abilities(recipe: Recipe, task: type[Task], *begun: Recipe) -> None:
         RecipeError: the task does not support one.
     """
     for ability, settings in ABILITIES:
-        named = [each for each in settings if _changed(each, recipe, begun)]
-        if named and ability not in task.supports:
+        if ability in task.supports:
+            continue
+        asked = [each for each in settings if attrgetter(each)(recipe) != _NOTHING.get(each)]
+        named = [each for each in asked if _changed(each, recipe, begun)]
+        if named:
             raise refusal(task, ability, ", ".join(named))
 
 

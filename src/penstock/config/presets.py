@@ -13,7 +13,7 @@ from penstock.config import toml
 from penstock.config.values import Recipe
 from penstock.session.options import ENDLESS
 from penstock.sources.kafka import is_topic
-from penstock.tasks import find_task
+from penstock.tasks import Ability, find_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -149,8 +149,19 @@ def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]
     yield f"optimizer {optimizer}", OPTIMIZERS.get(optimizer, {})
     yield f"model {model}", MODELS.get(model, {})
     yield f"task {task.kind.name}", task.defaults(given.get("model.weights", ""))
+    yield f"task {task.kind.name}", _without_abilities(task)
     if is_topic(str(given.get("data.path", ""))):
         yield "topic", TOPIC
+
+
+def _without_abilities(task: type[Task]) -> Settings:
+    """The network of a task that builds one only is named as the task is; without a backbone there are no weights."""
+    settings = {}
+    if Ability.MODELS not in task.supports:
+        settings["model.name"] = task.kind.name
+    if Ability.PRETRAINED not in task.supports:
+        settings["model.weights"] = "none"
+    return settings
 
 
 def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:

@@ -16,6 +16,7 @@ from penstock.images.codecs import decode_image, decode_mask
 from penstock.images.fetch import fetch_image
 from penstock.images.geometry import Affine, View
 from penstock.images.header import ImageInfo, probe
+from penstock.images.upright import read_upright
 from penstock.images.warp import warp_image, warp_mask
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "decode_mask",
     "fetch_image",
     "probe",
+    "read_upright",
     "warp_image",
     "warp_mask",
 ]

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import RecipeError
-from penstock.kinds.base import Counts, Described, Kind
+from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
-from penstock.kinds.items import Box, Facts, Item, Labels, Made, Problem
+from penstock.kinds.items import Box, Facts, Item, Labels, Made, Problem, hashed, named, sentence
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
@@ -61,6 +61,7 @@ def find_kind(name: str, folder: Path | str = "") -> Kind:
 
 __all__ = [
     "KINDS",
+    "TILE",
     "Box",
     "ClassificationKind",
     "Counts",
@@ -76,4 +77,7 @@ __all__ = [
     "SegmentationKind",
     "VolumesKind",
     "find_kind",
+    "hashed",
+    "named",
+    "sentence",
 ]

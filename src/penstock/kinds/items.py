@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError
 
@@ -70,9 +70,10 @@ class Box:
 class Item:
     """One image with its label: a mask, the index of a class, or boxes.
 
-    `relative` boxes are in shares of the image's size. `size` is the (height, width) that boxes were made for, or 0.
-    Images of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are
-    images of so many `slices` below one another.
+    `mask` may be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes are
+    in fractions of the image's size. `size` is the (height, width) that boxes were made for, or 0. Images of a `group`
+    (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of so many
+    `slices` below one another.
     """
 
     split: str
@@ -158,6 +159,7 @@ class Facts:
         key: a hash of all that the item's record will hold.
         pixels: how many pixels of the mask have each id that occurs, after mapping.
         problems: what is wrong with it.
+        label: what a kind of somebody's own has read of the label, so that `count` need not read it again.
     """
 
     item: Item
@@ -169,6 +171,7 @@ class Facts:
     key: str = ""
     pixels: tuple[tuple[int, int], ...] = ()
     problems: tuple[Problem, ...] = ()
+    label: Any = None
 
     def with_problem(self, problem: Problem) -> Facts:
         """These, and something that is wrong."""

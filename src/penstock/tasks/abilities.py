@@ -12,30 +12,39 @@ if TYPE_CHECKING:
 
 
 class Ability(Enum):
-    """Something that some tasks support and others do not; the value names it at the beginning of a sentence."""
+    """Something that some tasks support and others do not.
 
-    TTA = "Test-time augmentation"
-    SCALE_TTA = "Test-time augmentation at other scales"
-    SHIFT_TTA = "Test-time augmentation by shifts"
-    SLIDING_WINDOW = "A sliding window"
-    SEGMENT_SCORES = "Scoring boundaries and segments"
-    EXPORT = "Export"
-    PREDICT_IMAGES = "Prediction of images"
-    PREDICT_VOLUMES = "Prediction of NIfTI volumes"
-    ORIGINAL_IDS = "Writing original ids"
-    PALETTE = "A palette"
-    COLOR_MASKS = "Writing masks in colour"
-    SCORE = "A least score"
-    LOSSES = "A choice of losses"
-    CLASS_WEIGHTS = "Weighting classes"
-    REGULARIZE = "Mixing, erasing and toning images"
-    VIEWS = "Augmentation beyond crop, slices and flip"
-    CENTER_CROP = "Evaluating the middle of an image"
-    REFLECTED_BORDER = "A reflected border"
-    ALTERNATING_FLIP = "Alternating flip"
-    BOX_VISIBILITY = "A least visibility of boxes"
-    SLICES = "Patches of several slices"
-    PRETRAINED = "A pretrained backbone"
+    Attributes:
+        said: its name at the beginning of a sentence.
+        promise: what a task that supports it must do.
+    """
+
+    TTA = "Test-time augmentation", "outputs of several views of an image can be averaged"
+    SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
+    SHIFT_TTA = "Test-time augmentation by shifts", "outputs do not depend on where things are"
+    SLIDING_WINDOW = "A sliding window", "predict heeds window, and outputs have the size of the image"
+    SEGMENT_SCORES = "Scoring boundaries and segments", "with_segments gives a task with these scores"
+    EXPORT = "Export", "export_size, check_export_size and export_input are implemented"
+    PREDICT_IMAGES = "Prediction of images", "predict, prediction_suffixes and explain are implemented"
+    PREDICT_VOLUMES = "Prediction of NIfTI volumes", "predict_volume is implemented"
+    ORIGINAL_IDS = "Writing original ids", "predictions heed Style.original"
+    PALETTE = "A palette", "predictions heed Style.palette"
+    COLOR_MASKS = "Writing masks in colour", "predictions heed Style.color"
+    SCORE = "A least score", "predictions heed Style.score"
+    LOSSES = "A choice of losses", "loss heeds the section loss"
+    REGULARIZE = "Mixing, erasing and toning images", "inputs and loss heed the section regularize"
+    AUGMENTATION = "Augmentation beyond crop, slices and flip", "samples are drawn with augment.view"
+    CENTER_CROP = "Evaluating the middle of an image", "evaluation draws samples with augment.middle"
+    REFLECTED_BORDER = "A reflected border", "samples heed augment.border"
+    ALTERNATING_FLIP = "Alternating flip", "samples are drawn with augment.view"
+    BOX_VISIBILITY = "A least visibility of boxes", "samples heed augment.min_visibility"
+    SLICES = "Patches of several slices", "samples heed augment.slices"
+    PRETRAINED = "A pretrained backbone", "model heeds model.weights; without it, model.weights is none"
+    MODELS = "A choice of models", "model heeds model.name; without it, model.name is the name of the kind"
+
+    def __init__(self, said: str, promise: str) -> None:
+        self.said = said
+        self.promise = promise
 
 
 def refusal(task: Task | type[Task] | str, ability: Ability, settings: str, remedy: str = "") -> RecipeError:
@@ -51,8 +60,8 @@ def refusal(task: Task | type[Task] | str, ability: Ability, settings: str, reme
     remedy = remedy or f"Remove {settings}"
     return RecipeError(
         settings,
-        expected=f"a task that supports it: {ability.value.lower()}",
+        expected=f"a task that supports it: {ability.said.lower()}",
         found=name,
         remedy=remedy,
-        message=f"{ability.value} is not supported for {name}. {remedy}.",
+        message=f"{ability.said} is not supported for {name}. {remedy}.",
     )

@@ -156,8 +156,8 @@ class Classification(Task):
     supports = frozenset(
         {
             Ability.TTA, Ability.SHIFT_TTA, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.LOSSES, Ability.REGULARIZE,
-            Ability.VIEWS, Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP, Ability.PRETRAINED,
-            Ability.CLASS_WEIGHTS,
+            Ability.AUGMENTATION, Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP,
+            Ability.MODELS, Ability.PRETRAINED,
         }
     )  # fmt: skip
 

@@ -193,8 +193,8 @@ class Detection(Task):
     column_names = ("class", "score", "xmin", "ymin", "xmax", "ymax")
     supports = frozenset(
         {
-            Ability.PREDICT_IMAGES, Ability.SCORE, Ability.VIEWS, Ability.BOX_VISIBILITY, Ability.ALTERNATING_FLIP,
-            Ability.PRETRAINED,
+            Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
+            Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED,
         }
     )  # fmt: skip
 

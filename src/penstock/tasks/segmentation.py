@@ -51,8 +51,8 @@ MOST_PROBABILITIES = 1 << 26
 _COLORS = 3
 MASK_ABILITIES: Final = frozenset(
     {
-        Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.VIEWS,
-        Ability.ALTERNATING_FLIP, Ability.PRETRAINED, Ability.CLASS_WEIGHTS,
+        Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.EXPORT, Ability.PREDICT_IMAGES,
+        Ability.AUGMENTATION, Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED,
     }
 )  # fmt: skip
 

@@ -170,7 +170,7 @@ class Volumes(Task):
     main_score = "mean_dice"
     supports = frozenset(
         {
-            Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.CLASS_WEIGHTS,
+            Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS,
         }
     )  # fmt: skip
 
