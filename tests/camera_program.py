@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from penstock.datasets import About, Dataset, Publisher
+from penstock.datasets import About, FolderDataset, Publisher
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation
 
@@ -24,7 +24,7 @@ def main():
     servers, topic, folder, replicas = sys.argv[1:]
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
-    dataset = Dataset.open(Path(folder))
+    dataset = FolderDataset.open(Path(folder))
     split = dataset.split("train")
     payloads = [r.payload for shard in split.shards for r in dataset.source("train").read(shard.name, 0, shard.records)]
     about = About("segmentation", dataset.description.classes, 255, split.height, split.width)

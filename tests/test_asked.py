@@ -19,9 +19,9 @@ from training import recipe
 from penstock import files
 from penstock.assembly import open_parts
 from penstock.config import apply
-from penstock.datasets import Dataset, How, Labels, PackOptions, inspect, pack, publishing
+from penstock.datasets import FolderDataset, How, Labels, PackOptions, inspect, pack, publishing
 from penstock.datasets.packing import JOURNAL
-from penstock.datasets.topics import About
+from penstock.datasets.topic_format import About
 from penstock.errors import DatasetError, SourceError
 from penstock.images import geometry
 from penstock.models import build_detector, build_segmenter
@@ -337,7 +337,7 @@ class TestTopics:
         (tmp_path / f"{first.name}.index").unlink(missing_ok=True)
         monkeypatch.setattr(publishing, "KafkaLog", lambda _: pytest.fail("it was asked"))
         with pytest.raises(DatasetError, match=re.escape(f"{first.name}: expected the {first.records} records that")):
-            publishing.publish(Dataset.open(tmp_path), Address("h:1", "t"), "train")
+            publishing.publish(FolderDataset.open(tmp_path), Address("h:1", "t"), "train")
 
 
 class TestDownloads:

@@ -23,7 +23,7 @@ from training import Stop, state
 from penstock import ranks as ranking
 from penstock.assembly import open_parts
 from penstock.config import Data, Model, Recipe, Train, apply, default_recipe, load
-from penstock.datasets import Box, Dataset, How, inspect, pack, verify
+from penstock.datasets import Box, FolderDataset, How, inspect, pack, verify
 from penstock.errors import LabelError, PenstockError, RecipeError
 from penstock.images import drawing, geometry
 from penstock.images.geometry import Affine, View
@@ -398,7 +398,7 @@ def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--task", "detection", capsys=capsys)
 
     assert code == 0
-    assert Dataset.open(tmp_path / "data").description.task == "detection"
+    assert FolderDataset.open(tmp_path / "data").description.task == "detection"
     assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
     assert "train: 2 records in 1 shard" in out
     assert Box(0, 1, 2, 3, 4).crowd is False

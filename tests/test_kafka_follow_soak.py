@@ -26,7 +26,7 @@ from training import recipe, state
 from penstock import config as recipes
 from penstock.datasets import inspect, pack, scenes
 from penstock.datasets.publishing import publish
-from penstock.datasets.topics import ORIGIN
+from penstock.datasets.topic_format import ORIGIN
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.sources.kafka.producer import Creation
 

@@ -17,9 +17,9 @@ from test_cli import call
 from training import Stop, recipe
 
 from penstock.assembly import open_parts
-from penstock.datasets import About, Dataset, Publisher, TopicDataset
+from penstock.datasets import About, FolderDataset, Publisher, TopicDataset
 from penstock.datasets.publishing import publish
-from penstock.datasets.topics import digest
+from penstock.datasets.topic_format import digest
 from penstock.errors import DatasetError, PenstockError
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation, Writer
@@ -113,7 +113,7 @@ class TestPublish:
             0,
             f"train: 21 records in 1 shard\nval: 7 records in 1 shard\ndataset {tmp_path}/pulled\n",
         )
-        pulled = Dataset.open(tmp_path / "pulled")
+        pulled = FolderDataset.open(tmp_path / "pulled")
         theirs, ours = pulled.description.splits["train"], packed.description.splits["train"]
         assert (theirs.per_class, theirs.image_pixels) == (ours.per_class, ours.image_pixels)
         assert call("verify", tmp_path / "pulled", capsys=capsys)[0] == 0
@@ -182,7 +182,7 @@ class TestPublish:
         address = Address(broker.servers, f"killed-{uuid.uuid4().hex[:6]}")
         program = (
             "import os, signal, sys; from pathlib import Path\n"
-            "from penstock.datasets import Dataset, publishing\n"
+            "from penstock.datasets import FolderDataset, publishing\n"
             "from penstock.sources.kafka import Address\n"
             "from penstock.sources.kafka.producer import Creation, Writer\n"
             "send, left = Writer.send, [int(sys.argv[4])]\n"
@@ -190,7 +190,7 @@ class TestPublish:
             "    send(self, *a); self._producer.flush(0.05 if left[0] % 2 else 5); left[0] -= 1\n"
             "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
             "Writer.send = dying\n"
-            "publishing.publish(Dataset.open(Path(sys.argv[1])), Address(*sys.argv[2:4]), 'train', Creation(3))\n"
+            "publishing.publish(FolderDataset.open(Path(sys.argv[1])), Address(*sys.argv[2:4]), 'train', Creation(3))\n"
         )
         for after in (2, 5, 1, 4):
             done = processes.run("-c", program, packed.folder, address.servers, address.topic, after)

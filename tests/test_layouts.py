@@ -13,7 +13,7 @@ import pytest
 from test_cli import call
 from test_packing import records
 
-from penstock.datasets import Dataset, How, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import camvid, cityscapes, tfrecords
 from penstock.errors import CorruptRecord, DatasetError
 from penstock.images import decode_image, decode_mask
@@ -565,7 +565,7 @@ def test_a_layout_of_ones_own_is_a_file(tmp_path, capsys):
     )
 
     assert (code, len(OWN.splitlines()) < 40) == (0, True)
-    assert Dataset.open(tmp_path / "data").description.classes == ("a", "b")
+    assert FolderDataset.open(tmp_path / "data").description.classes == ("a", "b")
     assert "train: 3 records in 1 shard" in out
 
 

@@ -15,7 +15,7 @@ from test_cli import call
 from test_layout_mistakes import changed, words
 from test_packing import records
 
-from penstock.datasets import Dataset, How, inspect, listing, pack
+from penstock.datasets import FolderDataset, How, inspect, listing, pack
 from penstock.errors import DatasetError
 from penstock.records import read_all
 from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
@@ -29,7 +29,7 @@ def packed(root, capsys, *more):
 
 
 def names(root, decode, split="train"):
-    return sorted(decode(record).name for record in records(Dataset.open(root / "data"), split))
+    return sorted(decode(record).name for record in records(FolderDataset.open(root / "data"), split))
 
 
 def test_rows_of_a_table(tmp_path, capsys):
@@ -138,7 +138,7 @@ def test_yolo_without_names_takes_them(tmp_path, capsys):
 
     assert "classes (2, told from the labels): class0, class1\n" in call("inspect", raw, capsys=capsys)[1]
     packed(tmp_path, capsys, "--classes", "fig,date")
-    assert Dataset.open(tmp_path / "data").description.classes == ("fig", "date")
+    assert FolderDataset.open(tmp_path / "data").description.classes == ("fig", "date")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_minus_one_is_no_class(tmp_path, capsys):
         "beside the files, or leave the record out."
     ]
     packed(tmp_path, capsys)
-    assert set(Dataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+    assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"train", "val"}
 
 
 def test_mattes_that_are_black(tmp_path):
@@ -391,7 +391,7 @@ def test_a_bad_picture_is_left_out_before_some_are_set_aside(tmp_path, capsys):
     whole[0].write_bytes(whole[0].read_bytes()[:50])
     packed(tmp_path, capsys, "--validation", 0.25)
 
-    assert set(Dataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+    assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"train", "val"}
 
 
 def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):

@@ -18,7 +18,7 @@ from training import Stop, recipe, state
 from penstock import seeds
 from penstock.assembly import open_parts
 from penstock.config import apply
-from penstock.datasets import Dataset, inspect, pack
+from penstock.datasets import FolderDataset, inspect, pack
 from penstock.errors import RecipeError
 from penstock.images import decode_image, decode_mask
 from penstock.inference import load_model
@@ -205,7 +205,7 @@ def test_other_losses_are_refused(mattes):
 
 
 def test_a_pulled_description_says_matting(mattes):
-    again = Dataset.open(mattes.folder)
+    again = FolderDataset.open(mattes.folder)
 
     assert dataclasses.asdict(again.description) == dataclasses.asdict(mattes.description)
 

@@ -19,7 +19,7 @@ from training import Stop, recipe, state
 from penstock.assembly import open_parts
 from penstock.config import apply, default_recipe, load
 from penstock.config.checks import check_new
-from penstock.datasets import Dataset, inspect, pack
+from penstock.datasets import FolderDataset, inspect, pack
 from penstock.datasets.packing import refuse_others
 from penstock.errors import DatasetError, RecipeError
 from penstock.images import volumes
@@ -279,8 +279,6 @@ class TestCommands:
         [
             (["predict", "RUN", "x.jpg", "-o", "o", "--overlap", 0.5],
              "--overlap: expected --window, whose it is, found none. Name the window's side."),
-            (["verify", "DATA", "--split", "train"],
-             "--split: expected a topic, found shards, all of which are read. Leave it out."),
             (["train", "DATA", "--from", "earliest"],
              "--from: expected a topic, part of which they name, found shards in DATA, which are read whole. Leave them out."),
             (["train", "DATA", "--checkpoint", "best"],
@@ -430,7 +428,7 @@ class TestVolumes:
             self.write(tmp_path / f"raw/labels/c{number}.nii.gz", raw)
         words = ["--map", "2=1", "--map", "4=1", "--map", "9=255", "--classes", "ground,thing"]
         assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", *words, capsys=capsys)[0] == 0
-        dataset = Dataset.open(tmp_path / "data")
+        dataset = FolderDataset.open(tmp_path / "data")
         assert dataset.description.of_raw == {2: 1, 4: 1, 9: 255}
         chosen = apply(recipe(dataset.folder, steps=1), ["data.validation=''", "augment.crop=[32, 32]"])
         folder, _ = train(chosen, tmp_path / "runs")

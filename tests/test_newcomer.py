@@ -18,7 +18,7 @@ from training import recipe
 from penstock.assembly import load_checkpoint, open_run, settings_of_file
 from penstock.cli.events import show
 from penstock.config import load
-from penstock.datasets import Dataset, inspect, pack
+from penstock.datasets import FolderDataset, inspect, pack
 from penstock.datasets.inspection import grouped
 from penstock.datasets.listing import files
 from penstock.errors import DatasetError
@@ -86,7 +86,7 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
     names = [
         {
             decode_segmentation(r).name
-            for r in Dataset.open(tmp_path / "a").source(split).read(f"{split}-00000-of-00001.tfrecord", 0, n)
+            for r in FolderDataset.open(tmp_path / "a").source(split).read(f"{split}-00000-of-00001.tfrecord", 0, n)
         }
         for split, n in (("train", 17), ("val", 4))
     ]
@@ -434,7 +434,7 @@ def test_slow_steps_are_told_of_before_there_are_many(packed, tmp_path, capsys, 
 )
 def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
     error = OSError(errno.ENOMEM, "Cannot allocate memory") if kind is OSError else kind(said)
-    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("penstock.cli.data.locate", lambda _: (_ for _ in ()).throw(error))
 
     assert call("show", "x", capsys=capsys) == (
         2,
@@ -445,7 +445,7 @@ def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
 
 
 def test_other_runtime_errors_are_bugs(capsys, monkeypatch):
-    monkeypatch.setattr("penstock.cli.data._open", lambda _: (_ for _ in ()).throw(RuntimeError("a bug")))
+    monkeypatch.setattr("penstock.cli.data.locate", lambda _: (_ for _ in ()).throw(RuntimeError("a bug")))
     with pytest.raises(RuntimeError, match="a bug"):
         call("show", "x", capsys=capsys)
 

@@ -24,7 +24,7 @@ from penstock import seeds
 from penstock.assembly import open_parts
 from penstock.cli.events import show
 from penstock.config import Train, apply
-from penstock.datasets import Dataset, Labels, inspect, pack
+from penstock.datasets import FolderDataset, Labels, inspect, pack
 from penstock.errors import NonFiniteError
 from penstock.images import decode_mask
 from penstock.models import DeepLab, build_segmenter, synchronise_norms
@@ -209,7 +209,7 @@ def test_records_of_the_two_images_alone_are_packed_again(raw, tmp_path, capsys)
     shard(tmp_path / "raw/train-00000-of-00001.tfrecord", [dict(zip(keys, pair, strict=True)) for pair in pairs])
     words = ["--layout", "tfrecords", "--classes", "a,b,c,d,e,f"]
     assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", *words, capsys=capsys)[0] == 0
-    found = [decode_segmentation(r) for r in records(Dataset.open(tmp_path / "data"), "train")]
+    found = [decode_segmentation(r) for r in records(FolderDataset.open(tmp_path / "data"), "train")]
 
     assert {(each.image, each.height, each.width) for each in found} == {(image, 64, 96) for image, _ in pairs}
     assert {each.name for each in found} == {f"train-00000-of-00001.tfrecord-{number:06d}" for number in range(3)}
@@ -227,7 +227,7 @@ def test_what_is_packed_are_the_files_in_shards_of_a_size_and_out_of_order(tmp_p
             (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "raw" / name).write_bytes(data)
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--shard-size", 1, capsys=capsys)
-    dataset = Dataset.open(tmp_path / "data")
+    dataset = FolderDataset.open(tmp_path / "data")
     found = [decode_segmentation(record) for record in records(dataset, "train")]
     names = [each.name for each in found]
 

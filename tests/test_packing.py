@@ -14,9 +14,10 @@ from collections import Counter
 import miniatures
 import numpy as np
 import pytest
+from test_cli import call
 
 from penstock import files
-from penstock.datasets import Dataset, Labels, PackOptions, inspect, pack, scenes, verify
+from penstock.datasets import FolderDataset, Labels, PackOptions, inspect, pack, scenes, verify
 from penstock.errors import DatasetError
 from penstock.images import decode_mask
 from penstock.records.schema import decode_classification, decode_segmentation
@@ -55,7 +56,7 @@ def test_the_description_counts_what_is_there(raw, packed):
     assert described.splits["train"].per_class == tuple(pixels[i] for i in range(6))
     assert described.splits["train"].image_pixels == tuple(around[i] for i in range(6))
     assert (described.splits["train"].height, described.splits["train"].width) == (64, 96)
-    assert Dataset.open(packed.folder).description == described
+    assert FolderDataset.open(packed.folder).description == described
     assert described.content == described.digest()
 
 
@@ -204,6 +205,20 @@ class TestVerify:
         path.write_bytes(whole)
         assert verify(dataset).faults == ()
 
+    def test_a_split_by_itself_is_read_alone(self, dataset, capsys):
+        """Damage in train is not seen by who asks for val alone."""
+        path = dataset.folder / "train-00000-of-00001.tfrecord"
+        path.write_bytes(path.read_bytes()[:-1])
+
+        assert call("verify", dataset.folder, "--split", "val", capsys=capsys)[:2] == (
+            0,
+            "2 records are sound, 0 faults\n",
+        )
+        assert call("verify", dataset.folder, "--split", "train", capsys=capsys)[0] == 1
+        code, _, err = call("verify", dataset.folder, "--split", "nope", capsys=capsys)
+        assert code == 2
+        assert err.startswith(f"error: {dataset.folder}: expected a split named nope, found train, val.")
+
     def test_damage_under_a_fresh_index_is_named(self, dataset):
         """The sidecar still fits by size and time: damage must show all the same."""
         path = dataset.folder / "train-00000-of-00001.tfrecord"
@@ -226,7 +241,7 @@ class TestVerify:
 
     def test_labels_that_do_not_fit_are_named(self, dataset):
         fewer = dataclasses.replace(dataset.description, classes=dataset.description.classes[:2])
-        faults = verify(Dataset(dataset.folder, fewer)).faults
+        faults = verify(FolderDataset(dataset.folder, fewer)).faults
 
         assert faults
         assert all("(mask): expected class ids from 0 to 1, or the ignore label 255, found id " in f for f in faults)
@@ -268,18 +283,18 @@ def swapped(whole, draw):
 class TestDescription:
     def test_missing_ones_are_named(self, tmp_path):
         with pytest.raises(DatasetError) as caught:
-            Dataset.open(tmp_path)
+            FolderDataset.open(tmp_path)
         assert str(caught.value) == (
             f"{tmp_path}: expected a packed dataset, with a dataset.json, found a folder without one. Make one with "
             "penstock pack FOLDER -o DIR."
         )
         with pytest.raises(DatasetError, match="found no such folder"):
-            Dataset.open(tmp_path / "nothing")
+            FolderDataset.open(tmp_path / "nothing")
 
     def test_damaged_ones_are_named(self, tmp_path):
         (tmp_path / "dataset.json").write_text('{"task": 3}')
         with pytest.raises(DatasetError) as caught:
-            Dataset.open(tmp_path)
+            FolderDataset.open(tmp_path)
         assert str(caught.value) == (
             f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Expected `str`, got `int` - at "
             "`$.task`. Restore it, or pack the dataset again into another folder."
@@ -287,9 +302,9 @@ class TestDescription:
 
     def test_a_kind_that_is_not_known_is_named(self, raw, tmp_path):
         described = dataclasses.replace(pack(inspect(raw), tmp_path).description, task="cooking")
-        Dataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+        FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
         with pytest.raises(DatasetError) as caught:
-            Dataset.open(tmp_path)
+            FolderDataset.open(tmp_path)
         assert str(caught.value) == (
             f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, volumes, "
             "found cooking. Pack the dataset with this version of Penstock."
@@ -301,7 +316,7 @@ class TestDescription:
         text["classes"].reverse()
         (tmp_path / "dataset.json").write_text(json.dumps(text))
         with pytest.raises(DatasetError) as caught:
-            Dataset.open(tmp_path)
+            FolderDataset.open(tmp_path)
         reversed_ = dataclasses.replace(dataset.description, classes=dataset.description.classes[::-1])
         assert str(caught.value) == (
             f"{tmp_path}/dataset.json: expected a description whose content is {reversed_.digest()}, found "

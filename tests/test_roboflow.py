@@ -8,7 +8,7 @@ import miniatures
 import pytest
 from test_cli import call
 
-from penstock.datasets import Dataset, inspect
+from penstock.datasets import FolderDataset, inspect
 from penstock.errors import DatasetError
 
 
@@ -36,7 +36,7 @@ def test_the_super_category_is_left_out_whatever_it_is_called(tmp_path, capsys, 
     categories = [category(0, "fish", "none"), *(category(n, name) for n, name in enumerate(names, 1))]
     export(tmp_path / "raw", categories, {"train": [1, 2], "valid": [1, 1]})
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
-    described = Dataset.open(tmp_path / "data").description
+    described = FolderDataset.open(tmp_path / "data").description
 
     assert code == 0
     assert described.classes == names

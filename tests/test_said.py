@@ -10,7 +10,7 @@ import pytest
 from test_layout_mistakes import changed
 from test_packing import records
 
-from penstock.datasets import Dataset, How, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.records.schema import decode_detection
 
 
@@ -27,7 +27,7 @@ def outside(name):
 
 def boxes(root, split="train"):
     """Boxes by image, as they are in the records."""
-    decoded = (decode_detection(record) for record in records(Dataset.open(root / "data"), split))
+    decoded = (decode_detection(record) for record in records(FolderDataset.open(root / "data"), split))
     return {
         each.name: [(box.label, *map(round, (box.left, box.top, box.right, box.bottom))) for box in each.objects]
         for each in decoded

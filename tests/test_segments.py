@@ -9,7 +9,7 @@ import pytest
 import torch
 from test_cli import call
 
-from penstock.datasets import Dataset, inspect, pack
+from penstock.datasets import FolderDataset, inspect, pack
 from penstock.images import drawing, palettes
 from penstock.metrics import Segments
 
@@ -97,7 +97,7 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
     (plain,) = (cv2.imread(str(path), 0) for path in (tmp_path / "plain").rglob("*8bit.png"))
     (raw,) = (cv2.imread(str(path), 0) for path in (tmp_path / "raw").glob("bonn/*8bit.png"))
     (color,) = (cv2.imread(str(path))[..., ::-1] for path in (tmp_path / "raw").glob("bonn/*-color.png"))
-    original = Dataset.open(dataset.folder).description.original
+    original = FolderDataset.open(dataset.folder).description.original
 
     assert original == (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
     assert (raw == np.array(original)[plain]).all()

@@ -16,7 +16,7 @@ from test_packing import records
 
 from penstock.assembly import open_parts
 from penstock.config import apply, load
-from penstock.datasets import Dataset, How, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError, ImageError, RecipeError
 from penstock.images import decode_image, decode_mask, fetch_image, geometry, probe
@@ -386,7 +386,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     brats(tmp_path / "raw")
     brats(tmp_path / "raw", 2, "val")
     assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)[0] == 0
-    dataset = Dataset.open(tmp_path / "data")
+    dataset = FolderDataset.open(tmp_path / "data")
     first = read_volume([tmp_path / f"raw/train/c1/c1_{name}.nii.gz" for name in MODALITIES])
     packed = {decode_segmentation(r).name: decode_segmentation(r).image for r in records(dataset, "train")}
     assert dataset.description.channels == 4
@@ -713,7 +713,9 @@ def test_one_damaged_case_is_left_out(tmp_path, capsys):
         path.write_bytes(damaged)
         assert [problem.file for problem in inspect(tmp_path / "raw").fatal] == ["images/case_01.nii.gz"]
     assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--skip-bad", capsys=capsys)[0] == 0
-    found = {decode_segmentation(r).name.partition("/")[0] for r in records(Dataset.open(tmp_path / "data"), "train")}
+    found = {
+        decode_segmentation(r).name.partition("/")[0] for r in records(FolderDataset.open(tmp_path / "data"), "train")
+    }
 
     assert found == {"case_00", "case_02"}
 

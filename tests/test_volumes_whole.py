@@ -17,7 +17,7 @@ from training import Stop, state
 from penstock import seeds
 from penstock.assembly import open_parts
 from penstock.config import Data, apply, default_recipe
-from penstock.datasets import About, Dataset, How, inspect, pack
+from penstock.datasets import About, FolderDataset, How, inspect, pack
 from penstock.errors import DatasetError, ImageError, LabelError, RecipeError, SchemaError
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.volumes import Volume, read_labels, read_volume
@@ -237,7 +237,7 @@ def test_from_volumes_to_volumes_through_the_command_line(tmp_path, capsys):
     words = ["--layout", "nifti-volumes"]
     code, out, errors = call("pack", tmp_path / "raw", "-o", tmp_path / "data", *words, capsys=capsys)
     assert code == 0, errors
-    assert Dataset.open(tmp_path / "data").description.channels == 4
+    assert FolderDataset.open(tmp_path / "data").description.channels == 4
     assert call("show", tmp_path / "data", "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
     assert call("verify", tmp_path / "data", capsys=capsys)[0] == 0
     words = ["--steps", 2, "--crop", 16, 16, "--set", "augment.slices=16", "--runs", tmp_path / "runs"]

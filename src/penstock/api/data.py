@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import datasets
-from penstock.assembly import chosen_shuffle, open_dataset, open_parts, resolve_settings
-from penstock.config import Data as DataSettings
+from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.images import codecs
 from penstock.order import Plan
 from penstock.values import Record, Share
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from penstock.datasets import Inspection, TopicDataset
+    from penstock.datasets import Dataset, Inspection
     from penstock.datasets.description import Split as SplitFacts
     from penstock.feed import Feed
     from penstock.kinds import Labels
@@ -132,7 +131,7 @@ class Data:
         path: where it is.
     """
 
-    opened: datasets.Dataset | TopicDataset
+    opened: Dataset
     path: str
 
     @property
@@ -148,7 +147,7 @@ class Data:
     @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
-        return tuple(self.opened.description.splits)
+        return self.opened.splits
 
     def __getitem__(self, split: str) -> Split:
         """A split by its name.
@@ -161,9 +160,7 @@ class Data:
 
     def verify(self) -> tuple[str, ...]:
         """A sentence for every record that is damaged or does not fit; all records are read."""
-        if isinstance(self.opened, datasets.Dataset):
-            return datasets.verify(self.opened).faults
-        return datasets.verify_topics(self.opened, self.splits).faults
+        return self.opened.verify().faults
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -181,7 +178,7 @@ def open(uri: str | Path) -> Data:  # noqa: A001 - `penstock.open`, as `PIL.Imag
         DatasetError: there is none.
         SourceError: the topic cannot be reached.
     """
-    return Data(open_dataset(DataSettings(path=str(uri))), str(uri))
+    return Data(datasets.locate(uri).open(), str(uri))
 
 
 def inspect(folder: str | Path, *, layout: str = "", task: str = "", labels: Labels | None = None) -> Inspection:

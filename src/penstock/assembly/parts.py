@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,13 +13,11 @@ from penstock import seeds
 from penstock.assembly.facts import Facts
 from penstock.config.effects import check_abilities, check_parts
 from penstock.config.presets import defaults
-from penstock.datasets import About, Dataset, TopicDataset
-from penstock.datasets.topics import Known
+from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Shuffle, Stage
-from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range, together
 from penstock.tasks import find_task
 from penstock.values import Share, Snapshot
 
@@ -30,12 +27,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.config.values import Data, Recipe
+    from penstock.datasets.topics import Known
     from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training
 _LOOKED_AT: Final = 1000  # images that a model may be initialised from
-_BLOCK_BYTES: Final = 16 << 20
-_WINDOW_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Parts:
     """What a recipe names, opened."""
 
     recipe: Recipe
-    dataset: Dataset | TopicDataset
+    dataset: Dataset
     pinned: Mapping[str, Snapshot] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
 
@@ -57,7 +53,7 @@ class Parts:
         described, split = self.dataset.description, self.dataset.split(recipe.data.train)
         task = find_task(recipe.task, described.task)
         check_abilities(recipe, task, *defaults(recipe, described.task))
-        return task.of(recipe.task_settings, described, split, grows=is_topic(recipe.data.path))
+        return task.of(recipe.task_settings, described, split, grows=locate(recipe.data.path).grows)
 
     @cached_property
     def _training(self) -> Any:
@@ -188,7 +184,7 @@ def _padding(parts: Parts) -> list[str]:
     return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 
-def open_dataset(data: Data, known: Known | None = None) -> Dataset | TopicDataset:
+def open_dataset(data: Data, known: Known | None = None) -> Dataset:
     """A folder of shards, or a topic.
 
     Args:
@@ -199,26 +195,15 @@ def open_dataset(data: Data, known: Known | None = None) -> Dataset | TopicDatas
         DatasetError: there is none.
         SourceError: the topic cannot be reached.
     """
-    if not is_topic(data.path):
-        return Dataset.open(Path(data.path))
-    address = Address.parse(data.path)
-    return TopicDataset(address, parse_range(KafkaLog(address), data.start, data.until), known)
+    return locate(data.path).open(data.start, data.until, known)
 
 
 def chosen_shuffle(recipe: Recipe) -> Recipe:
-    """The recipe with a shuffle: one that is left open is chosen by the size of the records.
-
-    A block of a topic is about 16 MiB, which is read as fast as the topic without shuffling; a window about 64 MiB, so
-    that the one that is used and the next one fit into memory together.
-    """
+    """The recipe with a shuffle: one that is left open is chosen by where the data is."""
     data = recipe.data
     if data.block:
         return recipe
-    if not is_topic(data.path):
-        return replace(recipe, data=replace(data, block=1, window=1))
-    source: Any = open_dataset(data).source(data.train)
-    block = together(source.record_bytes, _BLOCK_BYTES, 1024)
-    window = max(2, min(64, _WINDOW_BYTES // (block * source.record_bytes)))
+    block, window = locate(data.path).shuffle(data.train, data.start, data.until)
     return replace(recipe, data=replace(data, block=block, window=window))
 
 
@@ -234,7 +219,7 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
         RunError: it is not where it was when a run began with it.
     """
     data = recipe.data
-    if facts and not is_topic(data.path) and not Path(data.path).exists():
+    if facts and not locate(data.path).exists:
         raise RunError(
             data.path,
             expected="the dataset that the run was started with",
@@ -248,13 +233,11 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
 def gather(parts: Parts, splits: Sequence[str]) -> Facts:
     """What the data of some splits is now."""
     described, dataset = parts.dataset.description, parts.dataset
-    known = None
-    if isinstance(dataset, TopicDataset):
-        first = described.splits["train"]
-        known = Known(About.of(described, first), first.records)
-    known_splits = {**described.splits, **{name: parts.dataset.split(name) for name in splits}}
+    known_splits = {**described.splits, **{name: dataset.split(name) for name in splits}}
     bare = replace(described, splits={name: replace(split, shards=()) for name, split in known_splits.items()})
-    return Facts(described.content, {split: parts.snapshot(split) for split in splits}, known, described=bare)
+    return Facts(
+        described.content, {split: parts.snapshot(split) for split in splits}, dataset.first_record, described=bare
+    )
 
 
 def check_data(parts: Parts, facts: Facts, where: str) -> None:

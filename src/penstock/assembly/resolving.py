@@ -14,9 +14,9 @@ from penstock.config.checks import check_follow
 from penstock.config.places import located
 from penstock.config.presets import Resolved, resolve
 from penstock.config.values import Recipe
+from penstock.datasets import locate
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.runs import RunFolder
-from penstock.sources.kafka import is_topic
 from penstock.tasks import Ability, find_task, refusal
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             remedy="Write it into the recipe (it counts from the recipe's own folder), or name it with "
             "--set data.path=DIR",
         )
-    if is_topic(path) or "data.path" in changes or Path(path).is_absolute():
+    if "data.path" in changes:
         return given
-    return {**given, "data.path": str(file.parent / path)}
+    return {**given, "data.path": locate(path).beside(file.parent).uri}
 
 
 def model_of(run: Path) -> str:

@@ -10,7 +10,7 @@ from penstock.assembly.facts import read_facts
 from penstock.assembly.parts import Parts, check_data, open_parts, without_weights
 from penstock.config import toml
 from penstock.config.places import places, with_places
-from penstock.datasets import Dataset
+from penstock.datasets import FolderDataset
 from penstock.errors import RunError
 from penstock.names import Place
 from penstock.runs import RunFolder, code
@@ -104,7 +104,7 @@ def _recipe(path: Path) -> Recipe:
 def described_run(path: Path) -> Parts:
     """A run's recipe with what it keeps of its dataset, which may be gone; runs of before keep nothing."""
     facts, recipe = read_facts(RunFolder.open(path)), _recipe(path)
-    return Parts(recipe, Dataset(Path(recipe.data.path), facts.described)) if facts.described else open_run(path)
+    return Parts(recipe, FolderDataset(Path(recipe.data.path), facts.described)) if facts.described else open_run(path)
 
 
 def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter, validators
 
 from penstock import files
-from penstock.datasets import Dataset, How, Labels, PackOptions, TopicDataset, scenes
+from penstock.datasets import How, Labels, PackOptions, locate, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
-from penstock.datasets import verify as verify_dataset
 from penstock.datasets.inspection import grouped
 from penstock.datasets.listing import check_names, names_in_file
-from penstock.datasets.verification import verify_topics
 from penstock.errors import DatasetError, RecipeError
 from penstock.kinds import KINDS
 from penstock.kinds.base import NO_LABEL
 from penstock.progress import Progress, counted
-from penstock.sources.kafka import Address, is_topic
 
 if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
@@ -67,7 +64,7 @@ def inspect(
 
     Exits with 1 where packing would be refused.
     """
-    if is_topic(folder):
+    if locate(folder).remote:
         from penstock.cli.topics import describe
 
         _refuse_for_topic(
@@ -155,7 +152,7 @@ def show(
             found="a sheet of plain records",
             remedy="Add --augmented, or leave them out",
         )
-    opened = _open(dataset)
+    opened = locate(dataset).open()
     split = split or next(iter(opened.description.splits))
     if augmented:
         from penstock.cli.drawing import augmented_sheet
@@ -169,27 +166,17 @@ def show(
     print(f"drawn {output}")
 
 
-def _open(place: str) -> Dataset | TopicDataset:
-    return TopicDataset(Address.parse(place)) if is_topic(place) else Dataset.open(Path(place))
-
-
 def verify(
-    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split of a topic. By default all of them.")] = "",
+    dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split to read. By default all of them.")] = "",
     threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4,
 ) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 
     Exits with 1 where something is wrong.
     """
-    if split and not is_topic(dataset):
-        raise RecipeError("--split", expected="a topic", found="shards, all of which are read", remedy="Leave it out")
+    opened = locate(dataset).open()
     with Progress("verify", "records") as progress:
-        if is_topic(dataset):
-            from penstock.cli.topics import open_topic
-
-            verdict = verify_topics(*open_topic(dataset, split), progress=progress)
-        else:
-            verdict = verify_dataset(Dataset.open(Path(dataset)), threads=threads, progress=progress)
+        verdict = opened.verify([split] if split else [], threads=threads, progress=progress)
     for fault in verdict.faults:
         print(fault)
     holes = f", {counted(verdict.holes, 'offset')} without a record" if verdict.holes else ""

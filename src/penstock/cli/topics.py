@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from penstock.datasets import Dataset, TopicDataset
+from penstock.datasets import FolderDataset, TopicDataset
 from penstock.datasets import publish as publish_split
 from penstock.datasets import pull as pull_splits
-from penstock.datasets.topics import topic_of
-from penstock.errors import DatasetError, EmptySourceError, UnknownSourceError
+from penstock.datasets.topic_format import topic_of
+from penstock.errors import DatasetError
 from penstock.progress import Progress, counted
 from penstock.sources.kafka import Address, KafkaLog, parse_range
 from penstock.sources.kafka.producer import Creation
@@ -43,7 +43,7 @@ def publish(
             found="none",
             remedy="Add it, or change the topic with Kafka's own tools",
         )
-    opened = Dataset.open(dataset)
+    opened = FolderDataset.open(dataset)
     address = Address.parse(topic)
     for name in split or opened.description.splits:
         shards = len(opened.split(name).shards)
@@ -89,36 +89,14 @@ def pull(
     print(f"dataset {output}")
 
 
-def open_topic(url: str, split: str = "") -> tuple[TopicDataset, list[str]]:
-    """A topic dataset, and those of its splits that are there.
-
-    Raises:
-        SourceError: the topic is not there.
-        DatasetError: a split's cannot be read.
-    """
-    dataset = TopicDataset(Address.parse(url))
-    if split:
-        return dataset, [split]
-    splits = [*dataset.description.splits]
-    for name in ("val", "test"):
-        try:
-            dataset.split(name)
-        except DatasetError as error:
-            if not isinstance(error.__cause__, UnknownSourceError | EmptySourceError):
-                raise
-            continue
-        splits.append(name)
-    return dataset, splits
-
-
 def describe(url: str) -> str:
     """A topic as `inspect` says it."""
-    dataset, splits = open_topic(url)
+    dataset = TopicDataset(Address.parse(url))
     about = dataset.description
     lines = [f"{url}: {about.task}, records in Kafka"]
     lines.append(f"classes ({len(about.classes)}): {', '.join(about.classes)}")
     lines.append(f"ignore label: {about.ignore_label}")
-    for split in splits:
+    for split in dataset.splits:
         snapshot = dataset.source(split).snapshot()
         topic = topic_of(dataset.address.topic, split)
         found = dataset.split(split)

@@ -13,11 +13,10 @@ from penstock import devices, ranks
 from penstock.assembly import resolve_settings, settings_of_file
 from penstock.cli.events import show
 from penstock.config import explained, parsed, resolve, settings_in
-from penstock.datasets import Dataset
+from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.report import write_report
 from penstock.runs import code
-from penstock.sources.kafka import is_topic
 from penstock.tasks import TASKS
 from penstock.training import resume as resume_run
 from penstock.training import train as train_recipe
@@ -166,10 +165,10 @@ def recipe(
 
 def _task_of(given: Mapping[str, Any], task: str) -> str:
     """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
-    path = str(given.get("data.path", ""))
-    if task or not path or is_topic(path) or not Path(path).is_dir():
+    location = locate(str(given.get("data.path", "")))
+    if task or not location.uri or location.remote or not location.exists:
         return task or "segmentation"
-    return Dataset.open(Path(path)).description.task
+    return location.open().description.task
 
 
 def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
@@ -180,7 +179,7 @@ def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
             found="none of them",
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
         )
-    if Path(data).suffix == ".toml" and not is_topic(data):
+    if Path(data).suffix == ".toml" and not locate(data).remote:
         return resolve_settings(settings_of_file(Path(data), given), data)
     return resolve_settings({"data.path": data, **given})
 

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.bounds import violations
+from penstock.datasets import locate
 from penstock.errors import RecipeError
-from penstock.sources.kafka import is_topic
 
 if TYPE_CHECKING:
     from penstock.config.values import Recipe
@@ -83,7 +83,7 @@ def check_new(recipe: Recipe) -> None:
     if recipe.init and recipe.model.weights not in ("pretrained", "none"):
         raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Leave one of them out")
     named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]
-    if named and not is_topic(data.path):
+    if named and not locate(data.path).grows:
         found = f"shards in {data.path}, which are read whole"
         raise _refused(", ".join(named), "a topic, part of which they name", found, "Leave them out")
 
@@ -162,7 +162,7 @@ def check_follow(recipe: Recipe) -> None:
                 remedy="Add --follow, or leave out --replay-ratio",
             )
         return
-    if not is_topic(recipe.data.path):
+    if not locate(recipe.data.path).grows:
         raise RecipeError(
             "follow.on",
             expected="a topic, kafka://HOST:PORT/TOPIC",

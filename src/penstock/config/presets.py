@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.config import toml
 from penstock.config.values import Recipe
+from penstock.datasets import locate
 from penstock.session.options import ENDLESS
-from penstock.sources.kafka import is_topic
 from penstock.tasks import Ability, find_task
 
 if TYPE_CHECKING:
@@ -86,9 +86,6 @@ MODELS: Final[Mapping[str, Settings]] = {
 FOLLOWING: Final[Settings] = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
 """What comes with following a topic, which has no end."""
 
-TOPIC: Final[Settings] = {"data.block": 0}
-"""What comes with a topic: a shuffle that is chosen by the size of its records."""
-
 
 @dataclass(frozen=True)
 class Resolved:
@@ -150,8 +147,8 @@ def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]
     yield f"model {model}", MODELS.get(model, {})
     yield f"task {task.kind.name}", task.defaults(given.get("model.weights", ""))
     yield f"task {task.kind.name}", _without_abilities(task)
-    if is_topic(str(given.get("data.path", ""))):
-        yield "topic", TOPIC
+    location = locate(str(given.get("data.path", "")))
+    yield location.chooser, location.defaults
 
 
 def _without_abilities(task: type[Task]) -> Settings:

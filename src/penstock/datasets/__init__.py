@@ -8,21 +8,25 @@ inspection.py     all of that, in parallel, as one report
 packing.py        a sound inspection to shards
 description.py    dataset.json
 verification.py   reading every record back
-topics.py         a dataset in Kafka, and its format there
+topic_format.py   what records in Kafka say of their dataset
+topics.py         a dataset in Kafka
+locations.py      what a URI leads to: a folder, or topics
 publishing.py     shards to topics
 pulling.py        topics to shards
 download.py       published archives
 scenes.py         made-up images with exact masks, of any size and number
 """
 
-from penstock.datasets.description import Dataset
+from penstock.datasets.description import FolderDataset
 from penstock.datasets.inspection import Inspection, inspect
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import How
+from penstock.datasets.locations import Dataset, Location, locate
 from penstock.datasets.packing import PackOptions, pack
 from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
-from penstock.datasets.topics import About, TopicDataset
+from penstock.datasets.topic_format import About
+from penstock.datasets.topics import TopicDataset
 from penstock.datasets.verification import verify, verify_topics
 from penstock.kinds.items import Box, Item, Labels, Made, Problem
 
@@ -30,11 +34,13 @@ __all__ = [
     "About",
     "Box",
     "Dataset",
+    "FolderDataset",
     "How",
     "Inspection",
     "Item",
     "Labels",
     "Layout",
+    "Location",
     "Made",
     "PackOptions",
     "Problem",
@@ -42,6 +48,7 @@ __all__ = [
     "Publisher",
     "TopicDataset",
     "inspect",
+    "locate",
     "pack",
     "publish",
     "pull",

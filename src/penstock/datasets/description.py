@@ -11,14 +11,16 @@ import msgspec
 
 from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
+from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS, find_kind
 from penstock.names import place_of
-from penstock.progress import counted
+from penstock.progress import counted, silent
 from penstock.runs import code
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from penstock.kinds import Kind
@@ -154,7 +156,7 @@ def check_task(task: str, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class FolderDataset:
     """A packed dataset: its folder and its description."""
 
     folder: Path
@@ -166,7 +168,7 @@ class Dataset:
         return self.folder.name
 
     @classmethod
-    def open(cls, folder: Path) -> Dataset:
+    def open(cls, folder: Path) -> FolderDataset:
         """Read a dataset's description.
 
         Raises:
@@ -225,6 +227,22 @@ class Dataset:
                 remedy=f"{remedy}where '' evaluates nothing",
             )
         return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits."""
+        return tuple(self.description.splits)
+
+    def verify(
+        self, splits: Sequence[str] = (), *, threads: int = 4, progress: Callable[[int, int], None] = silent
+    ) -> Verdict:
+        """Read every record of some splits, by default of all."""
+        return verify(self, splits, threads=threads, progress=progress)
+
+    @property
+    def first_record(self) -> None:
+        """dataset.json says what the records hold."""
+        return
 
     def source(self, split: str) -> FilesSource:
         """The records of one split."""

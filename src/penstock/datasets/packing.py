@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
 from penstock.datasets import inspection
-from penstock.datasets.description import Dataset, Description, ShardFacts, Split
+from penstock.datasets.description import Description, FolderDataset, ShardFacts, Split
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe
@@ -67,7 +67,7 @@ def pack(
     options: PackOptions = PackOptions(),
     *,
     progress: Callable[[int, int], None] = silent,
-) -> Dataset:
+) -> FolderDataset:
     """Write the shards and dataset.json.
 
     Args:
@@ -81,13 +81,13 @@ def pack(
     """
     _refuse(found)
     jobs = {split: _jobs(split, facts, options) for split, facts in found.splits.items()}
-    dataset = Dataset(output, _describe(found, jobs))
+    dataset = FolderDataset(output, _describe(found, jobs))
     if _already(dataset):
         with contextlib.suppress(OSError), files.locked(output):
             shutil.rmtree(output / JOURNAL)  # of a pack that was killed at its very end
         total = sum(split.records for split in dataset.description.splits.values())
         progress(total, total)
-        return Dataset.open(output)
+        return FolderDataset.open(output)
     refuse_others(output)
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -105,19 +105,19 @@ def pack(
 
 def _pack_into(
     output: Path,
-    dataset: Dataset,
+    dataset: FolderDataset,
     jobs: list[_Job],
     found: Inspection,
     options: PackOptions,
     progress: Callable[[int, int], None],
-) -> Dataset:
+) -> FolderDataset:
     _begin_journal(output, {job.name for job in jobs})
     _write_all(jobs, found, output, options, progress)
     described = _digested(dataset)
     if own := _own_kind(found):
         code.keep(own, "task", output)
         described = replace(described, code=code.digests(output))
-    done = Dataset(output, replace(described, home=str(output.resolve())))
+    done = FolderDataset(output, replace(described, home=str(output.resolve())))
     done.save()
     shutil.rmtree(output / JOURNAL)
     return done
@@ -237,7 +237,7 @@ def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
     )
 
 
-def _digested(dataset: Dataset) -> Description:
+def _digested(dataset: FolderDataset) -> Description:
     """The description with the digests of the shards that now are there."""
     splits = {}
     for name, split in dataset.description.splits.items():
@@ -246,7 +246,7 @@ def _digested(dataset: Dataset) -> Description:
     return replace(dataset.description, splits=splits)
 
 
-def _already(dataset: Dataset) -> bool:
+def _already(dataset: FolderDataset) -> bool:
     """Whether the folder holds this very dataset, complete.
 
     Raises:
@@ -254,7 +254,7 @@ def _already(dataset: Dataset) -> bool:
     """
     if not (dataset.folder / PACKED).exists():
         return False
-    there = Dataset.open(dataset.folder).description
+    there = FolderDataset.open(dataset.folder).description
     if there.content != dataset.description.content:
         raise DatasetError(
             str(dataset.folder),

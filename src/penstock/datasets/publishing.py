@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from penstock.datasets.topics import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
+from penstock.datasets.topic_format import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
 from penstock.errors import DatasetError
 from penstock.progress import counted, silent
 from penstock.sources.kafka import KafkaLog, KafkaSource
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from penstock.datasets.description import Dataset
+    from penstock.datasets.description import FolderDataset
     from penstock.sources.kafka import Address, Log, Message, Topic
     from penstock.values import Record
 
@@ -35,7 +35,7 @@ class Published:
 
 
 def publish(
-    dataset: Dataset,
+    dataset: FolderDataset,
     address: Address,
     split: str = "train",
     creation: Creation | None = None,
@@ -145,7 +145,7 @@ class Publisher:
 class _Plan:
     """Which record goes where."""
 
-    dataset: Dataset
+    dataset: FolderDataset
     split: str
     partitions: int
 

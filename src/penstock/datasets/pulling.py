@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock import files
-from penstock.datasets.description import Dataset, ShardFacts, Split
+from penstock.datasets.description import FolderDataset, ShardFacts, Split
 from penstock.datasets.packing import refuse_others
 from penstock.kinds import Counts
 from penstock.progress import silent
@@ -30,7 +30,7 @@ def pull(
     *,
     shard_bytes: int = 64 << 20,
     progress: Callable[[int, int], None] = silent,
-) -> Dataset:
+) -> FolderDataset:
     """Write the records of some splits as a packed dataset, in the topic's order, and `provenance.json` beside it.
 
     Args:
@@ -62,7 +62,7 @@ def pull(
     about = dataset.description
     description = replace(about, splits=described)
     home = str(output.resolve())
-    pulled = Dataset(output, replace(description, content=description.digest(), home=home))
+    pulled = FolderDataset(output, replace(description, content=description.digest(), home=home))
     files.write_atomically(output / _FILE, files.to_json({"splits": notes}))
     pulled.save()
     progress(total, total)

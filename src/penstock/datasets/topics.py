@@ -1,97 +1,29 @@
-"""A packed dataset in Kafka: a topic per split, every record carrying the dataset's description in a header.
-
-The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
-headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
-`penstock-dataset` (JSON: task, classes, ignore_label, height, width; perhaps channels, slices, modalities, original).
-Only the last one is needed, and only in the first record of a snapshot.
-"""
+"""A packed dataset in Kafka: its splits are topics, described by their first records."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from penstock.datasets.description import Description, Split, check_task
 from penstock.datasets.listing import check_letters
-from penstock.errors import DatasetError, SourceError
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing
+from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
+from penstock.datasets.verification import Verdict, verify_topics
+from penstock.errors import DatasetError, EmptySourceError, SourceError, UnknownSourceError
+from penstock.progress import silent
+from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.sources.kafka import Log, Message
     from penstock.values import Snapshot
 
-ORIGIN: Final = "penstock-origin"
-DIGEST: Final = "penstock-digest"
-ABOUT: Final = "penstock-dataset"
 _LOOKED_AT: Final = 64  # offsets among which the first record must be, behind holes
-
-
-@dataclass(frozen=True)
-class About:
-    """What a record says of its dataset.
-
-    Attributes:
-        task: "segmentation", "matting", "classification", "detection" or "volumes".
-        classes: names by id.
-        ignore_label: the id that does not count.
-        height, width: the largest upright image's, each by itself, in pixels.
-        channels: of the images.
-        slices: the most in a volume; 0 where the records are images.
-        modalities: of the volumes that the records were made from; 0 where there were none.
-        original: of every class, the id that it had in the raw masks; empty where it was the same.
-        mapping: of raw ids, old to new, as they were packed.
-        objects: the most boxes of an image; 0 where nobody counted.
-    """
-
-    task: str
-    classes: tuple[str, ...]
-    ignore_label: int = 255
-    height: int = 0
-    width: int = 0
-    channels: int = 3
-    slices: int = 0
-    modalities: int = 0
-    original: tuple[int, ...] = ()
-    mapping: tuple[tuple[int, int], ...] = ()
-    objects: int = 0
-
-    @classmethod
-    def of(cls, described: Description, split: Split) -> About:
-        """What the records of a split say."""
-        return cls(
-            described.task,
-            described.classes,
-            described.ignore_label,
-            split.height,
-            split.width,
-            described.channels,
-            split.slices,
-            described.modalities,
-            described.original,
-            described.mapping,
-            split.objects,
-        )
-
-    def encoded(self) -> bytes:
-        """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0}
-        return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
-
-
-def topic_of(base: str, split: str) -> str:
-    """The topic that holds a split: `train` is in the one that is named, others in topics beside it."""
-    return base if split == "train" else f"{base}.{split}"
-
-
-def digest(payload: bytes) -> bytes:
-    """The digest of a record, as its header says it."""
-    return hashlib.blake2b(payload, digest_size=16).hexdigest().encode()
+_BLOCK_BYTES: Final = 16 << 20
+_WINDOW_BYTES: Final = 64 << 20
 
 
 class Known(NamedTuple):
@@ -194,6 +126,45 @@ class TopicDataset:
         return source.pin(pinned) if pinned else source.snapshot()
 
     @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are there: train, and of val and test those that have a topic.
+
+        Raises:
+            DatasetError: one of them cannot be read.
+        """
+        found = [*self.description.splits]
+        for name in ("val", "test"):
+            try:
+                self.split(name)
+            except DatasetError as error:
+                if not isinstance(error.__cause__, UnknownSourceError | EmptySourceError):
+                    raise
+                continue
+            found.append(name)
+        return tuple(found)
+
+    def verify(
+        self, splits: Sequence[str] = (), *, threads: int = 4, progress: Callable[[int, int], None] = silent
+    ) -> Verdict:
+        """Read every record of some splits, by default of all."""
+        del threads  # a topic is read by one connection
+        return verify_topics(self, splits or self.splits, progress=progress)
+
+    def shuffle(self, split: str) -> tuple[int, int]:
+        """Block and window of a shuffle. A block is about 16 MiB, which is read as fast as the topic without shuffling;
+        a window about 64 MiB, so that the one that is used and the next one fit into memory together.
+        """
+        size = self.source(split).record_bytes
+        block = together(size, _BLOCK_BYTES, 1024)
+        return block, max(2, min(64, _WINDOW_BYTES // (block * size)))
+
+    @property
+    def first_record(self) -> Known | None:
+        """What the first record says: it may be deleted before the run is resumed."""
+        split = self.description.splits["train"]
+        return Known(About.of(self.description, split), split.records)
+
+    @cached_property
     def _sources(self) -> dict[str, KafkaSource]:
         return {}
 
@@ -209,7 +180,7 @@ class TopicDataset:
         for message in messages:
             for name, value in message.headers:
                 if name == ABOUT:
-                    return _parsed(value, source.log.name)
+                    return parsed(value, source.log.name)
             break
         raise DatasetError(
             f"kafka://{source.log.name}",
@@ -226,18 +197,6 @@ def first_messages(source: KafkaSource) -> list[Message]:
         if found := [m for m in source.messages(partition.name, partition.start, stop) if m.value is not None]:
             return found
     return []
-
-
-def _parsed(value: bytes, topic: str) -> About:
-    try:
-        return msgspec.json.decode(value, type=About)
-    except msgspec.DecodeError as error:
-        raise DatasetError(
-            f"kafka://{topic}",
-            expected=f"a description of the dataset in the header {ABOUT}",
-            found=str(error),
-            remedy="Fix the producer: docs/kafka.md gives the format",
-        ) from None
 
 
 def _split(about: About, records: int, classes: int) -> Split:

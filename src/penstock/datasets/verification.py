@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.datasets.topics import DIGEST, digest
+from penstock.datasets.topic_format import DIGEST, digest
 from penstock.errors import CorruptRecord, PenstockError
 from penstock.progress import counted, silent
 from penstock.records import open_shard, read_all
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.datasets.description import Dataset, ShardFacts
+    from penstock.datasets.description import FolderDataset, ShardFacts
     from penstock.datasets.topics import TopicDataset
     from penstock.sources.kafka import Message
 
@@ -31,9 +31,15 @@ class Verdict:
     holes: int = 0
 
 
-def verify(dataset: Dataset, *, threads: int = 4, progress: Callable[[int, int], None] = silent) -> Verdict:
-    """Read all records of all splits, `threads` shards at a time."""
-    shards = [shard for split in dataset.description.splits.values() for shard in split.shards]
+def verify(
+    dataset: FolderDataset,
+    splits: Sequence[str] = (),
+    *,
+    threads: int = 4,
+    progress: Callable[[int, int], None] = silent,
+) -> Verdict:
+    """Read all records of some splits, by default of all, `threads` shards at a time."""
+    shards = [shard for split in splits or dataset.splits for shard in dataset.split(split).shards]
     total, stop = sum(shard.records for shard in shards), threading.Event()
     sound, faults = 0, []
     with ThreadPoolExecutor(threads) as pool:
@@ -91,7 +97,7 @@ def check_message(dataset: TopicDataset, message: Message, record: Record) -> No
     dataset.description.kind.check(record, dataset.description)
 
 
-def _shard(dataset: Dataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
+def _shard(dataset: FolderDataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
     path = dataset.folder / facts.name
     sound, faults = 0, []
     for record in _records(path):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets import Dataset, TopicDataset
+    from penstock.datasets import Dataset
     from penstock.feed import Feed
     from penstock.tasks import Task
     from penstock.values import Record
@@ -29,7 +29,7 @@ _TILE: Final = 320
 _LOOKED_AT: Final = 200
 
 
-def records_sheet(dataset: Dataset | TopicDataset, split: str, count: int, seed: int = 0) -> Pixels:
+def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pixels:
     """Records of a split as they were packed, upright, masks laid over them, with their names and origins.
 
     Args:

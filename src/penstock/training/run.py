@@ -19,6 +19,7 @@ from penstock.config.checks import check_follow, check_new, check_pieces, check_
 from penstock.config.effects import check_effects
 from penstock.config.places import with_places
 from penstock.config.presets import defaults, stated
+from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.events import Events, RunCreated
 from penstock.hooks import Console
@@ -26,7 +27,6 @@ from penstock.models import synchronise_norms
 from penstock.names import place_of
 from penstock.runs import RunFolder, code, environment
 from penstock.session import Checkpoint, CheckpointStore, Hook, Outcome, Session
-from penstock.sources.kafka import is_topic
 from penstock.tasks import find_task
 from penstock.training.agreement import agreed_data, agreed_recipe, begun_by_launch
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
@@ -165,8 +165,7 @@ def _located(recipe: Recipe) -> Recipe:
     init = str(Path(recipe.init).resolve()) if recipe.init else ""
     file = Path(recipe.model.weights)
     weights = str(file.resolve()) if file.is_file() else recipe.model.weights
-    path = recipe.data.path
-    data = replace(recipe.data, path=path if is_topic(path) else str(Path(path).resolve()))
+    data = replace(recipe.data, path=locate(recipe.data.path).absolute().uri)
     for name, each in (("data.path", data.path), ("init", init), ("model.weights", weights)):
         if not each.isprintable() and each != (shown := each.encode(errors="backslashreplace").decode()):
             raise RecipeError(name, expected="a path in UTF-8", found=shown, remedy="Rename the file or its folder")
