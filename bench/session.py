@@ -24,7 +24,7 @@ from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
 from penstock.config import Data, Model, Recipe, Train
 from penstock.assembly.parts import open_parts
-from penstock.session import CheckpointStore, Options, OptimizerSpec, Session
+from penstock.session import Attached, CheckpointStore, Learner, Options, OptimizerSpec, Saver, Session
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Augment
 
@@ -77,10 +77,10 @@ def main():
     feed = ByTurns(parts.training_feed(), bare)
     logs = [MetricsLog(folder / "metrics.jsonl", Ranks()), TimingsLog(folder / "timings.jsonl")]
     (folder / "checkpoints").mkdir()
-    session = Session(
-        task, parts.model(), feed, options=Options(PAIRS, PAIRS, PAIRS), optimizer=made.optimizer,
-        store=CheckpointStore(folder / "checkpoints"), ranks=Ranks(), device=device, hooks=logs,
-    )  # fmt: skip
+    ranks, options = Ranks(), Options(PAIRS, PAIRS, PAIRS)
+    learner = Learner.of(parts.model(), options=options, optimizer=made.optimizer, ranks=ranks, device=device)
+    saver = Saver(CheckpointStore(folder / "checkpoints"), ranks, device)
+    session = Session(task, learner, feed, saver=saver, attached=Attached(tuple(logs)))
     devices.keep_freed_memory()
     session.train()
     pairs = list(zip(feed.whole, feed.alone, strict=False))[WARM:]  # nothing is asked for after the last step

@@ -209,7 +209,7 @@ def spoil_momentum(session):
 
 
 def spoil_average(session):
-    next(session.average.model.parameters()).data.fill_(float("-inf"))
+    next(session.learner.average.model.parameters()).data.fill_(float("-inf"))
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,9 @@ def test_a_session_trains_in_that_layout(packed, tmp_path):
     class Look(Hook):
         def on_start(self, session):
             session.model.register_forward_pre_hook(
-                lambda model, given: seen.append((model.training, session.layout, given[0].is_contiguous()))
+                lambda model, given: seen.append(
+                    (model.training, session.learner.gradients.layout, given[0].is_contiguous())
+                )
             )
 
     chosen = dataclasses.replace(recipe(packed.folder, steps=2), model=Model("deeplabv3plus:test_resnet", "none"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,12 +13,16 @@ import processes
 import pytest
 import torch
 from test_cli import call
+from training import recipe
 
 import penstock as ps
 from penstock.assembly import resolve_settings
 from penstock.config import Recipe
 from penstock.events import Evaluated, RunCreated, StepFinished, TrainingEnded, TrainingStarted
+from penstock.images import codecs
+from penstock.images.codecs import decode_mask
 from penstock.session.options import ENDLESS
+from penstock.training import train
 
 SMALL = {"augment.crop": [32, 32], "train.batch": 4, "train.steps": 2, "train.device": "cpu"}
 
@@ -128,6 +133,12 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
     assert "momentum = 0.9" in shown
 
 
+@pytest.fixture(scope="module")
+def trained(packed, tmp_path_factory):
+    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    return folder.path
+
+
 class TestFace:
     def test_its_names_are_there_documented_and_few(self):
         assert len(ps.__all__) <= 32
@@ -178,6 +189,9 @@ class TestFace:
         given = [next(batches) for _ in range(3)]
 
         assert all(torch.equal(one.tensors["image"], other) for one, other in zip(given, seen, strict=True))
+        shape = "<td>image</td><td>(4, 32, 32, 3)</td><td>uint8</td>"
+        assert shape in given[0]._repr_html_()
+        assert given[0].origins[0] in given[0]._repr_html_()
         again = next(feed.batches(given[1].cursor))
         assert torch.equal(again.tensors["image"], given[2].tensors["image"])
         halves = [
@@ -201,12 +215,31 @@ class TestFace:
         assert from_file.mask.shape == from_file.image.shape[:2]
         assert (model.predict(from_file.image).mask == from_file.mask).all()
         assert from_file.draw().shape == from_file.image.shape
+        assert from_file._repr_png_() == codecs.encode_png(from_file.draw())
+        saved = from_file.save(tmp_path / "saved", "scene")
+        assert [path.name for path in saved] == ["scene.png", "scene-overlay.png"]
+        assert (decode_mask(saved[0].read_bytes(), "scene.png") == from_file.mask).all()
         assert model.predict_folder(raw / "images" / "val", tmp_path / "out").done == 7
         assert (shown.size, (tmp_path / "a.pt2").is_file()) == ((64, 96), True)
         assert run.best["mean_iou"] == max(e["evaluation"]["mean_iou"] for e in run.metrics if "evaluation" in e)
         assert f"mean_iou: {run.best['mean_iou']}" in run._repr_html_()
         assert run.evaluate("val").step == run.best["step"]
         assert ps.load(run.path, device="cpu").trained.step == run.best["step"]
+
+    def test_images_of_a_folder_are_predicted_and_those_that_cannot_be_read_are_named(
+        self, trained, raw, tmp_path, caplog
+    ):
+        shutil.copytree(raw / "images" / "val", tmp_path / "images")
+        (tmp_path / "images" / "torn.jpg").write_bytes(b"nothing")
+        names = sorted(path.stem for path in (raw / "images" / "val").iterdir())
+        model = ps.load(trained, device="cpu")
+        found = dict(model.predict_all(tmp_path / "images"))
+
+        assert sorted(found) == names
+        first = next(path for path in (raw / "images" / "val").iterdir() if path.stem == names[0])
+        assert (found[names[0]].mask == model.predict(first).mask).all()
+        (record,) = [record for record in caplog.records if record.name == "penstock.inference"]
+        assert record.message.startswith(f"{tmp_path}/images/torn.jpg: expected ")
 
     def test_what_a_training_says_are_events(self, packed, tmp_path, capsys, caplog):
         caplog.set_level("INFO", "penstock.training")
@@ -243,8 +276,6 @@ class TestFace:
         assert torch.are_deterministic_algorithms_enabled() == before[2]
 
     def test_a_recipe_may_be_given_whole(self, packed, tmp_path):
-        from training import recipe
-
         run = ps.train(recipe(packed.folder, steps=2), steps=1, runs=tmp_path)
 
         assert isinstance(run.recipe, Recipe)

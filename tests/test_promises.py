@@ -706,7 +706,7 @@ def test_the_best_is_the_newest_with_the_highest_score_and_marked_when_hooks_are
 
     class Told(Hook):
         def after_eval(self, session, scores, loss):
-            told.append((session.step, session.is_best, session.store.load("best").step))
+            told.append((session.step, session.is_best, session.saver.store.load("best").step))
 
     told, scores = [], iter([0.3, 0.5, 0.4, 0.5])
     make_session(
@@ -771,7 +771,7 @@ class Follows(Hook):
     def after_step(self, session):
         share = 1 - min(0.9, session.step / (9 + session.step))
         self.average += share * (session.model.segmentation_head[0].weight.detach() - self.average)
-        own = session.average.model.segmentation_head[0].weight
+        own = session.learner.average.model.segmentation_head[0].weight
         self.told = [session.cursor.position, float((own - self.average).abs().max())]
 
 

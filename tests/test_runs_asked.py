@@ -149,7 +149,7 @@ class Kill(Hook):
 
     def after_step(self, session):
         if session.step == 4:
-            session._evaluate_with = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            session.evaluate_with = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
 
 
 class TestResume:

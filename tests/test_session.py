@@ -26,7 +26,18 @@ from penstock.events import Events
 from penstock.models import build_detector, build_segmenter
 from penstock.ranks import Ranks
 from penstock.runs import RunFolder
-from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Outcome, Session, Steps
+from penstock.session import (
+    Attached,
+    CheckpointStore,
+    Hook,
+    Learner,
+    OptimizerSpec,
+    Options,
+    Outcome,
+    Saver,
+    Session,
+    Steps,
+)
 from penstock.session.hook import POINTS, keys
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks import Objective
@@ -55,7 +66,7 @@ class Story(Hook):
         self.told.append(f"after {session.step}")
 
     def after_eval(self, session, scores, loss):
-        saved = sorted(path.name for path in session.store.folder.iterdir() if path.name.startswith("step"))
+        saved = sorted(path.name for path in session.saver.store.folder.iterdir() if path.name.startswith("step"))
         assert f"step-{session.step:08d}" in saved  # saved before it was evaluated
         self.told.append(f"eval {session.step}{' best' * session.is_best}")
 
@@ -187,16 +198,13 @@ def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=Non
             if isinstance(module, torch.nn.BatchNorm2d):
                 module.forward = torch.nn.Identity().forward
     folder.mkdir(exist_ok=True)
+    ranks, device = Ranks(), torch.device("cpu")
     return Session(
         parts.task,
-        model,
+        Learner.of(model, options=options, optimizer=OptimizerSpec(), ranks=ranks, device=device),
         parts.training_feed(),
-        options=options,
-        optimizer=OptimizerSpec(),
-        store=CheckpointStore(folder),
-        ranks=Ranks(),
-        device=torch.device("cpu"),
-        hooks=hooks,
+        saver=Saver(CheckpointStore(folder), ranks, device),
+        attached=Attached(tuple(hooks)),
         evaluate=evaluate,
     )
 
@@ -418,7 +426,7 @@ def test_a_signal_during_an_evaluation_ends_it_and_a_resume_does_it(packed, whol
     class Once(Hook):
         def after_step(self, session):
             if session.step == 4:
-                session._evaluate_with = interrupted(session._evaluate_with)
+                session.evaluate_with = interrupted(session.evaluate_with)
 
     def interrupted(evaluate):
         def run(model, stop):

@@ -210,7 +210,7 @@ class TestScores:
 
         class Scores(Hook):
             def after_eval(self, session, scores, loss):
-                marked = (session.store.folder / "best").resolve().name
+                marked = (session.saver.store.folder / "best").resolve().name
                 seen.append((session.step, session.is_best, marked))
 
         seen = []
@@ -618,7 +618,7 @@ class TestLogs:
         lines = [line for line in folder.lines("metrics.jsonl") if "loss" in line]
 
         assert [line["epoch"] for line in lines] == pytest.approx([4 * step / 21 for step in range(1, 7)])
-        assert [line["rate"] for line in lines] == pytest.approx([0.05 * (1 - step / 6) ** 0.9 for step in range(6)])
+        assert [line["lr"] for line in lines] == pytest.approx([0.05 * (1 - step / 6) ** 0.9 for step in range(6)])
 
     def test_the_console_has_a_line_as_often_as_asked(self, packed, tmp_path):
         folder, _ = train(recipe(packed.folder, log_every=5, evaluate_every=99), tmp_path)
@@ -665,10 +665,10 @@ class TestLogs:
         folder, _ = train(recipe(packed.folder, log_every=5, evaluate_every=99), tmp_path)
         found = accumulator.EventAccumulator(str(folder.path / "tensorboard"))
         found.Reload()
-        rates = {line["step"]: line["rate"] for line in folder.lines("metrics.jsonl") if "rate" in line}
+        rates = {line["step"]: line["lr"] for line in folder.lines("metrics.jsonl") if "lr" in line}
 
         assert [event.step for event in found.Scalars("train/loss")] == [5, 10]
-        points = {event.step: event.value for event in found.Scalars("train/rate")}
+        points = {event.step: event.value for event in found.Scalars("train/lr")}
         assert points == pytest.approx({step: rates[step] for step in (5, 10)})
 
     def test_as_many_answers_are_drawn_as_asked_and_they_are_the_models(self, run, capsys):

@@ -17,7 +17,19 @@ from training import Stop, recipe
 from penstock.errors import CheckpointError, NonFiniteError
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import CheckpointStore, Hook, OptimizerSpec, Options, Outcome, Session, Steps, finite
+from penstock.session import (
+    Attached,
+    CheckpointStore,
+    Hook,
+    Learner,
+    OptimizerSpec,
+    Options,
+    Outcome,
+    Saver,
+    Session,
+    Steps,
+    finite,
+)
 from penstock.session.optimizer import make_optimizer
 from penstock.tasks.base import Task
 from penstock.training import resume, train
@@ -149,12 +161,13 @@ class Scorer:
 
 def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluate=None, follow=None, keep=9, **options):
     task = Line()
+    ranks, store = ranks or Ranks(), CheckpointStore(folder, keep)
+    learner = Learner.of(task.model(), options=Options(steps=steps, **options), optimizer=spec, ranks=ranks, device=CPU)
     made = Session(
-        task, task.model(), feed or Numbers(), options=Options(steps=steps, **options), optimizer=spec,
-        store=CheckpointStore(folder, keep), ranks=ranks or Ranks(), device=CPU, evaluate=evaluate, follow=follow,
-        hooks=hooks,
+        task, learner, feed or Numbers(), saver=Saver(store, ranks, CPU), attached=Attached(tuple(hooks)),
+        evaluate=evaluate, follow=follow,
     )  # fmt: skip
-    made.restore(made.store.load())
+    made.restore(store.load())
     return made
 
 
@@ -197,9 +210,9 @@ class TestSteps:
         weights, mean, expected = by_hand(6, spec, 0.9)
 
         close(list(made.model.parameters()), weights)
-        close(list(made.average.model.parameters()), mean)
+        close(list(made.learner.average.model.parameters()), mean)
         assert losses == pytest.approx(expected)
-        assert made.rate == pytest.approx(spec.rate(5, 6))
+        assert made.lr == pytest.approx(spec.rate(5, 6))
         assert outcome == Outcome("finished", "step 6 reached", 6)
         assert made.outcome is outcome
         assert (made.step, made.cursor) == (6, Cursor(24, "plan"))
@@ -253,7 +266,7 @@ class TestSteps:
         assert hooks[0].told[-2:] == ["exception 'mine'", "end failed"]
         assert hooks[1].told[-3:] == ["backward 1", "exception 'mine'", "end failed"]
         assert made.outcome == Outcome("failed", "KeyError: 'mine'", 2)
-        assert made.store.names() == []
+        assert made.saver.store.names() == []
 
     def test_errors_at_the_end_do_not_hide_the_first(self, tmp_path):
         class Bad(Told):
@@ -318,7 +331,7 @@ class TestCuts:
         ],
     )
     def test_are_as_many_whatever_is_left(self, tmp_path, rows, size, pieces, expected):
-        assert session(tmp_path, accumulate=pieces)._gradients._cuts(rows, size) == expected
+        assert session(tmp_path, accumulate=pieces).learner.gradients._cuts(rows, size) == expected
 
 
 class TestSaving:
@@ -328,16 +341,16 @@ class TestSaving:
         made = session(tmp_path, 9, hooks=[Told(asks)], evaluate=evaluate, save_every=3, evaluate_every=5)
         made.train()
 
-        assert made.store.names() == [f"step-{n:08d}" for n in (3, 4, 5, 6, 7, 9)]
+        assert made.saver.store.names() == [f"step-{n:08d}" for n in (3, 4, 5, 6, 7, 9)]
         assert len(evaluate.models) == 3  # after 5, 7 and 9
         assert made.best == (9, 0.5)  # of equals the newer
-        saved = made.store.load("step-00000005").state
+        saved = made.saver.store.load("step-00000005").state
         assert saved["cursor"] == {"position": 20, "plan": "plan"}
         assert saved["best"] is None  # it was saved before it was evaluated
         assert saved["pending_evaluation"] is True
         assert saved["hooks"] == {"Told": {"state": 5}}
-        assert made.store.load("step-00000006").state["best"] == [5, 0.5]
-        assert made.store.load("step-00000006").state["pending_evaluation"] is False
+        assert made.saver.store.load("step-00000006").state["best"] == [5, 0.5]
+        assert made.saver.store.load("step-00000006").state["pending_evaluation"] is False
 
     @pytest.mark.parametrize("step", range(1, 9))
     def test_a_resume_at_every_step_is_as_if_nothing_had_been(self, tmp_path, step):
@@ -374,7 +387,7 @@ class TestSaving:
     def test_without_an_evaluation_nothing_is_pending_after_it_was_due(self, tmp_path):
         made = session(tmp_path, 4, evaluate_every=2, save_every=3)
         made.train()
-        assert made.store.load("step-00000003").state["pending_evaluation"] is False
+        assert made.saver.store.load("step-00000003").state["pending_evaluation"] is False
         assert made.best is None
 
     def test_the_best_is_the_highest_number(self, tmp_path):
@@ -391,7 +404,7 @@ class TestSaving:
         evaluate = Scorer(0.5)
         made = session(tmp_path, 4, evaluate=evaluate, evaluate_every=2, ema_decay=0.9)
         made.train()
-        assert [(model is made.average.model, stop) for model, stop in evaluate.models] == [(True, False)] * 2
+        assert [(model is made.learner.average.model, stop) for model, stop in evaluate.models] == [(True, False)] * 2
         assert made.model.training
 
     def test_a_best_that_is_gone_is_forgotten(self, tmp_path):
@@ -425,7 +438,7 @@ class TestSaving:
         assert (tmp_path / "best").resolve().name == "step-00000003"
         hook = Told()
         again = session(tmp_path, 4, hooks=[hook], evaluate=Scorer(0.5, 0.6, 0.7), evaluate_every=1)
-        again.restore(again.store.load("step-00000002"))
+        again.restore(again.saver.store.load("step-00000002"))
 
         assert (tmp_path / "best").is_symlink()
         assert (tmp_path / "best").resolve().name == "step-00000001"
@@ -437,14 +450,14 @@ class TestSaving:
     def test_going_on_from_before_the_best_there_is_none(self, tmp_path):
         made = session(tmp_path, 4, evaluate=Scorer(0.2, 0.9, 0.3), evaluate_every=2, save_every=1)
         made.train()
-        made.restore(made.store.load("step-00000001"))
+        made.restore(made.saver.store.load("step-00000001"))
         assert (made.best, (tmp_path / "best").is_symlink()) == (None, False)
 
     def test_what_was_saved_later_goes(self, tmp_path):
         made = session(tmp_path, 4, save_every=1)
         made.train()
-        made.restore(made.store.load("step-00000002"))
-        assert made.store.names() == ["step-00000001", "step-00000002"]
+        made.restore(made.saver.store.load("step-00000002"))
+        assert made.saver.store.names() == ["step-00000001", "step-00000002"]
 
 
 class TestFinite:
@@ -486,7 +499,7 @@ class TestStopping:
         hook = Enough()
         made = session(tmp_path, 6, hooks=[hook], evaluate=Scorer(0.9), evaluate_every=2)
         assert made.train() == Outcome("stopped", "good enough", 2)
-        assert made.store.names() == ["step-00000002"]
+        assert made.saver.store.names() == ["step-00000002"]
         last = session(tmp_path / "last", 2, hooks=[Enough()], evaluate=Scorer(0.9), evaluate_every=2)
         assert last.train().status == "finished"  # there was nothing left to stop
 
@@ -495,7 +508,7 @@ class TestStopping:
         asks = {3: lambda s: s.request_stop("enough")}
         made = session(tmp_path, 6, hooks=[Told(asks)], evaluate=evaluate, evaluate_every=4)
         assert made.train() == Outcome("stopped", "enough", 3)
-        assert (evaluate.models, made.store.names()) == ([], ["step-00000003"])
+        assert (evaluate.models, made.saver.store.names()) == ([], ["step-00000003"])
 
     def test_a_signal_saves_and_ends(self, tmp_path):
         def kill(session):
@@ -504,7 +517,7 @@ class TestStopping:
         before = signal.getsignal(signal.SIGTERM)
         made = session(tmp_path, hooks=[Told({2: kill})], save_every=100)
         assert made.train() == Outcome("interrupted", "SIGTERM", 2, int(signal.SIGTERM))
-        assert made.store.names() == ["step-00000002"]
+        assert made.saver.store.names() == ["step-00000002"]
         assert signal.getsignal(signal.SIGTERM) is before
 
     def test_a_signal_while_no_batch_comes_saves_what_there_is(self, tmp_path):
@@ -521,8 +534,8 @@ class TestStopping:
         # the signal comes in step 4; the batch of step 5 is waited for by nobody
         made._agree = lambda: (False, False, False)
         assert made.train() == Outcome("interrupted", "SIGINT", 4, int(signal.SIGINT))
-        assert made.store.names() == ["step-00000002", "step-00000004"]
-        assert made.store.load().state["pending_evaluation"] is False
+        assert made.saver.store.names() == ["step-00000002", "step-00000004"]
+        assert made.saver.store.load().state["pending_evaluation"] is False
         assert feed.closed == 1
 
     def test_a_signal_before_the_first_batch_of_a_resume_saves_nothing_again(self, tmp_path):
@@ -530,7 +543,7 @@ class TestStopping:
         again = session(tmp_path, 4, feed=Numbers(gone=8))
         again._gives_up = lambda: True
         assert again.train() == Outcome("stopped", "another rank was stopped", 2)
-        assert again.store.names() == ["step-00000002"]
+        assert again.saver.store.names() == ["step-00000002"]
 
     def test_an_evaluation_that_was_pending_may_be_what_ends_it(self, tmp_path):
         class Enough(Told):
@@ -576,14 +589,14 @@ class TestRanks:
         evaluate = Scorer(0.5)
         made = session(tmp_path, 9, ranks=Others(flags=flags), evaluate=evaluate, save_every=50, evaluate_every=50)
         assert made.train() == Outcome("stopped", "another rank was stopped", 4)
-        assert made.store.names() == ["step-00000002", "step-00000003", "step-00000004"]
+        assert made.saver.store.names() == ["step-00000002", "step-00000003", "step-00000004"]
         assert len(evaluate.models) == 1
         assert len(made.ranks.equalized) == 1
 
     def test_only_the_first_writes(self, tmp_path):
         made = session(tmp_path, 3, ranks=Others(rank=1), evaluate=Scorer(0.5), save_every=1)
         made.train()
-        assert not tmp_path.exists() or made.store.names() == []
+        assert not tmp_path.exists() or made.saver.store.names() == []
         assert made.best == (3, 0.5)
 
     def test_several_do_not_give_up_waiting_alone(self, tmp_path):
@@ -623,7 +636,7 @@ class TestFollowing:
     def test_a_plan_that_ends_ends_training(self, tmp_path):
         made = session(tmp_path, 9, Numbers(end=8), evaluate=Scorer(0.5))
         assert made.train() == Outcome("stopped", "the plan has ended", 2)
-        assert made.store.names() == ["step-00000002"]
+        assert made.saver.store.names() == ["step-00000002"]
         assert made.best == (2, 0.5)  # the end of a plan is evaluated
 
     def test_what_comes_is_gone_on_with(self, tmp_path):
@@ -631,15 +644,15 @@ class TestFollowing:
         made = session(tmp_path, 9, Numbers(end=8), follow=follow)
         assert made.train() == Outcome("stopped", "nothing came", 6)
         assert follow.asked == [False] * 3
-        assert made.store.load().state["follow"] == {"taken": 2}
+        assert made.saver.store.load().state["follow"] == {"taken": 2}
         close(list(made.model.parameters()), by_hand(6)[0])
 
     def test_what_a_hook_asked_is_the_reason(self, tmp_path):
         made = session(tmp_path, 9, Numbers(end=8), follow=More(0))
-        made._asked.stop = "a hook's"
-        made.step, made.cursor = 2, Cursor(8, "plan")
+        made._requests.stop = "a hook's"
+        made.standing.step, made.standing.cursor = 2, Cursor(8, "plan")
         assert made._go_on() is False
-        assert made._asked.stop == "a hook's"
+        assert made._requests.stop == "a hook's"
 
     def test_a_wait_that_is_given_up_ends_it(self, tmp_path):
         follow = More(5, InterruptedError())

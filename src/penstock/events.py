@@ -63,14 +63,14 @@ class StepFinished(Event):
     Attributes:
         step: finished steps.
         loss: of the last step.
-        rate: learning rate of the last step.
+        lr: learning rate of the last step.
         speed: images a second since the last such event.
         wait: fraction of the time that the model waited for data, from 0 to 1.
     """
 
     step: int
     loss: float
-    rate: float
+    lr: float
     speed: float
     wait: float
 

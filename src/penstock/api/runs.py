@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from penstock.api.data import Data
 from penstock.assembly import open_run, resolve_settings, settings_of_file
 from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, Resolved, toml
+from penstock.errors import ImageError
 from penstock.images.upright import read_upright
 from penstock.inference.inputs import find
 from penstock.runs import RunFolder, code
@@ -21,7 +23,7 @@ from penstock.session import Hook
 from penstock.tasks import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,7 +54,7 @@ class Run:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A dictionary for every step and every evaluation: step, epoch, loss, rate; or step, evaluation, best."""
+        """A dictionary for every step and every evaluation: step, epoch, loss, lr; or step, evaluation, best."""
         return RunFolder.open(self.path).lines("metrics.jsonl")
 
     @property
@@ -99,6 +101,22 @@ class LoadedModel:
         if isinstance(image, np.ndarray):
             return self.trained.predict(image)
         return self.trained.predict(read_upright(Path(image).read_bytes(), str(image)))
+
+    def predict_all(self, *paths: str | Path) -> Iterator[tuple[str, Prediction]]:
+        """The name and the prediction of every image behind some paths: images, folders, lists of images, videos.
+
+        An image that cannot be read is left out; the logger `penstock.inference` says which.
+
+        Raises:
+            DatasetError: a path is not there, or there is no image.
+        """
+        for image in find([Path(path) for path in paths]):
+            try:
+                pixels = image.read()
+            except (ImageError, OSError) as error:
+                logging.getLogger("penstock.inference").warning("%s", error)
+            else:
+                yield image.name, self.trained.predict(pixels)
 
     def predict_folder(self, folder: str | Path, output: str | Path, style: Style = Style()) -> inference.Predicted:  # noqa: B008 - frozen
         """Write the predictions for all images in a folder, as `penstock predict` does.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,17 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.origins)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{tuple(each.shape)}</td><td>{str(each.dtype).removeprefix('torch.')}"
+            f"</td><td>{each.min().item():.4g} to {each.max().item():.4g}</td></tr>"
+            for name, each in self.tensors.items()
+            if each.numel()
+        )
+        title = f"{len(self)} samples, up to position {self.cursor.position:,}: {', '.join(filter(None, self.origins))}"
+        heads = "<tr><th>tensor</th><th>shape</th><th>dtype</th><th>values</th></tr>"
+        return f"<b>{html.escape(title)}</b><table>{heads}{rows}</table>"
 
 
 @dataclass(frozen=True, slots=True)

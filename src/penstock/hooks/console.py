@@ -69,10 +69,10 @@ class Console(Hook):
         remaining = f"  {_duration(left)} left" if steps < ENDLESS else ""
         self._mark = (session.step, now, self._waited)
         line = (
-            f"step {session.step:>6,}  loss {session.loss:.4f}  rate {session.rate:.2e}  {speed:.1f} images/s  "
+            f"step {session.step:>6,}  loss {session.loss:.4f}  lr {session.lr:.2e}  {speed:.1f} images/s  "
             f"data wait {wait:.0%}{remaining}"
         )
-        self.tell(StepFinished(line, session.step, session.loss, session.rate, speed, wait))
+        self.tell(StepFinished(line, session.step, session.loss, session.lr, speed, wait))
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Say the scores."""

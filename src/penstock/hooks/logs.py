@@ -68,7 +68,7 @@ class MetricsLog(_Log):
     def after_step(self, session: Session) -> None:
         """Write the step's loss and learning rate."""
         epoch = session.feed.plan.epoch(session.cursor.position)
-        self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "rate": session.rate})
+        self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "lr": session.lr})
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the scores."""

@@ -40,7 +40,7 @@ class TensorBoard(Hook):
     def after_step(self, session: Session) -> None:
         """Write loss and learning rate."""
         self._writer.add_scalar("train/loss", session.loss, session.step)
-        self._writer.add_scalar("train/rate", session.rate, session.step)
+        self._writer.add_scalar("train/lr", session.lr, session.step)
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the scores, and what the weights are like."""

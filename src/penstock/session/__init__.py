@@ -2,31 +2,42 @@
 
 hook.py          what can be attached: seven points, and how often
 session.py       the loop: one step, and what follows it
+learner.py       the model, its optimizer and the average of its weights
 step.py          the gradients of one step
+saving.py        where a training stands, and who saves it
+requests.py      what was asked for, and what is due after a step
+best.py          which evaluation is the best
+attached.py      how hooks are called
 finite.py        nothing infinite goes on
 checkpoint.py    saved states: atomic, hashed, pruned
 state.py         optimizers and models as named tensors
 options.py       what the loop is told, what it asks for, what it answers
 optimizer.py     parameter groups, optimizers, schedules
-average.py       the moving average of the weights
+ema.py           the moving average of the weights
 signals.py       Ctrl-C and SIGTERM as a flag
 """
 
+from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.hook import Every, Hook, Steps
+from penstock.session.learner import Learner
 from penstock.session.optimizer import OptimizerSpec
 from penstock.session.options import Follow, Options, Outcome
+from penstock.session.saving import Saver
 from penstock.session.session import Session
 
 __all__ = [
+    "Attached",
     "Checkpoint",
     "CheckpointStore",
     "Every",
     "Follow",
     "Hook",
+    "Learner",
     "OptimizerSpec",
     "Options",
     "Outcome",
+    "Saver",
     "Session",
     "Steps",
 ]

@@ -10,61 +10,51 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-
-from penstock import devices, seeds
-from penstock.errors import CheckpointError, RecipeError
-from penstock.progress import counted
-from penstock.session import finite, signals, state
-from penstock.session.attached import Attached
-from penstock.session.checkpoint import Checkpoint
-from penstock.session.ema import Average
-from penstock.session.optimizer import OptimizerSpec, make_optimizer
-from penstock.session.options import Options, Outcome
-from penstock.session.step import Gradients
+from penstock.session import signals
+from penstock.session.best import Deciding, is_best
+from penstock.session.options import Outcome
+from penstock.session.requests import Requests, due_after
+from penstock.session.saving import Saver, Standing
 from penstock.sources import waiting
-from penstock.values import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    import torch
     from torch import nn
 
     from penstock.feed import Batch, Feed
     from penstock.ranks import Ranks
-    from penstock.session.checkpoint import CheckpointStore
-    from penstock.session.hook import Hook
-    from penstock.session.options import Follow
+    from penstock.session.attached import Attached
+    from penstock.session.checkpoint import Checkpoint
+    from penstock.session.learner import Learner
+    from penstock.session.options import Follow, Options
     from penstock.tasks import Task
     from penstock.tasks.base import Scores
+    from penstock.values import Cursor
 
     Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]
 
 
-@dataclass(slots=True)
-class _Asked:
-    """What hooks and signals ask for."""
-
-    stop: str = ""
-    save: bool = False
-    evaluate: bool = False
-
-
 class Session:
-    """Owns the model, the optimizer, the schedule, the cursor and the hooks, for as long as a training lasts.
+    """Trains: batch after batch, with hooks, checkpoints and evaluations, for as long as a training lasts.
+
+    Args:
+        task: what is learnt.
+        learner: the model and its optimizer.
+        feed: gives the batches.
+        saver: keeps checkpoints.
+        attached: the hooks.
+        evaluate: evaluates a model; None evaluates nothing.
+        follow: where more comes from when the feed's plan ends.
 
     Attributes:
-        step: finished optimizer steps.
-        cursor: the state of the data path after them.
         batch: the batch of the step at hand.
         loss: of the last step, over the global batch.
-        rate: the learning rate of the last step.
-        follow: where more comes from when the feed's plan ends.
-        best: (step, score) of the best evaluation so far.
-        is_best: whether the last evaluation is it.
+        lr: the learning rate of the last step.
+        is_best: whether the last evaluation is the best so far.
         timing: seconds of the last step: "step" in all, of them "wait" for data.
         outcome: how training ended, once it has.
     """
@@ -72,53 +62,76 @@ class Session:
     def __init__(
         self,
         task: Task,
-        model: nn.Module,
+        learner: Learner,
         feed: Feed,
         *,
-        options: Options,
-        optimizer: OptimizerSpec,
-        store: CheckpointStore,
-        ranks: Ranks,
-        device: torch.device,
+        saver: Saver,
+        attached: Attached,
         evaluate: Evaluate | None = None,
         follow: Follow | None = None,
-        hooks: Sequence[Hook] = (),
     ) -> None:
-        self.task, self.feed, self.options, self.spec = task, feed, options, optimizer
-        self.store, self.ranks, self.device, self.attached = store, ranks, device, Attached(tuple(hooks))
-        self.layout = devices.training_layout(model, device)
-        self.model = devices.place(model, device, self.layout)
-        self.average = Average(self.model, options.ema_decay) if options.ema_decay else None
-        self.optimizer = make_optimizer(optimizer, self.model)
-        wrapped = ranks.wrap(self.model, device)
-        network = torch.compile(wrapped) if options.compile else wrapped
-        self._gradients = Gradients(
-            self.model, network, ranks=ranks, device=device, options=options, layout=self.layout
-        )
-        self.step, self.cursor = 0, Cursor()
+        self.task, self.learner, self.feed, self.saver, self.attached = task, learner, feed, saver, attached
+        self.evaluate_with, self.follow = evaluate, follow
+        self.standing = Standing()
         self.batch: Batch | None = None
-        self.loss, self.rate = math.nan, 0.0
-        self.best: tuple[int, float] | None = None
+        self.loss, self.lr = math.nan, 0.0
         self.is_best = False
         self.timing = {"step": 0.0, "wait": 0.0}
         self.outcome: Outcome | None = None
-        self._evaluate_with, self.follow = evaluate, follow
-        self._asked = _Asked()
-        self._pending_evaluation = False
-        self._saved = 0
+        self._requests = Requests()
         self._flag = signals.Flag()
+
+    @property
+    def step(self) -> int:
+        """Finished optimizer steps."""
+        return self.standing.step
+
+    @property
+    def cursor(self) -> Cursor:
+        """The state of the data path after them."""
+        return self.standing.cursor
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """(step, score) of the best evaluation so far; a larger score is better."""
+        return self.standing.best
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+        return self.learner.model
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """What updates it."""
+        return self.learner.optimizer
+
+    @property
+    def options(self) -> Options:
+        """How it is trained."""
+        return self.learner.options
+
+    @property
+    def ranks(self) -> Ranks:
+        """The processes that train together."""
+        return self.saver.ranks
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.saver.device
 
     def request_stop(self, reason: str) -> None:
         """Ask for an end after this step, with a checkpoint."""
-        self._asked.stop = reason
+        self._requests.stop = reason
 
     def request_save(self) -> None:
         """Ask for a checkpoint after this step."""
-        self._asked.save = True
+        self._requests.save = True
 
     def request_eval(self) -> None:
         """Ask for an evaluation after this step."""
-        self._asked.evaluate = True
+        self._requests.evaluate = True
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Continue from a checkpoint; None starts from nothing, as hooks are told too.
@@ -127,39 +140,20 @@ class Session:
             CheckpointError: it is of another model.
             PlanError: it is of other data.
         """
-        saved: dict[str, Any] = dict(checkpoint.state) if checkpoint else {}
-        if checkpoint:
-            where = f"{self.store.folder}/step-{checkpoint.step:08d}"
-            state.load_model(self.model, checkpoint.tensors["model"], where)
-            state.load_optimizer(self.optimizer, self.model, checkpoint.tensors["optimizer"])
-            if self.average:
-                state.load_model(self.average.model, checkpoint.tensors["ema"], where)
-            self.step, self.cursor = checkpoint.step, Cursor(**saved["cursor"])
-            if self.cursor.position != (position := self.step * self.feed.batch):
-                raise CheckpointError(
-                    where,
-                    expected=f"a cursor at position {position:,}, behind {counted(self.step, 'step')}",
-                    found=f"position {self.cursor.position:,}",
-                    remedy="The checkpoint is of another batch size, or damaged: use another one of the run",
-                )
-            self._saved = self.step
-            self.best = tuple(saved["best"]) if saved["best"] else None
-            self._pending_evaluation = saved["pending_evaluation"]
-            if self.follow:
-                self.follow.load_state_dict(saved["follow"])
-                self.feed = self.follow.feed(self.cursor.position)
-            self.feed.plan.start(self.cursor)
-            self._rewind(checkpoint)
-        self.attached.load_state_dict(saved["hooks"] if checkpoint else None)
-
-    def _rewind(self, checkpoint: Checkpoint) -> None:
-        """Before logs are cut back, so that the last checkpoint never lies behind their end."""
-        self.ranks.barrier()  # until all have read it
-        if self.ranks.writes:
-            self.store.rewind(checkpoint)
-        self.ranks.barrier()
-        if not (self.store.folder / "best").exists():
-            self.best = None
+        if checkpoint is None:
+            self.attached.load_state_dict(None)
+            return
+        where = f"{self.saver.store.folder}/step-{checkpoint.step:08d}"
+        self.learner.load(checkpoint.tensors, where)
+        self.standing = Standing.from_json(checkpoint.step, checkpoint.state)
+        self.standing.check_position(self.feed.batch, where)
+        if self.follow:
+            self.follow.load_state_dict(checkpoint.state["follow"])
+            self.feed = self.follow.feed(self.cursor.position)
+        self.feed.plan.start(self.cursor)
+        if not self.saver.rewind(checkpoint):
+            self.standing.best = None
+        self.attached.load_state_dict(checkpoint.state["hooks"])
 
     def train(self) -> Outcome:
         """Train until the last step, a request to stop, or a signal.
@@ -181,10 +175,10 @@ class Session:
             return self.outcome
 
     def _run(self) -> Outcome:
-        if self._pending_evaluation and self._evaluated_to_stop():
+        if self.standing.pending_evaluation and self._evaluated_to_stop():
             return self._ended(stop=True)
         stop = False
-        self._begin_training()
+        self.learner.begin()
         while self.step < self.options.steps and not stop:
             if self._at_end():
                 stop = not self._go_on()
@@ -197,37 +191,27 @@ class Session:
         """Whether to wait no longer for data that does not come. Several ranks cannot: the others may have theirs."""
         return bool(self._flag) and self.ranks.of == 1
 
-    def _begin_training(self) -> None:
-        """Put the model into training mode, but for what is to stay as it is."""
-        self.model.train()
-        if self.options.freeze_backbone:
-            self.model.get_submodule("encoder").eval()
-        if self.options.freeze_bn:
-            for module in self.model.modules():
-                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base
-                    module.eval()
+    def _interrupted(self) -> bool:
+        """Whether a signal came, on any rank."""
+        return self.ranks.any(bool(self._flag), self.device)
 
     def _through(self, batches: Iterator[Batch]) -> bool:
         """Steps until training or the feed's plan ends; whether to stop."""
         stop = False
         while self.step < self.options.steps and not self._at_end() and not stop:
             if not self._step(batches):
-                if self._saved < self.step:
+                if self.saver.step < self.step:
                     self._save(pending_evaluation=False)
                 return True
-            stop, save, evaluate = self._agree()
+            asked = self._requests.agree(self.ranks, self.device, interrupted=bool(self._flag))
             last = self.step == self.options.steps or self._at_end()
-            evaluate = evaluate or last or self.step % self.options.evaluate_every == 0
-            if save or evaluate or stop or self.step % self.options.save_every == 0:
-                self._save(pending_evaluation=evaluate)
-            if evaluate and not stop:
+            due = due_after(self.step, self.options, asked, last=last)
+            stop = due.stop
+            if due.save:
+                self._save(pending_evaluation=due.evaluate)
+            if due.evaluate and not stop:
                 stop = self._evaluated_to_stop()
         return stop
-
-    def _evaluated_to_stop(self) -> bool:
-        """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""
-        whole = self._evaluate()
-        return not whole or (self.step < self.options.steps and self.ranks.any(bool(self._asked.stop), self.device))
 
     def _at_end(self) -> bool:
         """Whether all of a plan that has an end was trained on."""
@@ -237,9 +221,10 @@ class Session:
         """Take up what has come since; False if nothing more comes, or a signal ended the wait."""
         feed = None
         with contextlib.suppress(InterruptedError):
-            feed = self.follow.next(lambda: self.ranks.any(bool(self._flag), self.device)) if self.follow else None
+            feed = self.follow.next(self._interrupted) if self.follow else None
         if feed is None:
-            self._asked.stop = self._asked.stop or (self.follow.reason if self.follow else "the plan has ended")
+            reason = self.follow.reason if self.follow else "the plan has ended"
+            self._requests.stop = self._requests.stop or reason
             return False
         self.feed = feed
         return True
@@ -248,107 +233,56 @@ class Session:
         if self._flag.signal:
             return Outcome("interrupted", self._flag.signal.name, self.step, int(self._flag.signal))
         if stop:
-            return Outcome("stopped", self._asked.stop or "another rank was stopped", self.step)
+            return Outcome("stopped", self._requests.stop or "another rank was stopped", self.step)
         return Outcome("finished", f"step {self.step} reached", self.step)
 
     def _step(self, batches: Iterator[Batch]) -> bool:
         """One step; False if a signal ended the wait for its batch."""
-        began = time.perf_counter()
+        began, step = time.perf_counter(), self.step
         try:
             self.batch = next(batches)
         except InterruptedError:
             return False
         waited = time.perf_counter() - began
-        self.attached.call(self, "before_step", due=self.step + 1)
-        self._learn(self.batch)
-        self.step += 1
-        self.cursor = self.batch.cursor
+        self.attached.call(self, "before_step", due=step + 1)
+        loss = self.learner.backward(self.task.after(step), self.batch, step, self.ranks.rank)
+        self.attached.call(self, "after_backward", due=step + 1)
+        self.loss, self.lr = self.learner.update(loss, self.batch, step)
+        self.standing.step, self.standing.cursor = step + 1, self.batch.cursor
         self.timing = {"step": time.perf_counter() - began, "wait": waited}
-        self.attached.call(self, "after_step", due=self.step)
+        self.attached.call(self, "after_step", due=step + 1)
         return True
 
-    def _learn(self, batch: Batch) -> None:
-        """Forward, backward and update: all that changes weights."""
-        torch.manual_seed(_model_seed(self.options.seed, self.step, self.ranks.rank))
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self._gradients.compute(self.task.after(self.step), batch)
-        self.attached.call(self, "after_backward", due=self.step + 1)
-        self.loss, norm = finite.checked_step(self.model, loss, batch, self.step + 1)
-        if self.spec.grad_clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.grad_clip, norm)
-        self.rate = self.spec.rate(self.step, self.options.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * group["share"]
-        self.optimizer.step()
-        if self.average:
-            self.average.update(self.model, self.step)
-
-    def _agree(self) -> tuple[bool, bool, bool]:
-        """What any rank was asked for: (stop, save, evaluate). Signals count as a request to stop."""
-        asked, self._asked = self._asked, _Asked(stop=self._asked.stop)
-        flags = torch.tensor(
-            [int(bool(asked.stop or self._flag)), int(asked.save), int(asked.evaluate)], device=self.device
-        )
-        stop, save, evaluate = (bool(flag) for flag in self.ranks.sum(flags).tolist())
-        return stop, save, evaluate
-
     def _save(self, *, pending_evaluation: bool) -> None:
-        self._pending_evaluation = pending_evaluation
-        tensors = {
-            "model": self.model.state_dict(),
-            "optimizer": state.optimizer_tensors(self.optimizer, self.model),
-        }
-        if self.average:
-            tensors["ema"] = self.average.model.state_dict()
-        finite.check_saved(tensors, self.step, lambda wrong: self.ranks.any(wrong, self.device))
+        self.standing.pending_evaluation = pending_evaluation
+        more = {"follow": self.follow.state_dict()} if self.follow else {}
         if self.ranks.writes:
-            own = {
-                "cursor": {"position": self.cursor.position, "plan": self.cursor.plan},
-                "best": list(self.best) if self.best else None,
-                "pending_evaluation": pending_evaluation,
-                **({"follow": self.follow.state_dict()} if self.follow else {}),
-                "hooks": self.attached.state_dict(),
-            }
-            self.store.save(Checkpoint(self.step, tensors, own))
-        self.ranks.barrier()
-        self._saved = self.step
+            more["hooks"] = self.attached.state_dict()
+        self.saver.save(self.learner, self.standing, more)
+
+    def _evaluated_to_stop(self) -> bool:
+        """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""
+        whole = self._evaluate()
+        asked = bool(self._requests.stop)
+        return not whole or (self.step < self.options.steps and self.ranks.any(asked, self.device))
 
     def _evaluate(self) -> bool:
         """Evaluate what was just saved; False if a signal cut it short (it is then done after a resume)."""
-        if self._evaluate_with is None:
-            self._pending_evaluation = False
+        if self.evaluate_with is None:
+            self.standing.pending_evaluation = False
             return True
-        model = self.average.model if self.average else self.model
+        model = self.learner.evaluated
         self.ranks.equalize(model)
-        result = self._evaluate_with(model, lambda: self.ranks.any(bool(self._flag), self.device))
-        self._begin_training()
+        result = self.evaluate_with(model, self._interrupted)
+        self.learner.begin()
         if result is None:
             return False
         scores, loss = result
-        self._pending_evaluation = False
-        value = self._deciding(scores)
-        self.is_best = math.isfinite(value) and (self.best is None or value >= self.best[1])  # of equals the newer
+        self.standing.pending_evaluation = False
+        value = Deciding.of(self.task, self.options.best_metric).value(scores)
+        self.is_best = is_best(value, self.best)
         if self.is_best:
-            self.best = (self.step, value)
-            if self.ranks.writes:
-                self.store.mark_best(self.step)
+            self.standing.best = (self.step, value)
+            self.saver.mark_best(self.step)
         self.attached.call(self, "after_eval", scores, loss)
         return True
-
-    def _deciding(self, scores: Scores) -> float:
-        """The score that decides which checkpoint is best, so that a larger one is better."""
-        name, summary = self.options.best_metric or self.task.main_score, scores.summary()
-        if name not in summary:
-            raise RecipeError(
-                "train.best_metric",
-                expected=f"one of {', '.join(summary)}",
-                found=name,
-                remedy="Choose one of those, or leave it out",
-            )
-        lower = {*self.task.lower_is_better, *getattr(scores, "lower_is_better", ())}
-        return -summary[name] if name in lower else summary[name]
-
-
-def _model_seed(seed: int, step: int, rank: int) -> int:
-    """Seeds torch's generators for one step, so that there is no generator state to save."""
-    return seeds.below(2**63, seeds.key(seed, "model", step, rank))

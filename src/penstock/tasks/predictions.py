@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from penstock.files import write_atomically
 from penstock.images import codecs, drawing
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Style:
 
 
 class Prediction(Protocol):
-    """What a model says of one image."""
+    """What a model says of one image; a notebook shows it. Classes that inherit from it get what is not abstract."""
 
     def draw(self, style: Style = ...) -> Pixels:
         """The image with what is said of it: uint8 RGB (height, width, 3)."""
@@ -67,9 +69,27 @@ class Prediction(Protocol):
         """How many things are drawn."""
         ...
 
+    def save(self, folder: str | Path, name: str, style: Style = Style()) -> list[Path]:
+        """Write its files, or the drawing where it has none, and give their paths.
+
+        Args:
+            folder: is made if it is not there.
+            name: of the image, without a suffix.
+            style: how they are drawn.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        written = self.files(style) or {"": codecs.encode_png(self.draw(style))}
+        for suffix, data in written.items():
+            write_atomically(target / f"{name}{suffix}.png", data)
+        return [target / f"{name}{suffix}.png" for suffix in written]
+
+    def _repr_png_(self) -> bytes:
+        return codecs.encode_png(self.draw())
+
 
 @dataclass(frozen=True)
-class MaskPrediction:
+class MaskPrediction(Prediction):
     """A class for every pixel.
 
     Attributes:
@@ -107,7 +127,7 @@ class MaskPrediction:
 
 
 @dataclass(frozen=True)
-class MattePrediction:
+class MattePrediction(Prediction):
     """An alpha value for every pixel.
 
     Attributes:
@@ -138,7 +158,7 @@ class MattePrediction:
 
 
 @dataclass(frozen=True)
-class ClassPrediction:
+class ClassPrediction(Prediction):
     """A probability for every class.
 
     Attributes:
@@ -179,7 +199,7 @@ class ClassPrediction:
 
 
 @dataclass(frozen=True)
-class BoxPrediction:
+class BoxPrediction(Prediction):
     """Boxes with their classes and scores, the highest score first.
 
     Attributes:

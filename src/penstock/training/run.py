@@ -26,7 +26,7 @@ from penstock.hooks import Console
 from penstock.models import synchronise_norms
 from penstock.names import place_of
 from penstock.runs import RunFolder, code, environment
-from penstock.session import Checkpoint, CheckpointStore, Hook, Outcome, Session
+from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
 from penstock.tasks import find_task
 from penstock.training.agreement import agreed_data, agreed_recipe, begun_by_launch
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
@@ -217,18 +217,15 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
 def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Console, hooks: Sequence[Hook]) -> Session:
     """The session of a run, made of what its recipe names."""
     recipe, ranks = run.parts.recipe, run.ranks
+    network = synchronise_norms(model) if recipe.train.sync_bn and ranks.of > 1 else model
     return Session(
         run.parts.task,
-        synchronise_norms(model) if recipe.train.sync_bn and ranks.of > 1 else model,
+        Learner.of(network, options=options_of(recipe), optimizer=recipe.optimizer, ranks=ranks, device=run.device),
         run.parts.training_feed(ranks.share, pin=run.pin),
-        options=options_of(recipe),
-        optimizer=recipe.optimizer,
-        store=store,
-        ranks=ranks,
-        device=run.device,
+        saver=Saver(store, ranks, run.device),
+        attached=Attached((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
         evaluate=evaluation_of(run.parts, ranks, run.device, pin=run.pin),
         follow=_follower(run, console) if recipe.follow.on else None,
-        hooks=[*hooks_of(run.folder, recipe, ranks, console), *hooks],
     )
 
 

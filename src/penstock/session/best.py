@@ -1,0 +1,53 @@
+"""Which of two evaluations is the better one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import RecipeError
+
+if TYPE_CHECKING:
+    from penstock.tasks import Task
+    from penstock.tasks.base import Scores
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """The score that decides.
+
+    Attributes:
+        name: of the score.
+        lower_is_better: names of the task's scores of which the smaller is the better.
+    """
+
+    name: str
+    lower_is_better: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, task: Task, chosen: str) -> Deciding:
+        """A score that was chosen, or else the task's main one."""
+        return cls(chosen or task.main_score, frozenset(task.lower_is_better))
+
+    def value(self, scores: Scores) -> float:
+        """The score, so that a larger one is better.
+
+        Raises:
+            RecipeError: there is no score of that name.
+        """
+        summary = scores.summary()
+        if self.name not in summary:
+            raise RecipeError(
+                "train.best_metric",
+                expected=f"one of {', '.join(summary)}",
+                found=self.name,
+                remedy="Choose one of those, or leave it out",
+            )
+        lower = {*self.lower_is_better, *getattr(scores, "lower_is_better", ())}
+        return -summary[self.name] if self.name in lower else summary[self.name]
+
+
+def is_best(value: float, best: tuple[int, float] | None) -> bool:
+    """Whether a score is at least as good as the best so far: of equal ones the newer is the best."""
+    return math.isfinite(value) and (best is None or value >= best[1])

@@ -1,0 +1,48 @@
+"""What hooks and signals ask for, and what all ranks agree to do after a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from penstock.ranks import Ranks
+    from penstock.session.options import Options
+
+
+class Due(NamedTuple):
+    """What is to be done after a step."""
+
+    stop: bool
+    save: bool
+    evaluate: bool
+
+
+@dataclass(slots=True)
+class Requests:
+    """What was asked for on this rank.
+
+    Attributes:
+        stop: the reason to stop; "" if nobody asked.
+        save: whether a checkpoint was asked for.
+        evaluate: whether an evaluation was asked for.
+    """
+
+    stop: str = ""
+    save: bool = False
+    evaluate: bool = False
+
+    def agree(self, ranks: Ranks, device: torch.device, *, interrupted: bool) -> Due:
+        """What any rank was asked for; a signal counts as a request to stop. Only the request to stop stays."""
+        flags = torch.tensor([int(bool(self.stop) or interrupted), int(self.save), int(self.evaluate)], device=device)
+        self.save = self.evaluate = False
+        return Due(*(bool(flag) for flag in ranks.sum(flags).tolist()))
+
+
+def due_after(step: int, options: Options, asked: Due, *, last: bool) -> Due:
+    """What is due after a step: what was asked for, and what the options say. What is evaluated is saved before."""
+    evaluate = asked.evaluate or last or step % options.evaluate_every == 0
+    save = asked.save or evaluate or asked.stop or step % options.save_every == 0
+    return Due(asked.stop, save, evaluate)
