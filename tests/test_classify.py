@@ -240,7 +240,7 @@ class TestTraining:
         assert last["top1"] > 0.8
         assert code == 0
         looked = json.loads((folder.path / "evaluations" / "val-00000024-x1-flip-shift1.json").read_text())
-        assert looked["views"] == {"scales": [1.0], "flip": True, "shift": 1}
+        assert looked["tta"] == {"scales": [1.0], "flip": True, "shift": 1}
         assert looked["top1"] > 0.8
         assert "class         accuracy  precision      images" in out
         assert "calibration" in out

@@ -18,7 +18,7 @@ from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.inference import load_model
 from penstock.inference.export import export
-from penstock.models import Views
+from penstock.models import TestTimeAugmentation
 from penstock.tasks import Augment, Detection
 from penstock.training import train
 
@@ -78,7 +78,7 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
 
 
 def test_several_looks_are_exported_with_it(run, tmp_path):
-    trained = load_model(run, device="cpu").looking(Views((0.5, 1.0), flip=True))
+    trained = load_model(run, device="cpu").with_tta(TestTimeAugmentation((0.5, 1.0), flip=True))
     found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", (64, 64))
 
     assert found.agreement > 0.999

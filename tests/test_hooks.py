@@ -35,7 +35,7 @@ def clock(monkeypatch):
 def session(step=0, steps=100):
     return SimpleNamespace(
         step=step, options=Options(steps), ranks=Ranks(), device=torch.device("cpu"), feed=SimpleNamespace(batch=8),
-        loss=0.25, rate=0.01, timing={"step": 0.0, "wait": 0.0}, is_best=True, outcome=None,
+        loss=0.25, lr=0.01, timing={"step": 0.0, "wait": 0.0}, is_best=True, outcome=None,
     )  # fmt: skip
 
 
@@ -56,14 +56,14 @@ class TestConsole:
 
     def test_says_how_fast_it_is_how_long_data_is_waited_for_and_how_long_it_will_take(self, clock, tmp_path):
         assert self.lines(clock, tmp_path)[1:] == [
-            "step     10  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  3:00 left",
-            "step     20  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
+            "step     10  loss 0.2500  lr 1.00e-02  4.0 images/s  data wait 5%  3:00 left",
+            "step     20  loss 0.2500  lr 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
         ]
 
     def test_the_time_of_an_evaluation_is_none_of_training(self, clock, tmp_path):
         assert self.lines(clock, tmp_path, evaluated=500.0)[2:] == [
             "step     10  evaluation  loss 0.1250  mean_iou 0.5000  pixel_accuracy 0.7500  (best)",
-            "step     20  loss 0.2500  rate 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
+            "step     20  loss 0.2500  lr 1.00e-02  4.0 images/s  data wait 5%  2:40 left",
         ]
 
     def test_slow_steps_have_a_line_every_half_minute(self, clock, tmp_path):

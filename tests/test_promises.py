@@ -613,7 +613,7 @@ def test_shards_are_shuffled_globally_where_the_shuffle_is_left_open(packed):
 def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys):
     from penstock.images.upright import read_upright
     from penstock.inference import load_model
-    from penstock.models import Averaged, Views
+    from penstock.models import TestTimeAugmentation, TTAModel
 
     chosen = apply(recipe(packed.folder, steps=1, ema_decay=0.0), ["optimizer.lr=1e-12"])
     folder, _ = train(chosen, tmp_path / "runs")  # as it began, which sees everything everywhere
@@ -621,7 +621,7 @@ def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys)
     picture = min((raw / "images" / "val").iterdir())
     pixels, cpu = read_upright(picture.read_bytes(), "x"), torch.device("cpu")
     plain = trained.parts.task.predict(trained.model, pixels, device=cpu).mask
-    averaged = Averaged(trained.model, Views((0.5, 1.0), flip=True)).eval()
+    averaged = TTAModel(trained.model, TestTimeAugmentation((0.5, 1.0), flip=True)).eval()
     expected = trained.parts.task.predict(averaged, pixels, device=cpu).mask
     words = ["predict", folder.path, picture, "-o", tmp_path / "out", "--scales", 0.5, 1, "--flip", "--device", "cpu"]
     assert call(*words, capsys=capsys)[0] == 0

@@ -14,7 +14,7 @@ from test_cli import call
 from torch.nn import functional
 from training import recipe
 
-from penstock.models import Averaged, Views, Window
+from penstock.models import TestTimeAugmentation, TTAModel, Window
 from penstock.tasks import Segmentation
 from penstock.training import train
 
@@ -44,16 +44,16 @@ def images():
 
 @torch.no_grad()
 def test_a_single_look_is_the_models_own(model, images):
-    assert Views().single
-    assert Views().name == ""
-    torch.testing.assert_close(Averaged(model, Views())(images), model(images).log_softmax(dim=1))
+    assert TestTimeAugmentation().single
+    assert TestTimeAugmentation().name == ""
+    torch.testing.assert_close(TTAModel(model, TestTimeAugmentation())(images), model(images).log_softmax(dim=1))
 
 
 @torch.no_grad()
 def test_the_mirror_counts_with_one_scale_too(model, images):
     """DeepLab ignores the flag there, and still writes it beside the score."""
     expected = (model(images).softmax(dim=1) + model(images.flip(3)).softmax(dim=1).flip(3)) / 2
-    found = Averaged(model, Views(flip=True))(images)
+    found = TTAModel(model, TestTimeAugmentation(flip=True))(images)
 
     torch.testing.assert_close(found.exp(), expected)
     assert not torch.allclose(found, model(images).log_softmax(dim=1), atol=0.1)
@@ -61,7 +61,7 @@ def test_the_mirror_counts_with_one_scale_too(model, images):
 
 @torch.no_grad()
 def test_probabilities_are_averaged_and_not_put_through_a_softmax_again(model, images):
-    found = Averaged(model, Views((0.5, 1.0, 1.5), flip=True))(images)
+    found = TTAModel(model, TestTimeAugmentation((0.5, 1.0, 1.5), flip=True))(images)
     looks = []
     for height, width in ((32, 64), (64, 96), (96, 128)):  # sides are rounded to multiples of 32
         small = functional.interpolate(
@@ -90,13 +90,13 @@ def test_moved_looks_weigh_half_as_airbench_has_it(images):
         for view in (look, look.flip(3)):
             expected = expected + weight / 2 * model(view).softmax(dim=1)
 
-    torch.testing.assert_close(Averaged(model, Views(flip=True, shift=1))(images).exp(), expected)
+    torch.testing.assert_close(TTAModel(model, TestTimeAugmentation(flip=True, shift=1))(images).exp(), expected)
 
 
 def test_names():
-    assert Views((0.75, 1.0, 1.25), flip=True).name == "x0.75,1,1.25-flip"
-    assert Views(flip=True, shift=1).name == "x1-flip-shift1"
-    assert Views((2.0,)).name == "x2"
+    assert TestTimeAugmentation((0.75, 1.0, 1.25), flip=True).name == "x0.75,1,1.25-flip"
+    assert TestTimeAugmentation(flip=True, shift=1).name == "x1-flip-shift1"
+    assert TestTimeAugmentation((2.0,)).name == "x2"
 
 
 def test_a_window_that_holds_the_picture_changes_nothing(model):
@@ -120,7 +120,7 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     names = sorted(path.name for path in (run / "evaluations").glob("val-*"))
     step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
     assert names == [f"val-{step}-x0.5,1-flip.json", f"val-{step}-x1-flip.json", f"val-{step}.json"]
-    views = json.loads((run / "evaluations" / names[0]).read_text())["views"]
+    views = json.loads((run / "evaluations" / names[0]).read_text())["tta"]
     assert views == {"scales": [0.5, 1.0], "flip": True, "shift": 0}
     losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
     assert len(set(losses)) == 3

@@ -24,7 +24,7 @@ from penstock.images.volumes import Volume, read_labels, read_volume
 from penstock.inference import load_model
 from penstock.kinds.labels import LabelSet
 from penstock.metrics import Cases, dice
-from penstock.models import Views, build_volume_network
+from penstock.models import TestTimeAugmentation, build_volume_network
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.tasks import Augment, PrepareVolume, Volumes
 from penstock.tasks.volumes import read_slices
@@ -366,7 +366,7 @@ class TestMistakes:
     def test_several_looks(self, whole, tmp_path):
         folder, _ = train(learning(whole, steps=1), tmp_path)
         with pytest.raises(RecipeError) as caught:
-            load_model(folder.path, device="cpu").looking(Views((1.0,), flip=True))
+            load_model(folder.path, device="cpu").with_tta(TestTimeAugmentation((1.0,), flip=True))
 
         assert str(caught.value) == ("Test-time augmentation is not supported for volumes. Remove --flip.")
 

@@ -11,6 +11,7 @@ from penstock import datasets
 from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.images import codecs
 from penstock.order import Plan
+from penstock.records.schema import decode_name
 from penstock.values import Record, Share
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Sample:
     origin: str
     record: Record
     image: Pixels
+
+    @property
+    def name(self) -> str:
+        """What the image was called before it was packed; "" where the record does not say."""
+        return decode_name(self.record)
 
     def _repr_png_(self) -> bytes:
         return codecs.encode_png(self.image)
@@ -202,6 +208,7 @@ def pack(
     *,
     layout: str = "",
     task: str = "",
+    labels: Labels | None = None,
     validation: float = 0.0,
     skip_bad: bool = False,
 ) -> Data:
@@ -212,13 +219,16 @@ def pack(
         output: the folder to fill.
         layout: as for `inspect`.
         task: as for `inspect`.
+        labels: as for `inspect`.
         validation: fraction of the training images to set aside as `val`.
         skip_bad: whether items with problems are left out.
 
     Raises:
         DatasetError: there are problems; the error lists them.
     """
-    found = inspect(folder, layout=layout, task=task) if isinstance(folder, str | Path) else folder
+    found = folder
+    if isinstance(found, str | Path):
+        found = inspect(found, layout=layout, task=task, labels=labels)
     if skip_bad:
         found = found.sound()
     if validation:

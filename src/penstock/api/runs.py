@@ -18,6 +18,7 @@ from penstock.config import Recipe, Resolved, toml
 from penstock.errors import ImageError
 from penstock.images.upright import read_upright
 from penstock.inference.inputs import find
+from penstock.models import TestTimeAugmentation
 from penstock.runs import RunFolder, code
 from penstock.session import Hook
 from penstock.tasks import Style
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.events import OnEvent
-    from penstock.inference import Evaluation, Exported
+    from penstock.inference import Evaluation, Exported, PredictedVolumes
     from penstock.session import Outcome
     from penstock.tasks import Prediction
 
@@ -63,14 +64,32 @@ class Run:
         lines = [line for line in self.metrics if line.get("best")]
         return {"step": lines[-1]["step"], **lines[-1]["evaluation"]} if lines else None
 
-    def evaluate(self, split: str = "", *, checkpoint: str = "", device: str = "auto") -> Evaluation:
-        """The scores of its model on a split, by default the one that it was validated on.
+    def evaluate(
+        self,
+        split: str = "",
+        *,
+        checkpoint: str = "",
+        device: str = "auto",
+        scales: Sequence[float] = (1.0,),
+        flip: bool = False,
+        shift: int = 0,
+    ) -> Evaluation:
+        """The scores of its model on a split.
+
+        Args:
+            split: by default the one that it was validated on.
+            checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
+            device: auto, cpu, cuda, cuda:1, mps.
+            scales: of test-time augmentation, as for `LoadedModel.with_tta`.
+            flip: of test-time augmentation.
+            shift: of test-time augmentation.
 
         Raises:
             PenstockError: the dataset is gone or has changed, or there is no checkpoint.
         """
         trained = inference.load_model(self.path, checkpoint, device, open_run(self.path))
-        return inference.evaluate_run(self.path, trained, split)
+        augmentation = TestTimeAugmentation(tuple(scales), flip, shift)
+        return inference.evaluate_run(self.path, trained.with_tta(augmentation), split)
 
     def load(self, *, checkpoint: str = "", device: str = "auto") -> LoadedModel:
         """Its model, ready to predict."""
@@ -102,6 +121,19 @@ class LoadedModel:
             return self.trained.predict(image)
         return self.trained.predict(read_upright(Path(image).read_bytes(), str(image)))
 
+    def with_tta(self, *, scales: Sequence[float] = (1.0,), flip: bool = False, shift: int = 0) -> LoadedModel:
+        """The same model with test-time augmentation.
+
+        Args:
+            scales: factors of the image's size; the image is predicted at each.
+            flip: whether each is predicted in the mirror too.
+            shift: pixels by which a classifier's images are moved too.
+
+        Raises:
+            RecipeError: the task does not support it.
+        """
+        return LoadedModel(self.trained.with_tta(TestTimeAugmentation(tuple(scales), flip, shift)))
+
     def predict_all(self, *paths: str | Path) -> Iterator[tuple[str, Prediction]]:
         """The name and the prediction of every image behind some paths: images, folders, lists of images, videos.
 
@@ -117,6 +149,23 @@ class LoadedModel:
                 logging.getLogger("penstock.inference").warning("%s", error)
             else:
                 yield image.name, self.trained.predict(pixels)
+
+    def predict_volumes(
+        self, paths: Sequence[str | Path], output: str | Path, labels: str | Path = ""
+    ) -> PredictedVolumes:
+        """Write the labels of NIfTI volumes, each in its own geometry, as `penstock predict` does.
+
+        Args:
+            paths: volumes and folders of them.
+            output: the folder to write to.
+            labels: a folder of true labels to score against; "" for none.
+
+        Raises:
+            DatasetError: there are no volumes, or a file would be overwritten that is no prediction.
+            RecipeError: the task does not predict volumes.
+        """
+        found = [Path(path) for path in paths]
+        return inference.predict_volumes(self.trained, found, Path(output), Path(labels) if labels else None)
 
     def predict_folder(self, folder: str | Path, output: str | Path, style: Style = Style()) -> inference.Predicted:  # noqa: B008 - frozen
         """Write the predictions for all images in a folder, as `penstock predict` does.

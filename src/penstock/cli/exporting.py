@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
 from penstock.inference import export as export_model
 from penstock.inference import load_model
-from penstock.models import Views
+from penstock.models import TestTimeAugmentation
 from penstock.runs import code
 
 Size = Annotated[
@@ -34,7 +34,7 @@ def export(
     """
     if trust:
         code.trust_folder(run)
-    trained = load_model(run, checkpoint, "cpu").looking(Views(scales, flip, shift))
+    trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
     splits = trained.parts.dataset.description.splits.values()
     size = size or trained.parts.task.export_size(splits) or trained.parts.recipe.augment.crop
     found = export_model(trained.parts.task, trained.model, output, size)

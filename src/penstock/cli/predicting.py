@@ -12,7 +12,7 @@ from penstock.errors import RecipeError
 from penstock.inference import load_model, predict_images, predict_volumes
 from penstock.inference.inputs import find
 from penstock.inference.predict import are_volumes, check_style
-from penstock.models import Views
+from penstock.models import TestTimeAugmentation
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, counted
 from penstock.runs import code
@@ -57,8 +57,8 @@ def predict(
     """
     if trust:
         code.trust_folder(run)
-    trained = load_model(run, checkpoint, device).looking(Views(scales, flip, shift))
-    trained = trained.through(chosen_window(trained, window, overlap))
+    trained = load_model(run, checkpoint, device).with_tta(TestTimeAugmentation(scales, flip, shift))
+    trained = trained.with_window(chosen_window(trained, window, overlap))
     original = trained.parts.dataset.description.original if ids == "original" else ()
     style, volumes = Style(original, palette, color, score), are_volumes(paths)
     check_style(trained.parts.task, style, original=ids == "original", volumes=volumes)

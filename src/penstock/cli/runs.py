@@ -15,7 +15,7 @@ from penstock import ranks as ranking
 from penstock.assembly import open_run
 from penstock.errors import RecipeError, RunError
 from penstock.inference import answers_name, evaluate_run, load_model
-from penstock.models import Views, Window, cost_of
+from penstock.models import TestTimeAugmentation, Window, cost_of
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
 from penstock.report import answers_sheet, class_table, samples_sheet, write_report
@@ -93,8 +93,9 @@ def evaluate(
     devices.use_available_cores()
     if trust:
         code.trust_folder(run)
-    trained = load_model(run, checkpoint, device, open_run(run, data)).looking(Views(scales, flip, shift))
-    trained = trained.through(chosen_window(trained, window, overlap))
+    augmentation = TestTimeAugmentation(scales, flip, shift)
+    trained = load_model(run, checkpoint, device, open_run(run, data)).with_tta(augmentation)
+    trained = trained.with_window(chosen_window(trained, window, overlap))
     with ranking.joined(trained.device) as ranks:
         watched = Progress("evaluate", "images") if ranks.writes else contextlib.nullcontext(silent)
         with watched as progress:

@@ -34,7 +34,7 @@ class Evaluation:
 def answers_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
-    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.views.name, window)))
+    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
 
 
 def evaluate_run(
@@ -85,9 +85,9 @@ def evaluate_run(
     )
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
-    views = {} if trained.views.single else {"views": asdict(trained.views)}
+    tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
-    content = {"step": trained.step, "split": split, **views, **window, **with_loss(loss, scores.as_json())}
+    content = {"step": trained.step, "split": split, **tta, **window, **with_loss(loss, scores.as_json())}
     if ranks.writes:
         RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

@@ -9,7 +9,7 @@ from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.runs import described_run, load_checkpoint, weights
 from penstock.errors import RecipeError
-from penstock.models import Averaged, Views, Window, Windowed
+from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
 from penstock.tasks import Ability, refusal
@@ -29,37 +29,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's model, ready to answer.
+    """A run's model, ready to predict.
 
     Attributes:
         parts: what the run's recipe names.
         model: in evaluation mode, on `device`, with the moving average of the weights where there is one.
         device: where it is.
         step: after which its checkpoint was saved.
-        views: how it looks at an image.
-        window: what slides over it; None where it is seen whole.
+        tta: its test-time augmentation.
+        window: of the sliding window; None where an image is seen whole.
     """
 
     parts: Parts
     model: nn.Module
     device: torch.device
     step: int
-    views: Views = Views()  # noqa: RUF009 - frozen
+    tta: TestTimeAugmentation = TestTimeAugmentation()  # noqa: RUF009 - frozen
     window: Window | None = None
 
-    def looking(self, views: Views) -> Trained:
-        """The same, but averaging several looks at each image.
+    def with_tta(self, tta: TestTimeAugmentation) -> Trained:
+        """The same model, with test-time augmentation.
 
         Raises:
-            RecipeError: the model classifies, and is to look at other sizes: it is shown the middle of an image;
-                it does not classify, and is to look at images that are moved, or they would move by their whole size;
-                or it detects, or segments volumes.
+            RecipeError: the task does not support a part of it, or the shift is larger than the crop.
         """
-        _check_views(views, self.parts.task, self.parts.recipe.augment.crop)
-        return self if views.single else replace(self, model=Averaged(self.model, views).eval(), views=views)
+        _check_tta(tta, self.parts.task, self.parts.recipe.augment.crop)
+        return self if tta.single else replace(self, model=TTAModel(self.model, tta).eval(), tta=tta)
 
-    def through(self, window: Window | None) -> Trained:
-        """The same, but seeing each image through a window that slides over it.
+    def with_window(self, window: Window | None) -> Trained:
+        """The same model, with a sliding window over each image.
 
         Raises:
             RecipeError: the model did not learn to make masks.
@@ -88,11 +86,11 @@ class Trained:
         )
 
 
-def _check_views(views: Views, task: Task, crop: tuple[int, int]) -> None:
+def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:
     asked = {
-        Ability.SCALE_TTA: ("--scales", views.scales != (1.0,)),
-        Ability.TTA: ("--flip", views.flip),
-        Ability.SHIFT_TTA: ("--shift", views.shift > 0),
+        Ability.SCALE_TTA: ("--scales", tta.scales != (1.0,)),
+        Ability.TTA: ("--flip", tta.flip),
+        Ability.SHIFT_TTA: ("--shift", tta.shift > 0),
     }
     wanted = {ability: option for ability, (option, is_wanted) in asked.items() if is_wanted}
     if wanted and Ability.TTA not in task.supports:
@@ -100,11 +98,11 @@ def _check_views(views: Views, task: Task, crop: tuple[int, int]) -> None:
     for ability, option in wanted.items():
         if ability not in task.supports:
             raise refusal(task, ability, option)
-    if views.shift >= min(crop):
+    if tta.shift >= min(crop):
         raise RecipeError(
             "--shift",
             expected=f"fewer pixels than the crop's {min(crop)}, as what moves in is the mirror of what is there",
-            found=str(views.shift),
+            found=str(tta.shift),
             remedy="Move them by less; airbench does by 1",
         )
 

@@ -33,20 +33,20 @@ from penstock.models.segmentation import (
 )
 from penstock.models.sliding_window import Window, Windowed
 from penstock.models.sync_batchnorm import silent_norms, synchronise_norms
-from penstock.models.tta import Averaged, Views
+from penstock.models.tta import TestTimeAugmentation, TTAModel
 from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
     "ARCHITECTURES",
-    "Averaged",
     "Cost",
     "DeepLab",
     "Detector",
     "FastNetwork",
     "Loaded",
     "Normalization",
-    "Views",
+    "TTAModel",
+    "TestTimeAugmentation",
     "VolumeNetwork",
     "Window",
     "Windowed",

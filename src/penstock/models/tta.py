@@ -1,9 +1,9 @@
-"""One answer from several looks at an image: at other sizes, moved, and mirrored."""
+"""Test-time augmentation: the mean prediction for an image at several sizes, moved and mirrored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -14,20 +14,22 @@ from penstock.models.segmentation import STRIDE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CLASSES: Final = 2  # axes of a classifier's answer, which has no place in the image
+_CLASSES: Final = 2  # axes of a classifier's output, which has no place in the image
 _TINY: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """How an image is looked at.
+class TestTimeAugmentation:
+    """How an image is augmented for prediction.
 
     Attributes:
-        scales: each gives a look, at this many times the image's size.
-        flip: whether each look is taken in the mirror too.
-        shift: pixels by which a classifier's looks are moved up and left, and down and right, too (Jordan 2024,
-            arXiv:2404.00498); the two together weigh as much as the look in place.
+        scales: factors of the image's size; the image is predicted at each.
+        flip: whether each of these images is predicted in the mirror too.
+        shift: pixels by which a classifier's images are moved up and left, and down and right, too (Jordan 2024,
+            arXiv:2404.00498). The two moved images together weigh as much as the one in place.
     """
+
+    __test__: ClassVar[bool] = False  # pytest takes classes of such names for tests
 
     scales: tuple[float, ...] = (1.0,)
     flip: bool = False
@@ -36,44 +38,45 @@ class Views:
     @property
     def single(self) -> bool:
         """Whether there is nothing to average."""
-        return self == Views()
+        return self == TestTimeAugmentation()
 
     @property
     def name(self) -> str:
-        """For a file's name: `x0.75,1,1.25-flip` or `x1-flip-shift1`; nothing for a single look."""
+        """For a file's name: `x0.75,1,1.25-flip` or `x1-flip-shift1`; nothing without augmentation."""
         if self.single:
             return ""
         shift = f"-shift{self.shift}" if self.shift else ""
         return f"x{','.join(f'{scale:g}' for scale in self.scales)}{'-flip' * self.flip}{shift}"
 
 
-class Averaged(nn.Module):
-    """Maps float (n, 3, h, w) to the logarithm of the mean of all looks' probabilities, float32 (n, classes, h, w).
+class TTAModel(nn.Module):
+    """Maps float (n, 3, h, w) to the logarithm of the mean of all probabilities, float32 (n, classes, h, w).
 
     Probabilities are averaged, as DeepLab does, but not put through a softmax a second time; being logarithms, the
     result can take the place of logits.
     """
 
-    def __init__(self, model: nn.Module, views: Views) -> None:
+    def __init__(self, model: nn.Module, tta: TestTimeAugmentation) -> None:
         super().__init__()
         self.model = model
-        self.views = views
+        self.tta = tta
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Look and average."""
-        looks = (look for scale in self.views.scales for look in _moved(_scaled(images, scale), self.views.shift))
+        """Predict every augmented image, and average."""
+        scaled = (_scaled(images, scale) for scale in self.tta.scales)
+        augmented = (each for one in scaled for each in _moved(one, self.tta.shift))
         total: torch.Tensor | float = 0.0
-        for weight, look in looks:
-            for probabilities in self._looks(look):
+        for weight, each in augmented:
+            for probabilities in self._probabilities(each):
                 total = total + weight * _resized(probabilities, (images.shape[2], images.shape[3]))
         assert isinstance(total, torch.Tensor)  # noqa: S101 - there is a scale
-        weights = len(self.views.scales) * (2 if self.views.flip else 1)
+        weights = len(self.tta.scales) * (2 if self.tta.flip else 1)
         return (total / weights).clamp(min=_TINY).log()
 
-    def _looks(self, images: torch.Tensor) -> Iterator[torch.Tensor]:
+    def _probabilities(self, images: torch.Tensor) -> Iterator[torch.Tensor]:
         """Probabilities, straight and in the mirror."""
         yield self.model(images).float().softmax(dim=1)
-        if self.views.flip:
+        if self.tta.flip:
             mirrored = self.model(images.flip(3)).float().softmax(dim=1)
             yield mirrored if mirrored.ndim == _CLASSES else mirrored.flip(3)
 
