@@ -18,7 +18,7 @@ import common
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-import broker  # noqa: E402 - the tests' own cluster
+from support import broker  # noqa: E402 - the tests' own cluster
 from confluent_kafka import Producer  # noqa: E402
 
 from penstock.feed import Feed, Field  # noqa: E402

@@ -15,7 +15,7 @@ import common
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-import broker  # noqa: E402 - the tests' own cluster
+from support import broker  # noqa: E402 - the tests' own cluster
 from camvid import CLASSES, penstock  # noqa: E402
 
 TRAIN = [

@@ -5,9 +5,9 @@ import signal
 import tempfile
 from pathlib import Path
 
-import broker as brokers
 import pytest
 from hypothesis import HealthCheck, settings
+from support import broker as brokers
 
 import penstock
 from penstock.datasets import inspect, pack, scenes
@@ -30,6 +30,8 @@ settings.register_profile(  # for mutmut, which runs a test many times in one pr
     suppress_health_check=[HealthCheck.differing_executors],
 )
 settings.load_profile("penstock")
+
+pytest_plugins = ["support.fixtures"]
 
 REAL_DATA = Path(os.environ.get("PENSTOCK_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -81,7 +83,7 @@ def servers(tmp_path_factory):
 @pytest.fixture(scope="session")
 def broker(servers):
     """Topics of a real broker."""
-    from worlds import RealWorld
+    from support.worlds import RealWorld
 
     world = RealWorld(servers)
     yield world
@@ -91,6 +93,6 @@ def broker(servers):
 @pytest.fixture(params=["fake", "broker"])
 def world(request):
     """Topics in memory, and topics of a real broker."""
-    from worlds import FakeWorld
+    from support.worlds import FakeWorld
 
     return FakeWorld() if request.param == "fake" else request.getfixturevalue("broker")

@@ -72,21 +72,16 @@ class Package:
     tests: tuple[str, ...]
     digits: str = "27"
 
-    @property
-    def nodes(self) -> list[str]:
-        """The tests as pytest takes them, behind "tests/test_"."""
-        return [name if "::" in name else f"{name}.py" for name in self.tests]
-
 
 PACKAGES = {
-    "seeds": Package("seeds.py", ("seeds", "order", "fast")),
-    "order": Package("order", ("order", "chain", "feed", "following")),
-    "records": Package("records", ("records", "packing", "layouts", "replaced_records", "detect.py::TestRecords", "refusals.py::test_a_small_file_that_unpacks_to_gigabytes_is_refused")),
-    "losses": Package("losses", ("losses", "matting", "classify", "holes", "oracles")),
-    "metrics": Package("metrics", ("metrics", "scores", "segments", "independent", "matting", "classify", "detect", "volumes_whole")),
-    "images": Package("images", ("images", "drawing", "geometry", "jpeg", "png", "volumes", "segments", "detect.py::TestGeometry", "settings.py::TestColours"), "2"),
-    "session": Package("session", ("state", "session_parts", "session", "checkpoints", "following", "holes", "fast", "oracles"), "2"),
-    "tasks": Package("tasks", ("tasks", "task_parts", "holes", "oracles", "settings", "classify", "detect", "matting", "volumes_whole"), "2"),
+    "seeds": Package("seeds.py", ("unit/test_seeds.py", "unit/order", "unit/tasks/test_augment.py")),
+    "order": Package("order", ("unit/order", "unit/feed", "unit/training/test_streaming.py")),
+    "records": Package("records", ("unit/records", "unit/datasets", "e2e/test_replaced_records.py")),
+    "losses": Package("losses", ("unit/losses", "unit/tasks", "contract/test_losses.py", "e2e/test_holes.py", "e2e/test_weighing.py", "e2e/test_settings.py")),
+    "metrics": Package("metrics", ("unit/metrics", "contract/test_summaries.py", "contract/test_metrics_of_ranks.py", "e2e/test_matting.py", "e2e/test_classification.py", "e2e/test_detection.py")),
+    "images": Package("images", ("unit/images", "unit/kinds", "unit/tasks/test_augment_settings.py"), "2"),
+    "session": Package("session", ("unit/session", "unit/training", "e2e/test_session.py", "e2e/test_resume.py", "e2e/test_holes.py", "e2e/test_updates.py"), "2"),
+    "tasks": Package("tasks", ("unit/tasks", "contract/test_tasks.py", "e2e/test_holes.py", "e2e/test_weighing.py", "e2e/test_settings.py", "e2e/test_classification.py", "e2e/test_detection.py", "e2e/test_matting.py"), "2"),
 }  # fmt: skip
 
 _SETTINGS = """
@@ -101,7 +96,7 @@ also_copy = ["src", "tests", "docs", "bench", "README.md"]
 def mutated(package: Package, folder: Path, jobs: int, names: Sequence[str]) -> Found:
     """Try a package's mutants of some names, which may hold wildcards, in a folder of their own."""
     Tree(folder).fill()
-    tests = ", ".join(f'"tests/test_{name}"' for name in package.nodes)
+    tests = ", ".join(f'"tests/{name}"' for name in package.tests)
     with (folder / "pyproject.toml").open("a") as settings:
         settings.write(_SETTINGS.format(source=package.source, tests=tests))
     data = os.environ.get("PENSTOCK_TEST_DATA", str(ROOT.parent / "shared" / "data"))

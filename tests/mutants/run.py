@@ -131,7 +131,7 @@ def by_ledger(mutants: list[Mutant]) -> list[Mutant]:
     """Those that apply and take away a row for which docs/ledger.md names tests, with these tests."""
     rows: dict[str, tuple[str, ...]] = {}
     for line in (ROOT / "docs" / "ledger.md").read_text().splitlines():
-        named = re.findall(r"`(test_\w+\.py)::(?:\w+::)*(test_\w+)`", line)
+        named = re.findall(r"`([\w/]+/test_\w+\.py)::(?:\w+::)*(test_\w+)`", line)
         rows[line.strip("| ").partition(" | ")[0]] = tuple(node for each in named for node in _nodes(*each))
     found = []
     for mutant in mutants:

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.commands import call
+
+from penstock.cli import main
+
+
+def test_help_imports_neither_torch_nor_any_command():
+    code = (
+        "import sys; from penstock.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print({'torch', 'numpy', 'cv2', 'timm'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "replay" in done.stdout
+    assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize(
+    "module", ["seeds", "errors", "values", "records", "sources", "order", "images", "datasets", "runs", "files"]
+)
+def test_the_lower_layers_do_not_import_torch(module):
+    code = f"import sys, penstock.{module}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
+def test_data_commands_do_not_import_torch(raw, tmp_path):
+    code = (
+        "import sys; from penstock.cli import main\n"
+        f"for a in (['inspect', r'{raw}'], ['pack', r'{raw}', '-o', r'{tmp_path}/d'], ['verify', r'{tmp_path}/d']):\n"
+        "    try: main(a)\n"
+        "    except SystemExit as e: assert not e.code\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.endswith("False\n")
+
+
+def test_mistakes_are_sentences_and_exit_with_2(tmp_path, capsys):
+    code, out, err = call("train", tmp_path, capsys=capsys)
+
+    assert (code, out) == (2, "")
+    assert err == (
+        f"error: {tmp_path}: expected a packed dataset, with a dataset.json, found a folder without one. Make one with "
+        "penstock pack FOLDER -o DIR.\n"
+    )
+    assert call("train", capsys=capsys)[2].startswith("error: penstock train: expected a packed dataset, a recipe, or")
+    assert "expected OLD=NEW" in call("inspect", tmp_path, "--map", "x", capsys=capsys)[2]
+
+
+def test_bugs_show_a_traceback(monkeypatch, raw):
+    from penstock.cli import data
+
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(data, "inspect_folder", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["inspect", str(raw)])
+
+
+def test_ctrl_c_is_one_line(monkeypatch, raw, capsys):
+    from penstock.cli import data
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, "inspect_folder", interrupted)
+    assert call("inspect", raw, capsys=capsys)[::2] == (130, "interrupted\n")
+
+
+def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    code, _, err = call("pack", raw, "-o", tmp_path / "file", capsys=capsys)
+    assert code == 2
+    assert err.splitlines()[-1] == (
+        f"error: {tmp_path}/file: expected a path that can be read and written, found file exists. Check the path, its "
+        "permissions and the room on the disk."
+    )
+    assert call("show", packed.folder, "-o", tmp_path / "no" / "x.png", capsys=capsys)[0] == 0
+    assert call("show", packed.folder, "-o", tmp_path / "file" / "x.png", capsys=capsys)[2] == (
+        f"error: {tmp_path}/file/x.png: expected a path that can be read and written, found not a directory. Check the "
+        "path, its permissions and the room on the disk.\n"
+    )
+    assert call("show", packed.folder, "-n", "0", capsys=capsys)[0] == 2
+    assert call("inspect", raw, "--ignore", "256", capsys=capsys)[0] == 2

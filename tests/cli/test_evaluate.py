@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from support.commands import call
+from support.training import recipe
+
+from penstock.training import train
+
+
+@pytest.fixture(scope="module")
+def run(packed, tmp_path_factory):
+    return train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))[0].path
+
+
+def test_through_the_command_line(run, raw, tmp_path, capsys):
+    for words in ([], ["--flip"], ["--scales", 0.5, 1, "--flip"]):
+        code, _, err = call("evaluate", run, *words, "--images", 1, capsys=capsys)
+        assert code == 0, err
+    names = sorted(path.name for path in (run / "evaluations").glob("val-*"))
+    step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
+    assert names == [f"val-{step}-x0.5,1-flip.json", f"val-{step}-x1-flip.json", f"val-{step}.json"]
+    views = json.loads((run / "evaluations" / names[0]).read_text())["tta"]
+    assert views == {"scales": [0.5, 1.0], "flip": True, "shift": 0}
+    losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
+    assert len(set(losses)) == 3
+    picture = next((raw / "images" / "val").iterdir())
+    for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--window", 32, "--flip"])):
+        code, _, err = call("predict", run, picture, "-o", tmp_path / str(number), *words, capsys=capsys)
+        assert code == 0, err
+    assert call("evaluate", run, "--shift", 1, capsys=capsys) == (
+        2,
+        "",
+        "error: Test-time augmentation by shifts is not supported for segmentation. Remove --shift.\n",
+    )
+    for scales in ([0], [1, 9], [1, "nan"], []):
+        code, _, err = call("evaluate", run, "--scales", *scales, capsys=capsys)
+        assert code == 2, scales
+        assert "expected sizes above 0 and up to 8, found" in err
+
+
+def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(packed, raw, tmp_path, capsys):
+    data, moved = tmp_path / "data", tmp_path / "elsewhere"
+    shutil.copytree(packed.folder, data)
+    run = train(recipe(data, steps=2), tmp_path / "runs")[0].path
+    picture = next((raw / "images" / "val").iterdir())
+    assert call("predict", run, picture, "-o", tmp_path / "before", capsys=capsys)[0] == 0
+    data.rename(moved)
+    assert call("predict", run, picture, "-o", tmp_path / "after", capsys=capsys)[0] == 0
+    written = [
+        sorted((path.name, path.read_bytes()) for path in (tmp_path / when).iterdir()) for when in ("before", "after")
+    ]
+    away = (
+        2,
+        "",
+        f"error: {data}: expected the dataset that the run was started with, found no such folder. Say where it is now: "
+        "--data DIR, or --set data.path=DIR to train on.\n",
+    )
+
+    assert written[0] == written[1]
+    for words in (["evaluate", run], ["replay", run, "--step", 1], ["train", "--resume", run]):
+        assert call(*words, capsys=capsys) == away
+    assert call("evaluate", run, "--data", moved, "--images", 1, capsys=capsys)[0] == 0
+    assert call("replay", run, "--step", 1, "--data", moved, capsys=capsys)[0] == 0
+    assert call("train", "--resume", run, "--steps", 3, "--set", f"data.path={moved}", capsys=capsys)[0] == 0
+    assert call("evaluate", run, "--images", 1, capsys=capsys)[0] == 0
+
+
+def test_evaluate_scores_the_checkpoint_that_is_named(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=3, keep=9, save_every=1, evaluate_every=2), tmp_path)
+    losses = set()
+    for step in (1, 2, 3):
+        words = ["evaluate", folder.path, "--checkpoint", f"step-{step:08d}", "--images", 0]
+        code, out, _ = call(*words, capsys=capsys)
+        assert (code, f"val, with the weights of step {step}: loss" in out) == (0, True)
+        losses.add(json.loads((folder.path / "evaluations" / f"val-{step:08d}.json").read_text())["loss"])
+
+    assert len(losses) == 3
+
+
+def test_evaluate_prints_them(packed, tmp_path, capsys):
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32, "--steps", 2]
+    call("train", packed.folder, *words, "--runs", tmp_path, capsys=capsys)
+    (run,) = tmp_path.iterdir()
+    code, out, _ = call("evaluate", run, "--segments", capsys=capsys)
+
+    assert code == 0
+    assert ["class", "bound.", "panopt.", "cover."] in [line.split() for line in out.splitlines()]
+
+
+def test_evaluate_scores_as_training_did(trained, capsys):
+    import json
+
+    code, out, _ = call("evaluate", trained, "--checkpoint", "last", capsys=capsys)
+    during = json.loads((trained / "evaluations" / "step-00000004.json").read_text())
+    after = json.loads((trained / "evaluations" / "val-00000004.json").read_text())
+
+    assert code == 0
+    assert "mean IoU" in out
+    assert after["confusion"] == during["confusion"]
+    assert after["loss"] == during["loss"]
+    page = (trained / "report.html").read_text()
+    assert page.count("data:image/png;base64,") >= 2
+    assert "ground" in page
+
+
+def test_an_evaluation_says_what_the_model_costs_and_takes_any_split(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    code, out, _ = call("evaluate", folder.path, "--split", "train", capsys=capsys)
+
+    assert code == 0
+    assert " parameters, " in out.splitlines()[-3]
+    assert "GFLOPs for a sample of " in out.splitlines()[-3]
+    assert next((folder.path / "evaluations").glob("train-*.json")).is_file()

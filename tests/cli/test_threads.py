@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from support.training import Stop, recipe
+
+from penstock import cores, devices
+from penstock.cli.events import show
+from penstock.training import train
+
+CODE = """
+import os, sys
+from penstock import cores, devices
+cores.available = lambda: 1
+os.sched_getaffinity = lambda _: {0, 1, 2, 3}
+import torch
+torch.set_num_threads(4)
+devices.use_available_cores()
+print(torch.get_num_threads())
+"""
+
+
+@pytest.mark.parametrize(("chosen", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "4")])
+def test_commands_compute_with_as_many_threads_as_there_are_cores_unless_somebody_chose(chosen, threads):
+    own = {name: value for name, value in os.environ.items() if name not in {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], env={**own, **chosen}, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == f"{threads}\n"
+
+
+def test_more_threads_than_cores_are_told_of(packed, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cores, "available", lambda: 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 6)
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path, hooks=[Stop(1)], on_event=show)
+    note = (
+        "note: 6 threads compute on 1 core, where they wait for each other: training may be ten times slower; set "
+        "OMP_NUM_THREADS=1"
+    )
+
+    assert note in capsys.readouterr().out.splitlines()
+    assert note in (folder.path / "log.txt").read_text().splitlines()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert devices.too_many_threads(torch.device("cpu")) == ""

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support import processes
+from support.commands import call
+from support.processes import quiet
+from support.training import recipe
+
+from penstock.assembly import settings_of_file
+from penstock.cli.events import show
+from penstock.config import apply, dump, load
+from penstock.progress import Progress
+from penstock.session import CheckpointStore, Hook
+from penstock.training import resume, train
+
+
+class TestOutput:
+    def test_whoever_reads_may_go_and_training_goes_on(self, packed, tmp_path):
+        """`penstock train | head -1`: the lines after it are in log.txt, and the run ends well."""
+        (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, log_every=1)))
+        command = [sys.executable, "-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
+        process = subprocess.Popen([*map(str, command)], env=quiet(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout.readline().startswith(b"run ")
+        process.stdout.close()
+        _, err = process.communicate(timeout=240)
+        (run,) = (tmp_path / "runs").iterdir()
+
+        assert (process.returncode, err) == (0, b"")
+        assert (run / "log.txt").read_text().splitlines()[-1].startswith("finished at step 12")
+        assert (run / "report.html").is_file()
+
+    def test_ctrl_c_that_ends_the_reader_too_saves(self, packed, tmp_path):
+        """As `penstock train 2>&1 | tee log` gets it: the whole group is interrupted."""
+        (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, log_every=1, steps=100_000)))
+        words = f"{sys.executable} -m penstock train {tmp_path / 'recipe.toml'} --runs {tmp_path / 'runs'} 2>&1 | tee {tmp_path / 'log'}"
+        process = subprocess.Popen(
+            ["bash", "-o", "pipefail", "-c", words], env=quiet(), start_new_session=True, stdout=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 120
+        while time.monotonic() < end and "step      5" not in (
+            (tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""
+        ):
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(timeout=120)
+        (run,) = (tmp_path / "runs").iterdir()
+        while time.monotonic() < end and not (run / "report.html").exists():
+            time.sleep(0.05)
+        step = CheckpointStore(run / "checkpoints").load().step
+
+        assert step >= 5
+        assert json.loads((run / "events.jsonl").read_text().splitlines()[-1])["event"] == "interrupted"
+        assert (run / "log.txt").read_text().splitlines()[-1] == f"interrupted at step {step}: SIGINT"
+
+    def test_nothing_saved_is_not_called_saved(self, packed, tmp_path, capsys, monkeypatch):
+        def interrupted(chosen, root, name, on_event):
+            return train(recipe(packed.folder), root, name, hooks=[Nothing()], on_event=on_event)
+
+        class Nothing(Hook):
+            def on_start(self, session):
+                os.kill(os.getpid(), signal.SIGINT)
+                session.feed = dataclasses.replace(session.feed, prepare=Slow(session.feed.prepare))
+
+        monkeypatch.setattr("penstock.cli.training.train_recipe", interrupted)
+        code, out, _ = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
+        (run,) = tmp_path.iterdir()
+
+        assert code == 130
+        assert f"go on with: penstock train --resume {run}" in out.splitlines()
+        assert not CheckpointStore(run / "checkpoints").names()
+        assert resume(run)[1].step == 12
+
+    def test_a_bar_leaves_lines_where_they_were_sent(self, capsys, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        with Progress("train", "steps") as progress:
+            progress(1, 2)
+            print("a line")
+        assert capsys.readouterr().out == "a line\n"
+
+    @pytest.mark.slow
+    def test_one_of_several_ranks_speaks(self, packed, tmp_path):
+        (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=2)))
+        words = ["-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]
+        done = processes.ranks(2, *words)
+
+        assert done.returncode == 0, done.stderr
+        assert sum(line.startswith("report ") for line in done.stdout.splitlines()) == 1
+
+    def test_a_path_that_is_no_text_is_named(self, packed, tmp_path, capsys):
+        place = tmp_path / os.fsdecode(b"donn\xe9es")
+        shutil.copytree(packed.folder, place)
+        words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--runs", tmp_path / "runs"]
+        code, _, err = call("train", place, *words, capsys=capsys)
+
+        assert code == 2
+        assert err == (
+            f"error: data.path: expected a path in UTF-8, found {tmp_path}/donn\\udce9es. Rename the file or its folder.\n"
+        )
+        assert not (tmp_path / "runs").exists()
+
+
+class Slow:
+    """Prepares nothing before it is too late."""
+
+    def __init__(self, prepare):
+        self.prepare, self.fields = prepare, prepare.fields
+
+    def __call__(self, *arguments):
+        time.sleep(1)
+        self.prepare(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["publish", "DATA", "kafka://h:1/t", "--partitions", 8, "--retention", 24],
+         "--partitions, --retention: expected --create, as they are about a new topic, found none. Add it, or change "
+         "the topic with Kafka's own tools."),
+        (["pull", "kafka://h:1/t", "--split", "val", "--from", "0:1", "-o", "o"],
+         "--from, --until: expected the split train alone, whose topic they are about, found val. Pull the other "
+         "splits by themselves, whole."),
+        (["inspect", "kafka://h:1/t", "--classes", "a,b", "--boxes", "xyxy"],
+         "--classes, --boxes: expected none, as a topic says what lies in it, found them. Leave out what is for "
+         "folders."),
+    ],
+)  # fmt: skip
+def test_options_without_effect_are_refused(packed, capsys, words, message):
+    words = [str(packed.folder) if word == "DATA" else word for word in words]
+    assert call(*words, capsys=capsys)[::2] == (2, f"error: {message}\n")
+
+
+TINY = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 4, "--crop", 32, 32]
+
+
+def test_a_run_without_validation_is_asked_for_a_split(packed, tmp_path, capsys):
+    words = ["train", packed.folder, *TINY, "--steps", 2, "--runs", tmp_path, "--set", "data.validation="]
+    assert call(*words, capsys=capsys)[0] == 0
+    (run,) = tmp_path.iterdir()
+    assert call("evaluate", run, capsys=capsys)[2] == (
+        f"error: {run}: expected a split to evaluate on, found a run that was trained without one. Name one with "
+        "--split: train, val.\n"
+    )
+
+
+def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_pictures_are_noted(packed, tmp_path, capsys):
+    words = [
+        "train",
+        packed.folder,
+        *TINY[:-3],
+        "--crop",
+        256,
+        256,
+        "--optimizer",
+        "adamw",
+        "--steps",
+        1,
+        "--runs",
+        tmp_path,
+    ]
+    code, out, _ = call(*words, capsys=capsys)
+    (run,) = tmp_path.iterdir()
+    spec = load(run / "recipe.toml").optimizer
+
+    assert code == 0
+    assert (spec.lr, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
+    assert "note: the crop of 256 x 256 is larger than every image (" in out
+
+
+def test_a_run_gives_its_model_to_what_starts_from_it(trained, packed, tmp_path, capsys):
+    code, out, _ = call(
+        "train", packed.folder, "--init", trained, "--crop", 32, 32, "--steps", 1, "--runs", tmp_path, capsys=capsys
+    )
+    (run,) = tmp_path.iterdir()
+
+    assert code == 0
+    assert load(run / "recipe.toml").model.name == load(trained / "recipe.toml").model.name
+    assert f"init from {trained}, step " in out
+
+
+def test_a_recipe_without_data_says_so_and_finds_it_beside_itself(packed, tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text("seed = 3\n")
+    assert call("train", tmp_path / "mine.toml", capsys=capsys)[2] == (
+        f"error: {tmp_path}/mine.toml: data.path: expected the folder of a packed dataset, found nothing. Write it "
+        "into the recipe (it counts from the recipe's own folder), or name it with --set data.path=DIR.\n"
+    )
+    assert settings_of_file(tmp_path / "mine.toml", {"data.path": "here"})["data.path"] == "here"
+    (tmp_path / "mine.toml").write_text("[data]\npath = 'there'\n")
+    assert settings_of_file(tmp_path / "mine.toml", {})["data.path"] == str(tmp_path / "there")
+
+
+@pytest.mark.parametrize("name", ["environment.json", "evaluations/step-00000004.json"])
+def test_a_damaged_run_is_named(trained, tmp_path, name, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run, symlinks=True)
+    for content in ("", "[]", "{}", "nonsense"):
+        (run / name).write_text(content)
+        code, _, err = call("report", run, capsys=capsys)
+        assert (code, err.startswith(f"error: {run}/{name}: expected ")) == (2, True)
+    (run / "metrics.jsonl").write_text('[]\n{}\n{"loss": "x"}\n7\n')
+    (run / name).write_bytes((trained / name).read_bytes())
+    assert call("report", run, capsys=capsys)[0] == 0
+
+
+def test_what_the_command_line_says_is_what_is_trained(packed, tmp_path, capsys):
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 64, "--batch", 3, "--steps", 1]
+    words += [
+        "--optimizer",
+        "adamw",
+        "--lr",
+        "2e-3",
+        "--seed",
+        5,
+        "--device",
+        "cpu",
+        "--runs",
+        tmp_path,
+        "--name",
+        "x",
+    ]
+    settings = ["--set", "augment.scale=[0.75, 1.25]", "--set", "train.ema_decay=0.98", "--set", "train.log_every=35"]
+    assert call("train", packed.folder, *words, *settings, capsys=capsys)[0] == 0
+    found = load(tmp_path / "0001-x" / "recipe.toml")
+
+    assert (found.model.name, found.model.weights, found.augment.crop) == ("unet:test_resnet", "none", (32, 64))
+    assert (found.train.batch, found.train.steps, found.seed, found.train.device) == (3, 1, 5, "cpu")
+    assert (found.optimizer.name, found.optimizer.lr) == ("adamw", 2e-3)
+    assert (found.augment.scale, found.train.ema_decay, found.train.log_every) == ((0.75, 1.25), 0.98, 35)
+
+
+def test_a_split_that_is_trained_on_and_evaluated_is_noted(packed, tmp_path, capsys):
+    train(apply(recipe(packed.folder, steps=1), ["data.train=train+val"]), tmp_path, on_event=show)
+
+    assert (
+        "note: val is trained on and evaluated: scores will not tell what is learnt by heart" in capsys.readouterr().out
+    )

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from support.recorded import recorded
+from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
+
+from penstock.images import drawing
+from penstock.images.codecs import encode_png
+from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
+from penstock.tasks import Matting, regularize
+from penstock.tasks.volumes import telling_slice
+
+MATTES = Matting("unet:test_resnet", ("back", "front"))
+
+
+class TestShown:
+    """The classes in a record, by which `show` finds images of one."""
+
+    def test_of_masks(self):
+        ids = np.array([[0, 2], [200, 2]], np.uint8)
+        assert MASKS.shown(masked(pixels(2, 2), ids)) == {0, 2}
+        assert VOLUMES.shown(masked(pixels(2, 2), ids, 2)) == {0, 2}
+
+    def test_of_mattes(self):
+        assert MATTES.shown(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
+
+    def test_of_classes(self):
+        content = ClassificationRecord(encode_png(pixels(2, 2)), 2, "x", "png", 2, 2)
+        assert CLASSES.shown(recorded(content, "s#1")) == {2}
+
+    def test_of_boxes(self):
+        objects = (Object(1, 0, 0, 1, 1), Object(0, 0, 0, 2, 2), Object(1, 1, 1, 2, 2))
+        content = DetectionRecord(encode_png(pixels(2, 2)), objects, "x", "png", 2, 2)
+        assert BOXES.shown(recorded(content, "s#1")) == {0, 1}
+
+
+class TestPadding:
+    """Samples of weight 0, of a batch of three."""
+
+    weight = torch.tensor([1.0, 0.0, 1.0])
+
+    def test_of_masks(self):
+        mask = torch.arange(12, dtype=torch.uint8).view(3, 2, 2)
+        found = MASKS.mask_padding({"mask": mask, "image": mask}, self.weight)
+
+        assert found["mask"].tolist() == [[[0, 1], [2, 3]], [[200, 200], [200, 200]], [[8, 9], [10, 11]]]
+        assert found["image"] is mask
+
+    def test_of_volumes(self):
+        mask = torch.arange(3, dtype=torch.uint8).view(3, 1, 1, 1)
+        assert VOLUMES.mask_padding({"mask": mask}, self.weight)["mask"].flatten().tolist() == [0, 200, 2]
+
+    def test_of_classes(self):
+        label = torch.tensor([2, 1, 0])
+        draws = torch.arange(3 * regularize.DRAWS, dtype=torch.float32).view(3, -1)
+        found = CLASSES.mask_padding({"label": label, "draws": draws}, self.weight)
+
+        assert found["label"].tolist() == [2, -1, 0]
+        # the first was to be mixed with the second, and the last has no partner: all keep their own image
+        assert found["draws"][:, :5].tolist() == [[1, 0, 0, 0, 0]] * 3
+        assert torch.equal(found["draws"][:, 5:], draws[:, 5:])
+        assert "draws" not in CLASSES.mask_padding({"label": label}, self.weight)
+
+    def test_of_boxes(self):
+        tensors = {
+            "image": torch.zeros(3, 30, 40, 3, dtype=torch.uint8),
+            "label": torch.tensor([[0, 1], [1, 1], [1, -1]]),
+            "size": torch.tensor([[20, 10], [21, 11], [22, 12]]),
+            "scale": torch.tensor([0.5, 0.25, 2.0]),
+        }
+        found = BOXES.mask_padding(tensors, self.weight)
+
+        assert found["label"].tolist() == [[0, 1], [-1, -1], [1, -1]]
+        assert found["size"].tolist() == [[20, 10], [30, 40], [22, 12]]
+        assert found["scale"].tolist() == [0.5, 1.0, 2.0]
+        assert found["image"] is tensors["image"]
+
+
+class TestDrawings:
+    def test_of_classes(self):
+        image = pixels(20, 30)
+        large = drawing.fit(image, 192)
+        arrays = {"image": image, "label": np.array(1)}
+        logits = torch.tensor([0.0, 1.0, 3.0])  # softmax 0.042, 0.114, 0.844
+        shares = arrays | {"target": np.array([0.25, 0.0, 0.75])}
+
+        np.testing.assert_array_equal(CLASSES.draw(arrays), drawing.caption(large, "bee"))
+        np.testing.assert_array_equal(
+            CLASSES.draw(arrays, logits), drawing.caption(drawing.caption(large, "bee"), "answer: cow (84%)")
+        )
+        np.testing.assert_array_equal(CLASSES.draw(shares), drawing.caption(large, "ant 25% + cow 75%"))
+
+    def test_shares_too_small_for_a_word_have_none(self):
+        image = pixels(20, 30)
+        arrays = {"image": image, "label": np.array(1), "target": np.array([0.004, 0.0, 0.996])}
+        np.testing.assert_array_equal(CLASSES.draw(arrays), drawing.caption(drawing.fit(image, 192), "cow"))
+
+    def test_of_masks(self):
+        image, ids = pixels(6, 8), NOISE.integers(0, 3, (6, 8), np.uint8)
+        logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32))
+        colors = drawing.palette(200)
+        labelled = drawing.overlay(image, ids, colors)
+        answered = drawing.overlay(image, logits.argmax(0).to(torch.uint8).numpy(), colors)
+        arrays = {"image": image, "mask": ids}
+
+        np.testing.assert_array_equal(MASKS.draw(arrays), np.hstack([image, labelled]))
+        np.testing.assert_array_equal(MASKS.draw(arrays, logits), np.hstack([image, labelled, answered]))
+        many = {"image": np.dstack([image, image]), "mask": ids}
+        np.testing.assert_array_equal(MASKS.draw(many), np.hstack([image, labelled]))
+
+    @pytest.mark.parametrize("answered", [False, True])
+    def test_what_is_around_the_picture_is_left_out(self, answered):
+        image, ids = pixels(6, 8), NOISE.integers(0, 3, (6, 8), np.uint8)
+        logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32)) if answered else None
+        record = masked(image[:5, :3], ids[:5, :3])
+        arrays = {"image": image, "mask": ids, "size": np.array([5, 3])}
+        inside = {"image": image[:5, :3], "mask": ids[:5, :3]}
+        expected = MASKS.draw(inside, None if logits is None else logits[:, :5, :3])
+
+        np.testing.assert_array_equal(MASKS.draw(arrays, logits, record), expected)
+        assert expected.shape == (5, 9 if answered else 6, 3)
+
+    def test_of_mattes(self):
+        image, shares = pixels(2, 3), np.array([[0, 100, 255], [-1, -1, 7]], np.int16)
+        logits = torch.zeros(2, 2, 3)
+        gray = np.repeat(np.array([[0, 100, 255], [0, 0, 7]], np.uint8)[..., np.newaxis], 3, 2)
+        arrays = {"image": image, "mask": shares}
+
+        np.testing.assert_array_equal(MATTES.draw(arrays), np.hstack([image, gray]))
+        half = np.full((2, 3, 3), 128, np.uint8)  # 127.5, to the even one
+        np.testing.assert_array_equal(MATTES.draw(arrays, logits), np.hstack([image, gray, half]))
+        assert MATTES.legend == ()
+
+    def test_of_boxes(self):
+        image = pixels(40, 50)
+        edges = np.array([(2, 3, 20, 30), (5, 5, 9, 9), (0, 0, 0, 0)], np.float32)
+        arrays = {"image": image, "boxes": edges, "label": np.array([1, 0, -1]), "size": np.array([36, 44])}
+        outputs = {
+            "boxes": torch.tensor([(1.0, 2.0, 30.0, 31.0), (4.0, 4.0, 8.0, 8.0)]),
+            "labels": torch.tensor([0, 1]),
+            "scores": torch.tensor([0.75, 0.3]),  # above 0.3 are drawn
+        }
+        inside = np.ascontiguousarray(image[:36, :44])
+        true = drawing.boxes(inside, edges[:2], np.array([1, 0]))
+        found = drawing.boxes(inside, np.array([(1, 2, 30, 31)], np.float32), np.array([0]), ["cat 75%"])
+
+        np.testing.assert_array_equal(BOXES.draw(arrays), true)
+        np.testing.assert_array_equal(BOXES.draw(arrays, outputs), np.hstack([true, found]))
+
+    def test_of_volumes(self):
+        voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
+        ids[1, :3], ids[2, :2], ids[3] = 1, 2, 200  # of the ignored label there are most
+        logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
+        colors = drawing.palette(200)
+        drawn = [voxels[1], drawing.overlay(voxels[1], ids[1], colors)]
+        answered = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors)
+        arrays = {"image": voxels, "mask": ids}
+
+        np.testing.assert_array_equal(VOLUMES.draw(arrays), np.hstack(drawn))
+        np.testing.assert_array_equal(VOLUMES.draw(arrays, logits), np.hstack([*drawn, answered]))
+
+    def test_of_a_volume_that_is_smaller_than_its_sample(self):
+        voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
+        ids[1, :3], ids[3] = 1, 2  # the last slice is beside the volume
+        logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
+        real = (slice(0, 3), slice(0, 5), slice(0, 7))
+        record = masked(voxels[real].reshape(15, 7, 3), ids[real].reshape(15, 7), 3)
+        expected = VOLUMES.draw({"image": voxels[real], "mask": ids[real]}, logits[(slice(None), *real)])
+
+        found = VOLUMES.draw({"image": voxels, "mask": ids}, logits, record)
+        np.testing.assert_array_equal(found, expected)
+        assert expected.shape == (5, 21, 3)
+
+    def test_volumes_of_one_modality_are_gray(self):
+        voxels, ids = pixels(2, 3, 4)[..., :1], np.ones((2, 3, 4), np.uint8)
+        best, image = telling_slice(voxels, ids, 200)
+        assert best == 0
+        np.testing.assert_array_equal(image, np.repeat(voxels[0], 3, axis=2))

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support.commands import call
+from support.deeplab import learn_deeplab
+from support.training import Stop, recipe, state
+
+from penstock.assembly import open_parts
+from penstock.errors import RecipeError
+from penstock.models import DeepLab
+from penstock.training import resume, train
+
+
+def test_all_of_it_is_trained_resumed_evaluated_and_predicts(packed, raw, tmp_path, capsys):
+    chosen = learn_deeplab(
+        packed, output_stride=8, multi_grid=(1, 2), decoder_sum=True, pyramid=(0.5, 1.0), auxiliary=0.4, upsample=False
+    )
+    whole, _ = train(chosen, tmp_path / "whole")
+    stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
+    resume(stopped.path)
+    kept = {"state.json", "manifest.json"}
+
+    assert {k: v for k, v in state(stopped.path).items() if k not in kept} == {
+        k: v for k, v in state(whole.path).items() if k not in kept
+    }
+    assert call("evaluate", whole.path, capsys=capsys)[0] == 0
+    assert call("predict", whole.path, raw / "images" / "val", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+
+
+def test_its_settings_are_refused_for_other_networks(packed):
+    chosen = recipe(packed.folder)
+    other = dataclasses.replace(
+        chosen, model=dataclasses.replace(chosen.model, deeplab=DeepLab(output_stride=8, merge="average"))
+    )
+    with pytest.raises(RecipeError) as caught:
+        _ = open_parts(other).task
+
+    assert str(caught.value) == (
+        "model.deeplab: expected nothing: they are the parts of deeplab:BACKBONE, found output_stride, merge, for "
+        "unet:test_resnet. Leave them out, or train deeplab:test_resnet."
+    )

@@ -1,0 +1,182 @@
+"""Exact resume, by real processes and real SIGKILLs; and on other numbers of ranks."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from support import processes
+from support.paths import ROOT, SUPPORT
+from support.processes import quiet
+from support.training import recipe, state
+
+import penstock
+from penstock.assembly import open_parts
+
+CHILD = SUPPORT / "kill_child.py"
+
+
+STEPS, BATCH = 12, 4
+
+
+def run(data, runs, kind="never", number=0):
+    """One process; its exit code."""
+    done = processes.run(CHILD, data, runs, kind, number)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def only_run(runs):
+    (folder,) = runs.glob("0*")
+    return folder
+
+
+def moments(draw):
+    """Endless random moments: between steps, inside a save, before and after a rename, during an evaluation."""
+    while True:
+        yield draw.choice(
+            [
+                ("step", draw.randrange(0, 400)),
+                ("write", draw.randrange(1, 14)),
+                ("rename", draw.randrange(1, 9)),
+                ("renamed", draw.randrange(1, 9)),
+                ("evaluation", draw.randrange(0, 150)),
+            ]
+        )
+
+
+@pytest.fixture(scope="module")
+def whole(packed, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("whole")
+    assert run(packed.folder, runs) == 0
+    return state(only_run(runs))
+
+
+def kill_until(data, runs, whole, kills, seed):
+    """Kill and resume until `kills` processes have died; every run that comes to its end must equal the whole one."""
+    draw = random.Random(seed)
+    died, ended, kinds = 0, 0, {}
+    for kind, number in moments(draw):
+        code = run(data, runs, kind, number)
+        if code:
+            died += 1
+            kinds[kind] = kinds.get(kind, 0) + 1
+        else:
+            ended += 1
+            assert state(only_run(runs)) == whole
+            shutil.rmtree(only_run(runs))
+        if died >= kills and code == 0:
+            return died, ended, kinds
+        if died >= kills:
+            assert run(data, runs) == 0
+            assert state(only_run(runs)) == whole
+            return died, ended + 1, kinds
+    return None
+
+
+@pytest.mark.slow
+def test_kills_change_nothing(packed, whole, tmp_path):
+    died, ended, _ = kill_until(packed.folder, tmp_path, whole, kills=4, seed=1)
+
+    assert died == 4
+    assert ended >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", [("write", 9), ("rename", 5), ("renamed", 4), ("evaluation", 5)])
+def test_a_kill_in_each_critical_place_changes_nothing(packed, whole, tmp_path, moment):
+    assert run(packed.folder, tmp_path, *moment) == -signal.SIGKILL
+    assert run(packed.folder, tmp_path) == 0
+    assert state(only_run(tmp_path)) == whole
+
+
+@pytest.mark.soak
+def test_thirty_kills_change_nothing(packed, whole, tmp_path):
+    died, ended, kinds = kill_until(packed.folder, tmp_path, whole, kills=36, seed=2)
+    sys.path.insert(0, str(ROOT / "bench"))
+    import common
+
+    versions = common.versions("penstock", "torch")
+    common.write("soak", "make soak", {"kills": kinds, "ended": ended, "versions": versions})
+
+    assert died == 36
+    assert len(kinds) == 5
+
+
+def ranks(data, runs, count, kind="never", number=0):
+    """Several ranks, and the exit code of them all."""
+    done = processes.ranks(count, CHILD, data, runs, kind, number)
+    return done.returncode, done.stderr
+
+
+def origins(folder):
+    lines = [json.loads(line) for line in (folder / "origins.jsonl").read_text().splitlines()]
+    return [(line["step"], line["origins"]) for line in lines]
+
+
+@pytest.mark.slow
+def test_ranks_may_change_at_every_resume(packed, tmp_path):
+    """Two ranks killed, then one, then three killed, then two: the global batches are those of the plan, in order."""
+    assert ranks(packed.folder, tmp_path, 2, "rename", 7)[0] != 0
+    assert run(packed.folder, tmp_path, "write", 9) == -signal.SIGKILL
+    assert ranks(packed.folder, tmp_path, 3, "rename", 3)[0] != 0
+    code, errors = ranks(packed.folder, tmp_path, 2)
+    assert code == 0, errors
+    plan = open_parts(recipe(packed.folder)).plan
+
+    assert origins(only_run(tmp_path)) == [
+        (k + 1, [plan.at(k * BATCH + i).origin for i in range(BATCH)]) for k in range(STEPS)
+    ]
+    metrics = [json.loads(line) for line in (only_run(tmp_path) / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in metrics if "loss" in line] == list(range(1, STEPS + 1))
+
+
+@pytest.mark.slow
+def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path):
+    code, errors = ranks(packed.folder, tmp_path / "whole", 2)
+    assert code == 0, errors
+    assert ranks(packed.folder, tmp_path / "killed", 2, "renamed", 5)[0] != 0
+    code, errors = ranks(packed.folder, tmp_path / "killed", 2)
+    assert code == 0, errors
+
+    assert state(only_run(tmp_path / "killed")) == state(only_run(tmp_path / "whole"))
+
+
+def restarted(*words):
+    """Two ranks under torchrun's agent, which starts them again when one is killed."""
+    return processes.elastic(2, CHILD.with_name("restart_child.py"), *words)
+
+
+@pytest.mark.slow
+def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_path):
+    """`--max-restarts`: no second run, and the bytes of ranks that nobody killed; for a run that is resumed too."""
+    whole = processes.ranks(2, CHILD.with_name("restart_child.py"), packed.folder, tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    out = restarted(packed.folder, tmp_path / "killed")
+    run = only_run(tmp_path / "killed")
+
+    assert f"started again by torchrun: going on with {run}\n" in out
+    assert state(run) == state(only_run(tmp_path / "whole"))
+    assert ranks(packed.folder, tmp_path / "resumed", 2, "rename", 5)[0] != 0
+    begun = only_run(tmp_path / "resumed")
+    restarted(packed.folder, tmp_path / "resumed", begun)
+    assert only_run(tmp_path / "resumed") == begun
+    assert [line["step"] for line in metrics(begun)] == list(range(1, STEPS + 1))
+
+
+def metrics(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "loss" in line]
+
+
+def test_child_processes_import_what_is_tested(tmp_path):
+    code = "import penstock; from support import processes; print(penstock.__file__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=quiet(), capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == penstock.__file__

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import processes
+from support.datasets import classes, learn_squares
+from support.norms import two_ranks
+from support.paths import SUPPORT
+from support.training import recipe
+
+from penstock.config import apply, dump
+from penstock.config.checks import check_pieces
+from penstock.errors import RecipeError
+from penstock.tasks import Objective
+from penstock.training import train
+
+
+@pytest.mark.slow
+def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path):
+    chosen = recipe(packed.folder, sync_bn=True, ema_decay=0.0)
+    folder, _ = train(chosen, tmp_path / "one")
+    (tmp_path / "recipe.toml").write_text(dump(chosen))
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    (other,) = (tmp_path / "two").iterdir()
+    apart = dataclasses.replace(chosen, train=dataclasses.replace(chosen.train, sync_bn=False))
+    (tmp_path / "recipe.toml").write_text(dump(apart))
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "apart")
+    (third,) = (tmp_path / "apart").iterdir()
+
+    # What rounding makes grows fifty-fold with every step, by other amounts on other processors.
+    one, two, without = (losses(each)[:3] for each in (folder.path, other, third))
+    assert two == pytest.approx(one, rel=1e-4)
+    assert without != pytest.approx(one, rel=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Objective(class_weights="median", ohem_ratio=0.3, ohem_warmup_steps=3),
+        Objective(cross_entropy=0.5, dice=0.5, lovasz=0.5, ohem_threshold=0.7, label_smoothing=0.1),
+        Objective(cross_entropy=0.0, focal=1.0, jaccard=0.5, tversky=0.5),
+    ],
+)
+def test_every_loss_is_that_of_one_process_on_two_ranks(packed, tmp_path, objective):
+    """The rates are so small that weights stay what they are: every step's loss is of the same network."""
+    chosen = recipe(packed.folder, sync_bn=True, ema_decay=0.0, steps=4, evaluate_every=9)
+    chosen = dataclasses.replace(chosen, loss=objective, optimizer=dataclasses.replace(chosen.optimizer, lr=1e-12))
+    folder, _ = train(chosen, tmp_path / "one")
+    (tmp_path / "recipe.toml").write_text(dump(chosen))
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    (other,) = (tmp_path / "two").iterdir()
+
+    assert len(losses(other)) == 4
+    assert losses(other) == pytest.approx(losses(folder.path), rel=1e-4)
+
+
+def losses(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def test_pairs_that_are_mixed_are_not_parted():
+    chosen = apply(recipe("data", batch=10), ["regularize.mixup=0.2"])
+    with pytest.raises(RecipeError) as error:
+        check_pieces(chosen, 2)
+    with pytest.raises(RecipeError) as pieces:
+        check_pieces(apply(chosen, ["train.accumulate=2", "train.batch=6"]), 1)
+
+    assert str(error.value) == (
+        "train.batch: expected a multiple of 4, as images are mixed in pairs, on 2 ranks with train.accumulate=1, found "
+        "10. Use train.batch=12, or other numbers of those."
+    )
+    assert str(pieces.value) == (
+        "train.batch: expected a multiple of 4, as images are mixed in pairs, on 1 rank with train.accumulate=2, found 6. "
+        "Use train.batch=8, or other numbers of those."
+    )
+    check_pieces(apply(chosen, ["train.batch=12"]), 2)
+    check_pieces(apply(chosen, ["train.batch=5"]), 1)
+
+
+@pytest.mark.slow
+def test_ranks_evaluate_every_picture_once_in_training(packed, tmp_path):
+    done = processes.ranks(2, SUPPORT / "kill_child.py", packed.folder, tmp_path, "never", 0)
+    assert done.returncode == 0, done.stderr
+    (run,) = tmp_path.iterdir()
+    found = [json.loads(path.read_text())["confusion"] for path in (run / "evaluations").iterdir()]
+
+    assert [sum(map(sum, confusion)) for confusion in found] == [7 * 64 * 96] * 3
+
+
+RANK = """
+import json, os, sys
+from pathlib import Path
+
+from support.training import Stop, recipe
+from support.watching import Given
+
+from penstock.config import apply
+from penstock.training import train
+from penstock.session import Hook
+
+
+class Follows(Hook):
+    def on_start(self, session):
+        self.average = session.model.segmentation_head[0].weight.detach().clone()
+
+    def after_step(self, session):
+        share = 1 - min(0.9, session.step / (9 + session.step))
+        self.average += share * (session.model.segmentation_head[0].weight.detach() - self.average)
+        own = session.learner.average.model.segmentation_head[0].weight
+        self.told = [session.cursor.position, float((own - self.average).abs().max())]
+
+
+rank, follows = os.environ.get("RANK", ""), Follows()
+chosen = recipe(sys.argv[1], steps=6, save_every=9, evaluate_every=9, sync_bn=bool(rank))
+chosen = apply(chosen, ["loss.class_weights=median"])  # so that ranks count otherwise
+_, outcome = train(chosen, Path(sys.argv[2]), hooks=[follows, *([Stop(3)] if rank in ("", "1") else [])])
+Path(f"{sys.argv[2]}-rank{rank}").write_text(json.dumps([outcome.status, outcome.step, *follows.told]))
+"""
+
+
+@pytest.mark.slow
+def test_two_ranks_are_one_training_and_stop_together(packed, tmp_path):
+    """One rank is asked to stop. The first three losses, all batches, the place and the average are one process's."""
+    program = tmp_path / "rank.py"
+    program.write_text(RANK)
+    processes.run(program, packed.folder, tmp_path / "one", check=True)
+    done = processes.ranks(2, program, packed.folder, tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    (one,), (two,) = ((tmp_path / name).iterdir() for name in ("one", "two"))
+    losses = [
+        [json.loads(line)["loss"] for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (one, two)
+    ]
+
+    for rank in ("0", "1"):
+        status, step, position, off = json.loads((tmp_path / f"two-rank{rank}").read_text())
+        assert (status, step, position) == ("stopped", 3, 12)
+        assert off < 1e-6
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)  # rounding, after two steps of a network with few samples
+    assert (two / "origins.jsonl").read_bytes() == (one / "origins.jsonl").read_bytes()
+
+
+def scored(ranks, run, *words):
+    """What the ranks find and print together."""
+    command = ["-m", "penstock", "evaluate", run, "--images", 0, "--device", "cpu", *words]
+    done = processes.ranks(ranks, *command) if ranks > 1 else processes.run(*command)
+    assert done.returncode == 0, done.stderr
+    (path,) = [path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-")]
+    found = json.loads(path.read_text())
+    path.unlink()
+    return found, [line for line in done.stdout.splitlines() if ": loss " not in line]
+
+
+def parted(value):
+    """The integers and texts of an answer, and its other numbers, in order."""
+    if isinstance(value, dict | list):
+        pairs = [parted(each) for each in (value.values() if isinstance(value, dict) else value)]
+        return [x for exact, _ in pairs for x in exact], [x for _, rounded in pairs for x in rounded]
+    return ([], [value]) if isinstance(value, float) else ([value], [])
+
+
+def compared(run, *words):
+    alone, said = scored(1, run, *words)
+    exact, rounded = parted(alone)
+    assert len(exact) > 4
+    for ranks in (2, 3):
+        found, printed = scored(ranks, run, *words)
+        assert (parted(found)[0], printed) == (exact, said)
+        assert parted(found)[1] == pytest.approx(rounded, rel=1e-5, abs=1e-9)
+    return alone
+
+
+@pytest.mark.slow
+def test_masks(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, ema_decay=0.0), tmp_path)
+    found = compared(folder.path, "--segments")
+
+    assert sum(map(sum, found["confusion"])) > 7 * 64 * 90  # seven images, nearly all labelled
+    assert "panoptic_quality" in found
+
+
+@pytest.mark.slow
+def test_classes(tmp_path):
+    compared(train(classes(tmp_path), tmp_path / "runs")[0].path, "--split", "train")
+
+
+@pytest.mark.slow
+def test_boxes(squares, tmp_path):
+    chosen = learn_squares(squares)
+    compared(train(chosen, tmp_path)[0].path)
+
+
+@pytest.mark.slow
+def test_torchrun_trains_the_batches_of_one_process(packed, tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text(dump(recipe(packed.folder, steps=3)))
+    torchrun = [Path(sys.executable).with_name("torchrun"), "--nproc-per-node", "2"]
+    words = ["-m", "penstock", "train", file, "--runs"]
+    ranks = subprocess.run(
+        [*torchrun, *words, tmp_path / "two"], env=processes.quiet(), capture_output=True, text=True, check=False
+    )
+    assert ranks.returncode == 0, ranks.stderr
+    processes.run(*words, tmp_path / "one", check=True)
+
+    def trained(runs):
+        (run,) = (path for path in (tmp_path / runs).iterdir() if path.name[0].isdigit())
+        steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return steps, (run / "origins.jsonl").read_text()
+
+    assert trained("two") == trained("one")

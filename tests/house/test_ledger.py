@@ -1,0 +1,24 @@
+"""Every test that docs/ledger.md names is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.paths import TESTS
+
+NAMED = sorted(set(re.findall(r"`([\w/]+/test_\w+\.py)::(\w+)`", (TESTS.parent / "docs" / "ledger.md").read_text())))
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_is_there(file, name):
+    assert re.search(rf"def {name}\(", (TESTS / file).read_text())
+
+
+def test_rows_without_a_test_say_so():
+    rows = [line for line in (TESTS.parent / "docs" / "ledger.md").read_text().splitlines() if line.startswith("| ")]
+    for row in rows:
+        feature, where, test = (cell.strip() for cell in row.strip("|").split("|"))
+        if feature in {"feature", "defect", "feature or defect", "---"}:
+            continue
+        assert ("not yet" in where) == (not test), row

@@ -1,0 +1,132 @@
+"""The named mutants: one for every row of the ledger and every promise, all of which still apply. `make mutants` tries
+them.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from penstock.config import Recipe
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+sys.path.insert(0, str(TESTS / "mutants"))
+
+import run  # noqa: E402 - it lies beside the mutants
+
+MUTANTS = run.read()
+NOT_ROWS = {"feature", "defect", "feature or defect", "---"}
+
+
+def folded(text):
+    return " ".join(text.split())
+
+
+def rows():
+    lines = (ROOT / "docs" / "ledger.md").read_text().splitlines()
+    cells = [line.strip("|").split("|")[0].strip() for line in lines if line.startswith("| ")]
+    return [cell for cell in cells if cell not in NOT_ROWS]
+
+
+def nodes():
+    """The node ids of all tests, without parameters."""
+    found = set()
+    for path in TESTS.rglob("test_*.py"):
+        name = path.relative_to(TESTS)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                found.add(f"{name}::{node.name}")
+            if isinstance(node, ast.ClassDef):
+                inner = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
+                found |= {f"{name}::{node.name}::{each}" for each in inner}
+    return found
+
+
+def test_every_row_of_the_ledger_has_one():
+    shown = {row for mutant in MUTANTS for row in mutant.shows}
+
+    assert [row for row in rows() if row not in shown] == []
+
+
+def settings(kind=Recipe, before="setting "):
+    """Every setting of the recipe, as mutants name it."""
+    hints = get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[each.name]):
+            yield from settings(hints[each.name], f"{before}{each.name}.")
+        else:
+            yield f"{before}{each.name}"
+
+
+def test_every_setting_of_the_recipe_has_one():
+    shown = {row for mutant in MUTANTS for row in mutant.shows}
+
+    assert [name for name in settings() if name not in shown] == []
+
+
+def test_what_they_take_away_is_said_where_they_say():
+    said = {
+        name: folded((ROOT / path).read_text())
+        for name, path in (("README", "README.md"), ("design", "docs/design.md"))
+    }
+    known = {*rows(), *settings()}
+    wrong = []
+    for mutant in MUTANTS:
+        for shown in mutant.shows:
+            place, _, quote = shown.partition(": ")
+            if place != "defect" and shown not in known and folded(quote) not in said.get(place, ""):
+                wrong.append((mutant.name, shown))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("document", ["README", "design"])
+def test_documents_have_dozens(document):
+    assert len({shown for mutant in MUTANTS for shown in mutant.shows if shown.startswith(f"{document}: ")}) >= 25
+
+
+def test_each_edits_its_file_in_one_place_and_leaves_python():
+    for mutant in MUTANTS:
+        text = (ROOT / "src" / "penstock" / mutant.file).read_text()
+        changed = mutant.applied(text)
+        assert changed != text, mutant.name
+        if mutant.file.endswith(".py"):
+            compile(changed, mutant.file, "exec")
+
+
+def test_each_names_tests_that_there_are():
+    there = nodes()
+    named = {test.partition("[")[0] for mutant in MUTANTS for test in mutant.tests}
+
+    assert sorted(named - there) == []
+    assert all(mutant.tests for mutant in MUTANTS)
+
+
+def test_names_are_their_own():
+    assert [name for name, count in Counter(mutant.name for mutant in MUTANTS).items() if count > 1] == []
+    assert all(re.fullmatch(r"[a-z0-9-]+", mutant.name) for mutant in MUTANTS)
+
+
+class TestRunner:
+    def test_a_text_that_is_there_twice_or_not_at_all_is_refused(self):
+        mutant = run.Mutant("m", (), "x.py", "a", "b", ())
+        assert mutant.applied("cac") == "cbc"
+        for text in ("ca a", "x"):
+            with pytest.raises(ValueError, match=r"m: expected its text once in x\.py, found it "):
+                mutant.applied(text)
+
+    def test_a_sample_is_the_same_every_time(self):
+        def names(*words):
+            return [each.name for each in run.chosen(MUTANTS, run.parsed(words))]
+
+        assert names("--sample", "7") == names("--sample", "7")
+        assert len(set(names("--sample", "7"))) == 7
+        assert names(MUTANTS[0].name) == [MUTANTS[0].name]
+        assert len(names()) == len(MUTANTS)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from support.commands import call
+from support.paths import ROOT
+
+from penstock.datasets import inspect, pack, scenes
+
+README = (ROOT / "README.md").read_text()
+
+
+CODE = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+
+
+@pytest.mark.slow
+def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
+    """As they stand, on what `penstock demo` makes, but smaller; the parts of one's own are those of examples/."""
+    scenes.write_folder(tmp_path / "demo" / "raw", {"train": 24, "val": 4, "test": 4}, (96, 128))
+    pack(inspect(tmp_path / "demo" / "raw"), tmp_path / "demo" / "data")
+    for name in ("my_net", "my_loss", "my_hooks"):
+        shutil.copy(ROOT / "examples" / "own_parts" / f"{name}.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    quick = CODE.replace("steps=20", "steps=2").replace(
+        'hooks=["my_hooks.py:StopAt"])', 'hooks=["my_hooks.py:StopAt"], steps=2)'
+    )
+    exec(compile(quick, "README.md", "exec"), found := {})
+
+    assert capsys.readouterr().out.splitlines()[2].startswith("torch.Size([8, 96, 128, 3]) train-0000")
+    assert found["prediction"].mask.shape == (96, 128)
+    assert found["run"].recipe.model.name.endswith("my_net.py:build")
+
+
+def test_every_command_it_names_is_there():
+    from penstock.cli.app import _COMMANDS
+
+    known = {place.partition(":")[2].removesuffix("_command") for place in _COMMANDS}
+    named = set(re.findall(r"penstock ([a-z]+)(?= [A-Za-z/-]|`)", README.replace(CODE, ""))) - {"train", "as"}
+
+    assert named <= known
+
+
+def test_what_the_readme_says_of_settings_that_nobody_named(capsys):
+    import tomllib
+
+    text = call("recipe", capsys=capsys)[1]
+    printed = tomllib.loads(text)
+
+    assert "\n# Optimizer steps.\nsteps = 20000\n" in text
+    assert printed["model"]["weights"] == "pretrained"
+    assert (printed["train"]["save_every"], printed["train"]["save_minutes"]) == (1000, 5.0)

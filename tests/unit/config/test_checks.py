@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.config import Recipe, apply
+from penstock.errors import RecipeError
+
+
+def message(call, *arguments):
+    with pytest.raises(RecipeError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "augment.scale=[2.0, 0.5]",
+        "augment.scale=[nan, 1]",
+        "augment.area=[0, 0]",
+        "augment.area=[0.5, 2]",
+        "augment.resize_range=[9, 3]",
+        "augment.rotate=nan",
+        "augment.jitter.brightness=-5",
+        "optimizer.momentum=5",
+        "optimizer.milestones=[5, 3]",
+        "optimizer.decay_steps=0",
+        "optimizer.grad_clip=-1",
+        "loss.ohem_ratio=0",
+        "loss.dice=-1",
+        "loss.label_smoothing=1",
+        "follow.replay_ratio=1",
+        "follow.records=0",
+        "optimizer.weight_decay=nan",
+        "optimizer.warmup_steps=20000",
+        "optimizer.lr=inf",
+        "train.ema_decay=1",
+        "train.num_threads=-1",
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(setting):
+    assert message(apply, Recipe(), [setting]).startswith(f"the settings: {setting.split('=')[0]}: expected ")
+
+
+def test_settings_that_leave_nothing_to_go_by_are_refused():
+    assert message(apply, Recipe(), ["loss.cross_entropy=0"]) == (
+        "the settings: loss: expected at least one loss that weighs something, found none. Set loss.cross_entropy=1."
+    )
+    assert message(apply, Recipe(), ["optimizer.schedule=multistep"]) == (
+        "the settings: optimizer.milestones: expected steps in ascending order, found []. Write some."
+    )
+
+
+def test_thousands_of_settings_are_taken():
+    settings = [f"train.steps={number}" for number in range(1, 20_001)]
+    assert apply(Recipe(), settings).train.steps == 20_000

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.config import parsed
+
+
+@pytest.mark.parametrize(
+    ("learnt", "model", "setting", "key"),
+    [
+        ("volumes", "", "loss.cross_entropy=0.0", "loss.cross_entropy"),
+        ("classification", "cifar10-tutorial", "optimizer.warmup_steps=30000", "optimizer.warmup_steps"),
+    ],
+)
+def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch, learnt, model, setting, key):
+    """Volumes have a loss besides, and the tutorial's network more steps, than where nothing is known yet."""
+    from operator import attrgetter
+
+    from penstock.assembly import resolving
+
+    monkeypatch.setattr(resolving, "_task", lambda data: learnt)
+    changes = [f"model.name={model}"] if model else []
+    found = resolving.resolve_settings({"data.path": "/nowhere", **parsed([*changes, setting])})
+
+    assert attrgetter(key)(found.recipe) == float(setting.partition("=")[2])

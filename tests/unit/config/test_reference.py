@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+
+from penstock.config import Recipe, explained
+from penstock.config.reference import attributes
+from penstock.config.toml import convert
+from penstock.images.color import Jitter
+from penstock.models import DeepLab
+from penstock.models.atrous import DPC
+
+
+def test_every_setting_is_printed_with_what_it_means():
+    """Each below a comment of its own, or with others that it is named together with."""
+    text = explained(Recipe())
+    sections = {"": Recipe, "model.deeplab": DeepLab, "augment.jitter": Jitter}
+    sections |= {
+        f.name: type(getattr(Recipe(), f.name))
+        for f in dataclasses.fields(Recipe)
+        if f.name not in {"seed", "init", "init_partial", "task", "task_options", "hooks"}
+    }
+    for section, kind in sections.items():
+        told = {name for names in attributes(kind) for name in names}
+        plain = {f.name for f in dataclasses.fields(kind) if not dataclasses.is_dataclass(getattr(kind(), f.name))}
+        assert plain <= told, section
+    assert convert(tomllib.loads(text), "it") == Recipe()
+    assert "# Random seed of order, augmentation, initial weights and dropout.\nseed = 0\n" in text
+    assert (
+        "# block, window: Shuffle: records in a block, blocks in a shuffle window. 1 and 1 is a true global shuffle."
+        in text
+    )
+    assert '# Merge of the logits of several scales. One of max, average.\nmerge = "max"\n' in text
+    assert "at the size of the image.\n# resize_range is not set\n" in text
+
+
+def test_a_cell_is_printed_too_and_read_again():
+    begun = Recipe()
+    chosen = dataclasses.replace(begun, model=dataclasses.replace(begun.model, deeplab=DeepLab(cell=DPC)))
+    text = explained(chosen)
+
+    assert convert(tomllib.loads(text), "it") == chosen
+    assert text.count("# Dense prediction cell in place of the pyramid; the published one is DPC.") == 1

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.config import Recipe, apply, dump, load
+from penstock.config.toml import convert
+from penstock.errors import RecipeError
+from penstock.images.color import Jitter
+
+
+def message(call, *arguments):
+    with pytest.raises(RecipeError) as caught:
+        call(*arguments)
+    return str(caught.value)
+
+
+def test_what_is_dumped_is_loaded(tmp_path):
+    changed = apply(Recipe(), ["train.batch=3", "augment.resize_range=[200, 400]", "augment.jitter.hue=0.1", "seed=-4"])
+    path = tmp_path / "recipe.toml"
+    for recipe in (Recipe(), changed):
+        path.write_text(dump(recipe))
+        assert load(path) == recipe
+    assert changed.augment.jitter == Jitter(hue=0.1)
+
+
+def test_settings_are_read_as_toml_or_text():
+    recipe = apply(Recipe(), ["model.name=unet:resnet18", 'data.path="a b"', "train.compile=true"])
+
+    assert (recipe.model.name, recipe.data.path, recipe.train.compile) == ("unet:resnet18", "a b", True)
+
+
+def test_unknown_keys_are_answered_with_the_nearest():
+    assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch?")
+    assert message(convert, {"optimiser": {}}, "r.toml") == (
+        "r.toml: optimiser: expected one of seed, init, init_partial, task, task_options, hooks, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "
+        "Did you mean optimizer?"
+    )
+    assert message(convert, {"augment": {"jitter": {"zzz": 1}}}, "r.toml") == (
+        "r.toml: augment.jitter.zzz: expected one of brightness, contrast, saturation, hue, found zzz. See the "
+        "settings with penstock recipe."
+    )
+
+
+def test_values_that_do_not_fit_are_named():
+    assert message(convert, {"train": {"batch": "eight"}}, "r.toml") == (
+        "r.toml: train.batch: expected `int`, found `str`. See the settings with penstock recipe."
+    )
+    assert message(convert, {"optimizer": {"name": "adam"}}, "r.toml") == (
+        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. See the settings with penstock recipe."
+    )
+    assert message(apply, Recipe(), ["train.batch=0"]) == (
+        "the settings: train.batch: expected a number above 0, found 0. Choose a larger one."
+    )
+    assert message(apply, Recipe(), ["augment.flip=1.5"]) == (
+        "the settings: augment.flip: expected a number from 0 to 1, found 1.5. Choose one of those."
+    )
+    assert message(apply, Recipe(), ["train.batch"]) == (
+        "--set train.batch: expected KEY=VALUE, for example train.batch=8, found no equals sign. Write it so."
+    )
+
+
+def test_files_that_are_no_recipes_are_named(tmp_path):
+    path = tmp_path / "r.toml"
+    assert message(load, path) == f"{path}: expected a recipe in TOML, found no such file or directory. Check the path."
+    path.write_text("train = [")
+    assert message(load, path).startswith(f"{path}: expected a recipe in TOML, found a file that is not (")

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+from support import miniatures
+from support.datasets import records
+from support.layouts import pack_miniature
+
+from penstock.datasets import Labels, inspect, pack
+from penstock.datasets.layouts import cityscapes
+from penstock.images import decode_mask
+from penstock.records.schema import decode_segmentation
+
+
+def test_own_ids_are_changed_before_the_layouts(tmp_path):
+    """ADE20K counts from 1: what is said of raw ids leaves all others what they are."""
+    miniatures.ade20k(tmp_path / "raw")
+    plain = pack(inspect(tmp_path / "raw"), tmp_path / "plain").split("train").per_class
+    mapped = pack(inspect(tmp_path / "raw", Labels(mapping={21: 255, 5: 6})), tmp_path / "mapped").split("train")
+    expected = list(plain)
+    expected[20], expected[4], expected[5] = 0, 0, plain[4] + plain[5]
+
+    assert list(mapped.per_class) == expected
+
+
+def test_coarse_masks_of_cityscapes(tmp_path):
+    miniatures.cityscapes_(tmp_path)
+    extra = "train_extra/ulm/ulm_000000_000099"
+    picture = next((tmp_path / "leftImg8bit/val").rglob("*.png")).read_bytes()
+    miniatures.write(tmp_path / f"leftImg8bit/{extra}_leftImg8bit.png", picture[:-1] + picture[-1:])
+    miniatures.write(
+        tmp_path / f"gtCoarse/{extra}_gtCoarse_labelIds.png", miniatures.gray(np.full((16, 40), 7, np.uint8))
+    )
+    found = inspect(tmp_path)
+    assert {name: len(facts) for name, facts in found.splits.items()} == {"train": 1, "train_extra": 1, "val": 1}
+    assert found.splits["train_extra"][0].item.mask.name == "ulm_000000_000099_gtCoarse_labelIds.png"
+
+    (tmp_path / "gtFine").rename(tmp_path / "gone")
+    missing = [problem.message for problem in inspect(tmp_path).fatal if problem.kind == "mask missing"]
+    assert [" ".join(message.split()[4:7]) for message in missing] == [
+        f"gtCoarse/{stem}_gtCoarse_labelIds.png, found none."
+        for stem in ("train/ulm/ulm_000000_000010", "val/bonn/bonn_000000_000011")
+    ]
+    assert missing[0].endswith("Extract gtCoarse.zip beside leftImg8bit.")
+
+
+def test_cityscapes_label_ids_become_train_ids(tmp_path):
+    dataset = pack_miniature("cityscapes", tmp_path)
+    (record,) = map(decode_segmentation, records(dataset, "train"))
+    ids = decode_mask(record.mask, "m")
+    named = {7: "road", 11: "building", 21: "vegetation", 23: "sky", 24: "person", 26: "car", 33: "bicycle"}
+
+    assert record.name == "ulm/ulm_000000_000010"
+    for label, name in named.items():
+        assert cityscapes.CLASSES[ids[0, label]] == name
+    assert sorted(set(ids.ravel().tolist())) == [*range(19), 255]
+    assert {label for label in range(34) if ids[0, label] == 255} == set(range(34)) - set(cityscapes.LABEL_IDS)

@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+from support.layouts import boxes, changed_coco, notes, pack_miniature, words
+
+from penstock.datasets import How, inspect, pack
+from penstock.datasets.layouts import coco
+from penstock.images import decode_mask
+from penstock.records.schema import decode_detection, decode_segmentation
+
+
+def test_coco_boxes_and_crowds(tmp_path):
+    miniatures.coco(tmp_path / "raw")
+    found = inspect(tmp_path / "raw")
+    dataset = pack(found, tmp_path / "data")
+    by_name = {r.name: r for r in map(decode_detection, records(dataset, "train"))}
+    date, fig = by_name["000000000000"].objects
+
+    assert dataset.description.classes == ("fig", "date")
+    assert (date.label, fig.label) == (1, 0)
+    assert [date.left, date.top, date.right, date.bottom] == pytest.approx([8, 4, 18, 16], abs=1e-5)
+    assert [each.crowd for each in by_name["000000000001"].objects] == [True]
+    assert by_name["000000000002"].objects == ()
+    assert [problem.message for problem in found.problems][:1] == [
+        "train2017/000000000001.jpg: box 1 is a crowd: nothing is learnt from it, and finding things in it is no mistake."
+    ]
+
+
+def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
+    dataset = pack_miniature("coco", tmp_path, How(task="segmentation"))
+    found = {r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))}
+    first = np.zeros((24, 32), np.uint8)
+    first[4:16, 8:18] = 2
+    first[6:10, 10:14] = 1
+    crowd = np.zeros((24, 32), np.uint8)
+    crowd[:, :4] = 255
+
+    assert dataset.description.classes == ("background", "fig", "date")
+    assert (found["000000000000"] == first).all()
+    assert (found["000000000001"] == crowd).all()
+    assert not found["000000000002"].any()
+
+
+def test_coco_objects_without_an_area_are_measured(tmp_path):
+    found = []
+    for number, order in enumerate((1, -1)):
+        tree = miniatures.coco_tree()
+        tree["annotations"] = tree["annotations"][:2][::order]
+        for each in tree["annotations"]:
+            each.pop("area")
+        for each in tree["images"]:
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+        miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
+        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        found.append({r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))})
+
+    for masks in found:
+        assert (masks["000000000000"][6:10, 10:14] == 1).all()
+        assert (masks["000000000000"] == 2).sum() == 120 - 16
+
+
+def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
+    from faster_coco_eval import mask as masks
+
+    found = []
+    for number in range(2):
+        tree = miniatures.coco_tree()
+        if number:
+            runs = tree["annotations"][2]["segmentation"]
+            runs["counts"] = masks.frPyObjects(dict(runs), *runs["size"])["counts"].decode()
+        for each in tree["images"]:
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+        miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
+        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        found.append(sorted(r.mask for r in map(decode_segmentation, records(dataset, "train"))))
+
+    assert found[0] == found[1]
+
+
+def test_coco_run_lengths_of_another_size_are_named(tmp_path):
+    tree = miniatures.coco_tree()
+    tree["annotations"][2]["segmentation"]["counts"] = [0, 24 * 4, 1]
+    for each in tree["images"]:
+        miniatures.write(tmp_path / each["file_name"], miniatures.picture(seed=each["id"]))
+    miniatures.write(tmp_path / "train.json", json.dumps(tree))
+    found = inspect(tmp_path, how=How(task="segmentation"))
+
+    assert [problem.message for problem in found.fatal] == [
+        f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of an "
+        "image of 24 x 32, found {'size': (24, 32), 'counts': [0, 96, 1]}. Fix the file."
+    ]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_pictures_may_be_named_by_their_whole_path(tmp_path, monkeypatch, inside):
+    place = tmp_path / ("raw" if inside else "elsewhere")
+    for number in range(2):
+        miniatures.write(place / f"{number}.png", miniatures.picture(seed=number))
+    rows = [f"{place / f'{number}.png'},{'ab'[number]}" for number in range(2)]
+    miniatures.write(tmp_path / "raw" / "labels.csv", "\n".join(["file,label", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    dataset = pack(inspect(Path("raw")), tmp_path / "data")
+
+    assert dataset.description.splits["train"].per_class == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
+def test_coco_masks_are_those_of_pycocotools(real_data):
+    coco = pytest.importorskip("pycocotools.coco")
+    source = real_data("fruits_nuts_coco")
+    truth = coco.COCO(str(source / "trainval.json"))
+    found = inspect(source, how=How(task="segmentation"))
+
+    assert len(found.facts) == 18
+    for fact in found.facts:
+        ids = decode_mask(fact.item.mask.read_bytes(), "m")
+        (number,) = (i for i, image in truth.imgs.items() if image["file_name"] == f"{fact.item.name}.jpg")
+        expected = np.zeros(ids.shape, np.uint8)
+        for each in sorted(truth.imgToAnns[number], key=lambda each: -each["area"]):
+            expected[truth.annToMask(each) > 0] = each["category_id"]
+        assert (ids == expected).all()
+
+
+def test_a_coco_picture_that_is_missing_is_named(tmp_path):
+    miniatures.coco(tmp_path)
+    (tmp_path / "val2017/000000000001.jpg").unlink()
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [
+        "annotations/instances_val2017.json: expected image 000000000001.jpg, as it says, found nothing. Add it, or "
+        "remove its entry."
+    ]
+
+
+def test_cocos_files_may_lie_beside_their_pictures(tmp_path):
+    for place, split in enumerate(("train", "valid")):
+        tree = miniatures.coco_tree()
+        for number, image in enumerate(tree["images"]):
+            miniatures.write(tmp_path / split / image["file_name"], miniatures.picture(seed=number + 10 * place))
+        miniatures.write(tmp_path / split / "_annotations.coco.json", json.dumps(tree))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.fatal) == ("COCO", [])
+    assert {split: len(facts) for split, facts in found.splits.items()} == {"train": 3, "val": 3}
+
+
+def test_of_coco_with_corners(tmp_path, capsys):
+    miniatures.coco(tmp_path)
+    for path in (tmp_path / "annotations").glob("instances_*.json"):
+        tree = json.loads(path.read_bytes())
+        for each in tree["annotations"]:
+            x, y, width, height = each["bbox"]
+            each["bbox"] = [x, y, x + width, y + height]
+        path.write_text(json.dumps(tree))
+    found = inspect(tmp_path, how=How(task="detection", boxes="xyxy"))
+    date = found.splits["train"][0].item.boxes[0]
+
+    assert not found.fatal
+    assert (date.left, date.top, date.right, date.bottom) == (8, 4, 18, 16)
+    code, out, _ = call("pack", tmp_path, "--task", "detection", "--boxes", "xyxy", "-o", tmp_path / "d", capsys=capsys)
+    assert (code, "--boxes says so" in out) == (0, True)
+
+
+def test_of_what_names_its_edges_are_as_they_are(tmp_path, capsys):
+    miniatures.voc_(tmp_path)
+    assert call("inspect", tmp_path, "--task", "detection", "--boxes", "xywh", capsys=capsys)[2] == (
+        "error: --boxes: expected boxes of four numbers without names: a CSV's column bbox, or COCO's JSON, found "
+        "Pascal VOC boxes. Leave it out.\n"
+    )
+
+
+@pytest.mark.parametrize("layout", ["coco", "coco-masks"])
+def test_annotations_of_no_category(tmp_path, layout):
+    changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(category_id=5))
+    message = words(tmp_path, How(layout))[0]
+    place = tmp_path / "annotations/instances_train2017.json"
+
+    assert message == (
+        f"{place}{'#7' if layout == 'coco-masks' else ''} (annotation 1): expected the id of a category (3, 90), found "
+        "category_id 5. Fix the file."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda tree: tree["categories"][1].update(id=3),
+            "{path}: expected every category once, found two of id 3. Give each an id of its own, and its annotations too.",
+        ),
+        (
+            lambda tree: tree.update(categories=[{"id": n, "name": f"c{n}"} for n in range(256)]),
+            "{root}: expected up to 254 categories, as masks hold bytes, found 256. Join some, or pack it for detection.",
+        ),
+        (
+            lambda tree: tree["images"][0].update(height=10**6, width=10**6),
+            "{path}#7: expected an image with its height and width, of at most 268,435,456 pixels, found 1000000 x 1000000. "
+            "Fix the file.",
+        ),
+    ],
+)
+def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
+    miniatures.coco(tmp_path)
+    (tmp_path / "annotations/instances_val2017.json").unlink()
+    path = tmp_path / "annotations/instances_train2017.json"
+    tree = json.loads(path.read_text())
+    change(tree)
+    path.write_text(json.dumps(tree))
+
+    assert words(tmp_path, How("coco-masks"))[0] == message.format(path=path, root=tmp_path)
+
+
+@pytest.mark.parametrize("counts", ["garbage", "", "1"])
+def test_damaged_run_lengths_are_named(tmp_path, counts):
+    shape = {"size": [24, 32], "counts": counts}
+    path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
+    message = words(tmp_path, How("coco-masks"))[0]
+
+    assert message.startswith(f"{path}#7 (annotation 1): expected run lengths, found ")
+
+
+def test_a_picture_that_is_listed_twice_is_one(tmp_path):
+    miniatures.voc_(tmp_path)
+    path = tmp_path / "ImageSets/Segmentation/train.txt"
+    path.write_text(path.read_text() * 2)
+
+    assert len(inspect(tmp_path).splits["train"]) == 2
+
+
+def test_cocos_json_may_lie_in_them(tmp_path):
+    miniatures.coco(tmp_path)
+    for split in ("train2017", "val2017"):
+        (tmp_path / f"annotations/instances_{split}.json").rename(tmp_path / split / "_annotations.coco.json")
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, list(found.splits), found.fatal) == ("COCO", ["train", "val"], [])
+
+
+class TestObjects:
+    def test_two_images_of_one_file_are_put_together(self, tmp_path):
+        def twice(tree):
+            tree["images"].append({**tree["images"][0], "id": 99})
+            tree["annotations"].append({**tree["annotations"][1], "id": 9, "image_id": 99, "bbox": [1, 2, 3, 4]})
+
+        changed_coco(tmp_path / "raw", twice)
+        found = inspect(tmp_path / "raw")
+        pack(found, tmp_path / "data")
+
+        assert (
+            "annotations/instances_train2017.json: images 7 and 99 are both 000000000000.jpg: their annotations are put "
+            "together."
+        ) in [problem.message for problem in found.problems]
+        assert len(boxes(tmp_path)["000000000000"]) == 3
+
+    def test_a_box_that_is_said_twice_is_taken_once(self, tmp_path):
+        def again(tree):
+            tree["annotations"].append({**tree["annotations"][0], "id": 9})
+
+        changed_coco(tmp_path / "raw", again)
+        found = inspect(tmp_path / "raw")
+        pack(found, tmp_path / "data")
+
+        assert "train2017/000000000000.jpg: box 3 is box 1 again, of the same class: it is taken once." in [
+            problem.message for problem in found.problems
+        ]
+        assert len(boxes(tmp_path)["000000000000"]) == 2
+
+    def test_an_object_without_an_outline_is_told_of(self, tmp_path):
+        changed_coco(tmp_path, lambda tree: tree["annotations"][1].update(segmentation=[]))
+
+        note = "train2017/000000000000.jpg: annotation 2 has no outline: its object is background in the mask."
+        assert note in notes(tmp_path, "coco-masks")
+
+
+COCO = {
+    "a category without a name": (
+        lambda t: t["categories"][0].pop("name"),
+        "expected COCO's JSON, found Object missing required field `name` - at `$.categories[0]`. Fix or remove it.",
+    ),
+    "a category's id as text": (
+        lambda t: t["categories"][0].update(id="3"),
+        "expected COCO's JSON, found Expected `int`, got `str` - at `$.categories[0].id`. Fix or remove it.",
+    ),
+    "no annotations": (
+        lambda t: t.update(annotations=None),
+        "expected COCO's JSON, found Expected `array`, got `null` - at `$.annotations`. Fix or remove it.",
+    ),
+    "an annotation of no image": (
+        lambda t: t["annotations"][0].pop("image_id"),
+        "expected COCO's JSON, found Object missing required field `image_id` - at `$.annotations[0]`. Fix or remove it.",
+    ),
+    "an image without a file": (
+        lambda t: t["images"][0].pop("file_name"),
+        "expected COCO's JSON, found Object missing required field `file_name` - at `$.images[0]`. Fix or remove it.",
+    ),
+    "a box that is no number": (
+        lambda t: t["annotations"][0].update(bbox=[float("nan"), 0, 1, 1]),
+        "expected COCO's JSON, found JSON is malformed: invalid character (byte",
+    ),
+    "a box of three numbers": (
+        lambda t: t["annotations"][0].update(bbox=[0, 1, 1]),
+        "expected COCO's JSON, found Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`. Fix or remove it.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COCO)
+def test_cocos_json_is_checked_before_it_is_read(tmp_path, case):
+    change, message = COCO[case]
+    path = changed_coco(tmp_path, change)
+
+    assert words(tmp_path)[0].startswith(f"{path}: {message}")
+
+
+def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_path):
+    def change(tree):
+        tree["images"][1]["id"] = 7
+        tree["annotations"][2]["image_id"] = 99
+
+    changed_coco(tmp_path, change)
+    miniatures.write(tmp_path / "annotations/more_train.json", json.dumps(miniatures.coco_tree()))
+    problems = {problem.kind: problem.message for problem in inspect(tmp_path).problems}
+
+    assert problems["two images of one id"] == (
+        "annotations/instances_train2017.json: expected every image once, found id 7 twice (000000000001.jpg). Give it one "
+        "of its own."
+    )
+    assert problems["annotation without an image"] == (
+        "annotations/instances_train2017.json: expected image 99 of annotation 3, found none of that id. It is left out."
+    )
+    assert problems["two files of one split"] == (
+        "annotations/more_train.json: expected one file for train, found instances_train2017.json too, which is read. Join "
+        "them, or rename this one."
+    )
+
+
+@pytest.mark.parametrize("shape", [[[1, 2, 3]], [[0, 0, 1e9, 0, 1e9, 1e9]], {"size": [9, 9], "counts": [81]}])
+def test_outlines_that_are_none_are_named(tmp_path, shape):
+    path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
+    message = words(tmp_path, How(task="segmentation"))[0]
+
+    assert message.startswith(
+        f"{path}#7 (annotation 1): expected outlines of at least three points, or run lengths of an image of 24 x 32, found "
+    )
+
+
+def test_masks_need_no_boxes(tmp_path):
+    changed_coco(tmp_path, lambda tree: [each.pop("bbox") for each in tree["annotations"]])
+
+    assert words(tmp_path, How("coco-masks")) == []
+    assert coco.recognise_masks(tmp_path).task == "segmentation"
+
+
+@pytest.mark.parametrize("layout", ["coco", "voc"])
+def test_boxes_of_a_picture_that_is_turned_or_of_another_size_are_named(tmp_path, layout):
+    miniatures.MINIATURES[layout](tmp_path)
+    name = {"coco": "train2017/000000000000.jpg", "voc": "JPEGImages/2007_000001.jpg"}[layout]
+    image = Image.open(tmp_path / name)
+    exif = image.getexif()
+    exif[0x0112] = 6
+    image.save(tmp_path / name, exif=exif)
+    found = words(tmp_path, How(task="detection"))
+
+    assert found[0] == (
+        f"{name}: expected an image of 24 x 32 (height x width), which its boxes were made for, found 32 x 24, as viewers show "
+        "it (EXIF orientation counts). Save it as the boxes want it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "file", "text"),
+    [
+        ("yolo", "labels/train/a.txt", "0 nan 0.5 0.2 0.2\n"),
+        ("voc", "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "nan", 5, 12, 20)])),
+    ],
+)
+def test_boxes_that_are_no_numbers_are_named(tmp_path, layout, file, text):
+    miniatures.MINIATURES[layout](tmp_path)
+    (tmp_path / file).write_text(text)
+
+    assert words(tmp_path, How(task="detection"))[0].endswith(
+        "expected four numbers for box 1, found one that is none (NaN or infinite). Fix it."
+    )
+
+
+def test_json_that_is_not_cocos_is_no_matter(tmp_path):
+    """Settings of an editor, and COCO's panoptic annotations, whose segments lie in images of their own."""
+    miniatures.coco(tmp_path / "coco")
+    tree = miniatures.coco_tree()
+    segments = [{"image_id": 7, "file_name": "a.png", "segments_info": []}]
+    panoptic = json.dumps({**tree, "annotations": segments})
+    miniatures.write(tmp_path / "coco/annotations/panoptic_val2017.json", panoptic)
+    miniatures.write(tmp_path / "coco/settings.json", "{ // no JSON\n}")
+    miniatures.folders(tmp_path / "folders")
+    miniatures.write(tmp_path / "folders/settings.json", "{ // no JSON\n}")
+
+    assert (words(tmp_path / "coco"), words(tmp_path / "folders")) == ([], [])
+    assert inspect(tmp_path / "coco").layout.name == "COCO"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
+def test_decoded_boxes_are_those_of_pycocotools(tmp_path):
+    """Through packing and back: in pixels, with class and crowd, image by image."""
+    coco = pytest.importorskip("pycocotools.coco")
+    miniatures.coco(tmp_path / "raw")
+    rng = np.random.default_rng(0)
+    path = tmp_path / "raw/annotations/instances_train2017.json"
+    tree = json.loads(path.read_bytes())
+    for number in range(40):
+        image = tree["images"][int(rng.integers(len(tree["images"])))]
+        x, y = rng.uniform(0, 0.6, 2) * (image["width"], image["height"])
+        width, height = rng.uniform(0.1, 0.4, 2) * (image["width"], image["height"])
+        tree["annotations"].append(
+            {"id": 1000 + number, "image_id": image["id"], "category_id": tree["categories"][number % 2]["id"],
+             "bbox": [x, y, width, height], "area": width * height, "iscrowd": int(number % 5 == 0),
+             "segmentation": [[x, y, x + width, y, x + width, y + height]]}
+        )  # fmt: skip
+    path.write_text(json.dumps(tree))
+    dataset = pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+    truth = coco.COCO(str(path))
+    names = {image["file_name"].rpartition(".")[0]: number for number, image in truth.imgs.items()}
+    order = {number: label for label, number in enumerate(sorted(truth.cats))}
+    seen = 0
+    source = dataset.source("train")
+    for partition in source.snapshot().partitions:
+        for record in map(decode_detection, source.read(partition.name, 0, len(partition))):
+            mine = sorted((o.label, o.crowd, o.left, o.top, o.right, o.bottom) for o in record.objects)
+            theirs = sorted(
+                (order[a["category_id"]], bool(a["iscrowd"]), x, y, x + w, y + h)
+                for a in truth.imgToAnns[names[record.name]]
+                for x, y, w, h in [a["bbox"]]
+            )
+            assert [m[:2] for m in mine] == [t[:2] for t in theirs]
+            np.testing.assert_allclose([m[2:] for m in mine], [t[2:] for t in theirs], atol=1e-4)
+            seen += len(mine)
+    assert seen >= 40

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.layouts import notes, outside
+
+from penstock.cli import main
+from penstock.datasets import Labels, inspect, scenes
+
+
+class TestSplits:
+    def test_a_year_may_follow_their_name(self, tmp_path):
+        miniatures.yolo(tmp_path)
+        for place in ("images", "labels"):
+            for split in ("train", "val"):
+                (tmp_path / place / split).rename(tmp_path / place / f"{split}2017")
+        found = inspect(tmp_path)
+
+        assert (found.layout.name, list(found.splits)) == ("YOLO", ["train", "val"])
+        assert [item.item.name for item in found.facts] == ["a", "nothing"] * 2
+
+    def test_the_last_year_goes_before_others(self, tmp_path):
+        miniatures.yolo(tmp_path)
+        for place in ("images", "labels"):
+            (tmp_path / place / "train").rename(tmp_path / place / "train_2017")
+            shutil.copytree(tmp_path / place / "train_2017", tmp_path / place / "train_2014")
+
+        assert outside("images/train_2014/a.jpg") in notes(tmp_path)
+        assert not any("2017" in note for note in notes(tmp_path) if "outside" in note)
+
+    def test_one_without_folders_of_its_own_has_no_labels(self, tmp_path):
+        for split in ("train", "val"):
+            miniatures.write(tmp_path / f"{split}/images/a.jpg", miniatures.picture(seed=len(split)))
+            ids = np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)
+            miniatures.write(tmp_path / f"{split}/masks/a.png", miniatures.gray(ids))
+        miniatures.write(tmp_path / "test/1.png", miniatures.picture(seed=9))
+
+        assert notes(tmp_path) == ["test: no labels for it in test: all of this split is left out."]
+
+    def test_the_plain_name_goes_before_a_year(self, tmp_path):
+        miniatures.folders(tmp_path)
+        shutil.copytree(tmp_path / "train", tmp_path / "train2014")
+
+        assert notes(tmp_path) == [outside("train2014/cat/a.jpg"), outside("train2014/dog/a.jpg")]
+
+    @pytest.mark.parametrize("name", ["train20170", "train7", "train_0001", "trainer", "2017train"])
+    def test_other_names_are_classes(self, tmp_path, name):
+        miniatures.write(tmp_path / name / "a.jpg", miniatures.picture())
+
+        assert inspect(tmp_path).labels.classes == (name,)
+
+    @pytest.mark.parametrize(("layout", "place"), [("yolo", "images/"), ("masks", "images/"), ("folders", "")])
+    def test_pictures_outside_them_are_told_of(self, tmp_path, layout, place):
+        getattr(miniatures, layout)(tmp_path)
+        before = notes(tmp_path)
+        for name in (f"{place}holdout/x/b.jpg", f"{place}c.jpg"):
+            miniatures.write(tmp_path / name, miniatures.picture(seed=77))
+
+        assert [note for note in notes(tmp_path) if note not in before] == [
+            outside(f"{place}c.jpg"),
+            outside(f"{place}holdout/x/b.jpg"),
+        ]
+
+
+class TestClasses:
+    def test_a_data_set_is_hardly_a_class(self, tmp_path):
+        miniatures.masks(tmp_path / "camvid")
+        miniatures.write(tmp_path / "other" / "a.jpg", miniatures.picture(seed=40))
+
+        assert notes(tmp_path) == [
+            "camvid: it is taken for a class, but holds images/ and masks/. If it is a data set by itself, inspect and "
+            "pack that folder."
+        ]
+
+    def test_splits_are_hardly_a_class(self, tmp_path):
+        for name in ("cat", "dog"):
+            miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.picture(seed=len(name)))
+            miniatures.write(tmp_path / f"{name}/val/a.jpg", miniatures.picture(seed=9 + ord(name[0])))
+
+        assert [note[:45] for note in notes(tmp_path)] == [
+            f"{name}: it is taken for a class, but holds train" for name in ("cat", "dog")
+        ]
+
+    def test_a_class_may_keep_its_pictures_in_a_folder(self, tmp_path):
+        for name in ("cat", "dog"):
+            miniatures.write(tmp_path / f"{name}/images/a.jpg", miniatures.picture(seed=len(name) + ord(name[0])))
+
+        assert notes(tmp_path) == []
+
+    def test_masks_are_hardly_a_class(self, tmp_path):
+        for number in range(2):
+            miniatures.write(tmp_path / f"photos/{number}.jpg", miniatures.picture(seed=number))
+            ids = np.full((24, 32), number, np.uint8)
+            miniatures.write(tmp_path / f"outlines/{number}.png", miniatures.gray(ids))
+
+        assert notes(tmp_path) == [
+            "outlines: it and photos are taken for classes, but hold images of the same names, in one of them of one "
+            "channel. If those are masks, call the folders images/ and masks/."
+        ]
+
+    def test_two_classes_whose_pictures_are_numbered_are_two_classes(self, tmp_path):
+        for number in range(2):
+            for seed, name in enumerate(("cat", "dog")):
+                miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.picture(seed=number + 5 * seed))
+
+        assert notes(tmp_path) == []
+
+    def test_names_that_differ_in_capitals_alone_are_told_of(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text().replace("p2.jpg,dog", "p2.jpg,Dog").replace("p3.jpg,cat", "p3.jpg,ca t"))
+
+        assert notes(tmp_path) == [
+            "classes 'ca t' and 'cat' differ in capitals and spaces alone: if they are one, write it once.",
+            "classes 'Dog' and 'dog' differ in capitals and spaces alone: if they are one, write it once.",
+        ]
+
+
+def test_pictures_beside_classes_are_named(tmp_path, capsys):
+    miniatures.folders(tmp_path)
+    miniatures.write(tmp_path / "train/stray.jpg", miniatures.picture())
+    out = call("inspect", tmp_path, capsys=capsys)[1]
+
+    assert "train/stray.jpg: expected an image in the folder of a class, found it beside them: it is left out." in out
+    assert "neither JPEG nor PNG" not in out
+
+
+def test_class_folders_that_are_no_utf_8_are_left_out_by_name(tmp_path, capfd):
+    for name in (b"cat", b"dog", b"caf\xe9"):
+        folder = os.fsencode(tmp_path) + b"/raw/" + name
+        Path(os.fsdecode(folder)).mkdir(parents=True)
+        for number in range(2):
+            data = miniatures.picture(seed=len(name) * 10 + number)
+            Path(os.fsdecode(folder), f"{number}.jpg").write_bytes(data)
+    with pytest.raises(SystemExit) as caught:
+        main(["pack", str(tmp_path / "raw"), "-o", str(tmp_path / "data"), "--skip-bad"])
+    _, err = capfd.readouterr()
+
+    assert "Traceback" not in err
+    assert caught.value.code == 2
+    assert err.splitlines()[-1] == (
+        f"error: {tmp_path}/raw: expected class names in UTF-8, without control characters, found 'caf\\udce9' for id 0. "
+        "Rename the class."
+    )
+
+
+@pytest.mark.parametrize("layout", ["split first", "no splits", "suffixes"])
+def test_other_arrangements_are_recognised(tmp_path, layout):
+    for i in range(4):
+        picture, mask = scenes.encode(scenes.draw(0, "x", i, (20, 30)))
+        split = "training" if i < 3 else "validation"
+        image, label = {
+            "split first": (f"{split}/images/{i}.jpg", f"{split}/masks/{i}.png"),
+            "no splits": (f"JPEGImages/{i}.jpg", f"SegmentationClass/{i}.png"),
+            "suffixes": (f"imgs/{split}/city/{i}.jpg", f"labels/{split}/city/{i}_gt.png"),
+        }[layout]
+        for name, data in ((image, picture), (label, mask)):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(data)
+    found = inspect(tmp_path, Labels(classes=scenes.CLASSES))
+
+    assert found.fatal == []
+    expected = {"train": 4} if layout == "no splits" else {"train": 3, "val": 1}
+    assert {split: len(facts) for split, facts in found.splits.items()} == expected

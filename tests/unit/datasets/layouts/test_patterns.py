@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from support import miniatures
+from support.commands import call
+from support.layouts import names_of, pack_skipping, words
+
+from penstock.datasets import How, inspect
+from penstock.records.schema import decode_classification
+
+
+def test_labels_in_names(tmp_path, capsys):
+    for number, name in enumerate(("cat_1.jpg", "cat_2.jpg", "dog_1.jpg", "odd.jpg")):
+        miniatures.write(tmp_path / name, miniatures.picture(seed=number))
+    code, out, _ = call("inspect", tmp_path, "--pattern", r"(?P<label>[a-z]+)_\d", capsys=capsys)
+
+    assert code == 1
+    assert "classes (2, as named): cat, dog" in out
+    assert (
+        r"odd.jpg: expected a name that fits (?P<label>[a-z]+)_\d, found another. Rename it, or leave it out with "
+        "--skip-bad."
+    ) in out
+
+
+def test_a_pattern_without_a_label_is_refused(tmp_path, capsys):
+    assert call("inspect", tmp_path, "--pattern", r"([a-z]+)_\d", capsys=capsys) == (
+        2,
+        "",
+        "error: --pattern: expected a regular expression with a group named label, such as (?P<label>[a-z]+)_, found "
+        r"([a-z]+)_\d. Write it so; a group named split may be there too." + "\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["latest", "retrieval", "interval"])
+def test_a_splits_name_is_a_word(tmp_path, name):
+    miniatures.coco(tmp_path)
+    (tmp_path / "annotations/instances_val2017.json").unlink()
+    (tmp_path / "annotations/instances_train2017.json").rename(tmp_path / f"annotations/{name}.json")
+    (tmp_path / "train2017").rename(tmp_path / "images")
+
+    assert list(inspect(tmp_path, how=How(task="detection")).splits) == ["train"]
+
+
+def test_names_that_fit_no_pattern(tmp_path, capsys):
+    for number, name in enumerate(("cat_1", "dog_1", "7")):
+        miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.picture(seed=number))
+    pack_skipping(tmp_path, capsys, "--pattern", "(?P<label>[a-z]+)_")
+
+    assert names_of(tmp_path, decode_classification) == ["cat_1", "dog_1"]
+
+
+def test_a_pattern_says_all(tmp_path):
+    miniatures.folders(tmp_path)
+
+    assert words(tmp_path, How("voc", pattern="(?P<label>[a-z]+)")) == [
+        "--pattern: expected no --layout and no other --task beside it: it says all, found voc. Leave out one of the two."
+    ]
+    assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: expected at least one JPEG or PNG")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+
+from penstock.datasets import Box, FolderDataset, How, inspect, pack
+from penstock.report.sheets import records_sheet
+
+FACTS = {  # layout's name, task, classes, records by split
+    "cifar10": ("CIFAR-10", "classification", 10, {"train": 30, "test": 6}),
+    "cifar100": ("CIFAR-100", "classification", 100, {"train": 6, "test": 6}),
+    "mnist": ("MNIST (IDX files)", "classification", 5, {"train": 5, "test": 5}),
+    "cityscapes": ("Cityscapes", "segmentation", 19, {"train": 1, "val": 1}),
+    "ade20k": ("ADE20K", "segmentation", 150, {"train": 2, "val": 2}),
+    "camvid": ("CamVid", "segmentation", 11, {"train": 1, "val": 1, "test": 1}),
+    "voc": ("Pascal VOC", "segmentation", 21, {"train": 2, "val": 1}),
+    "coco": ("COCO", "detection", 2, {"train": 3, "val": 3}),
+    "yolo": ("YOLO", "detection", 2, {"train": 2, "val": 2}),
+    "csv": ("CSV", "classification", 2, {"train": 2, "val": 2}),
+    "tfds": ("TensorFlow Datasets", "classification", 2, {"train": 6, "val": 1}),
+    "tfds_boxes": ("TensorFlow Datasets", "detection", 2, {"train": 1}),
+    "tfds_masks": ("TensorFlow Datasets", "segmentation", 3, {"test": 1}),
+    "object_detection": ("Object Detection API's TFRecords", "detection", 2, {"val": 2}),
+    "slim": ("slim's TFRecords", "classification", 2, {"train": 2}),
+    "masks": ("image and mask folders", "segmentation", 3, {"train": 1, "val": 1}),
+    "folders": ("one folder per class", "classification", 2, {"train": 2, "val": 2}),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_each_is_recognised_from_the_folder_alone_packed_and_shown(name, tmp_path):
+    miniatures.MINIATURES[name](tmp_path / "raw")
+    found = inspect(tmp_path / "raw")
+    title, task, classes, counts = FACTS[name]
+
+    assert [problem.message for problem in found.fatal] == []
+    assert (found.layout.name, found.layout.task, len(found.labels.classes)) == (title, task, classes)
+    assert {split: len(facts) for split, facts in found.splits.items()} == counts
+    dataset = pack(found, tmp_path / "data")
+    assert {split: len(records(dataset, split)) for split in counts} == counts
+    sheet = records_sheet(dataset, next(iter(counts)), 4)
+    assert sheet.std() > 10
+
+
+def test_bccd_and_fruits_are_packed_as_they_are(real_data, tmp_path):
+    cells = pack(inspect(real_data("bccd_voc")), tmp_path / "cells").description
+    fruits = pack(inspect(real_data("fruits_nuts_coco")), tmp_path / "fruits").description
+
+    assert (cells.classes, [split.records for split in cells.splits.values()]) == (
+        ("Platelets", "RBC", "WBC"),
+        [205, 87, 72],
+    )
+    assert (fruits.classes, sum(fruits.splits["train"].per_class)) == (("date", "fig", "hazelnut"), 165)
+
+
+def test_the_name_of_the_whole_folder_is_no_split(tmp_path):
+    miniatures.write(tmp_path / "test/annotations.json", json.dumps(miniatures.coco_tree()))
+    for number, image in enumerate(miniatures.coco_tree()["images"]):
+        miniatures.write(tmp_path / "test" / image["file_name"], miniatures.picture(seed=number))
+
+    assert list(inspect(tmp_path / "test").splits) == ["train"]
+
+
+def test_a_folder_without_any_label_may_need_another_layout(tmp_path, capsys):
+    for split in ("train", "val"):
+        miniatures.write(tmp_path / "images" / split / "a.jpg", miniatures.picture())
+    said = (
+        "note: no image has a mask. If the folder is arranged in another way, name its layout: --layout NAME, or --layout "
+        "FILE.py:NAME for one of your own\n"
+    )
+    assert said in call("inspect", tmp_path, capsys=capsys)[1]
+    miniatures.write(tmp_path / "masks/train/a.png", miniatures.gray(np.zeros((24, 32), np.uint8)))
+    assert said not in call("inspect", tmp_path, capsys=capsys)[1]
+
+
+def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
+    miniatures.voc_(tmp_path / "raw")
+    code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--task", "detection", capsys=capsys)
+
+    assert code == 0
+    assert FolderDataset.open(tmp_path / "data").description.task == "detection"
+    assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
+    assert "train: 2 records in 1 shard" in out
+    assert Box(0, 1, 2, 3, 4).crowd is False

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+from support.layouts import boxes, names_of, notes, pack_skipping, words
+
+from penstock.datasets import How, inspect, pack
+from penstock.errors import DatasetError
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
+
+
+def test_rows_of_a_table(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_labels(raw)
+    path = raw / "labels.csv"
+    path.write_text(path.read_text() + ",cat,train\np3.jpg,,val\ngone.jpg,cat,train\n")
+
+    assert words(raw) == [
+        "labels.csv, line 6: expected a filename and a label, found , cat, train. Fill in the row, or remove it.",
+        "labels.csv, line 7: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it.",
+        "labels.csv: expected image gone.jpg, as it says, found nothing. Add it, or remove its rows.",
+    ]
+    out = pack_skipping(tmp_path, capsys)
+    assert "skipped: labels.csv, line 6 (row without a label)\n" in out
+    assert "skipped 1 of 4 images, and 2 other entries\n" in out
+    assert names_of(tmp_path, decode_classification) == ["p0", "p1"]
+    assert names_of(tmp_path, decode_classification, "val") == ["p2"]
+
+
+def test_what_may_be_either_is_neither(tmp_path, capsys):
+    """An image with two labels, with two masks, and two images of one mask."""
+    raw = tmp_path / "table" / "raw"
+    miniatures.csv_labels(raw)
+    (raw / "labels.csv").write_text((raw / "labels.csv").read_text() + "p0.jpg,cat,train\n")
+    pack_skipping(raw.parent, capsys)
+    assert names_of(raw.parent, decode_classification) == ["p1"]
+
+    raw = tmp_path / "masks" / "raw"
+    ids = np.random.default_rng(0).integers(0, 3, (24, 32), np.uint8)
+    for number, name in enumerate(("a.jpg", "b.jpg", "c.jpg", "c.png")):
+        miniatures.write(raw / f"images/{name}", miniatures.picture(seed=number))
+    for name in ("a.png", "b.png", "b.jpg", "c.png"):
+        miniatures.write(raw / f"masks/{name}", miniatures.gray(ids))
+    out = pack_skipping(raw.parent, capsys)
+    for name in ("c.jpg", "c.png"):
+        assert f"skipped: images/{name} (two images of one name)\n" in out
+    assert "skipped 2 of 3 images, and 2 other entries\n" in out
+    assert names_of(raw.parent, decode_segmentation) == ["a"]
+
+
+def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_boxes(raw, more="q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
+
+    assert words(raw) == [
+        "boxes.csv, line 4: expected four numbers in xmin, ymin, xmax, ymax, found 1, 2, x. Fix the row, or remove it."
+    ]
+    pack_skipping(tmp_path, capsys)
+    assert names_of(tmp_path, decode_detection) == ["p"]
+
+
+def test_a_table_of_nothing_but_gone_pictures_says_which(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    shutil.rmtree(tmp_path / "images")
+
+    assert words(tmp_path) == [
+        f"{tmp_path}: expected at least one JPEG or PNG image, found none in its CSV. Fix what is wrong first (3 more are "
+        "like it): labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
+    ]
+
+
+@pytest.mark.parametrize("name", ["./p0.jpg", "images\\p0.jpg", ".\\p0.jpg"])
+def test_one_picture_under_two_names_has_two_labels(tmp_path, name):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text() + f"{name},cat,train\n")
+
+    assert len(words(tmp_path)) == 1
+
+
+def test_boxes_of_a_table_may_be_shares(tmp_path, capsys):
+    miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
+    assert (
+        "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is beyond 1, they are "
+        "shares of the image's size"
+    ) in call("inspect", tmp_path / "raw", capsys=capsys)[1]
+    (record,) = map(decode_detection, records(pack(inspect(tmp_path / "raw"), tmp_path / "data"), "train"))
+    (box,) = record.objects
+
+    assert (box.left, box.top, box.right, box.bottom) == (8, 6, 24, 24)
+
+
+def test_labels_that_have_no_name(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.csv_labels(raw)
+    (raw / "classes.txt").write_text("dog\n")
+
+    assert words(raw)[0] == (
+        "labels.csv, line 3: expected a label that classes.txt names, found cat. Add it there, or remove the row."
+    )
+    pack_skipping(tmp_path, capsys)
+    assert names_of(tmp_path, decode_classification) == ["p0"]
+
+
+@pytest.mark.parametrize("name", ["sub/../images/p0.jpg", "{root}/images/p0.jpg"])
+def test_one_picture_by_two_paths_has_two_labels(tmp_path, monkeypatch, name):
+    miniatures.csv_labels(tmp_path / "raw")
+    (tmp_path / "raw/sub").mkdir()
+    path = tmp_path / "raw/labels.csv"
+    path.write_text(path.read_text() + f"{name.format(root=tmp_path / 'raw')},cat,train\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert [problem.kind for problem in inspect(Path("raw")).fatal] == ["two labels"]
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "train.json", "data.yaml"])
+def test_a_pipe_with_the_name_of_a_table_stops_nobody(tmp_path, name):
+    miniatures.folders(tmp_path)
+    os.mkfifo(tmp_path / name)
+
+    assert inspect(tmp_path).layout.name == "one folder per class"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in shares of their image's size."),
+        ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the image of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Fix it, or leave the image out with --skip-bad."),
+        ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
+        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save it so."),
+    ],
+)  # fmt: skip
+def test_rows_that_would_be_taken_for_others(tmp_path, rows, message):
+    miniatures.csv_boxes(tmp_path)
+    path = tmp_path / "boxes.csv"
+    path.write_text(path.read_text() + rows)
+
+    assert words(tmp_path) == [message.format(root=tmp_path)]
+
+
+def test_lines_of_a_table_are_counted_as_editors_do(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("p2.jpg,dog,val", "\n\np2.jpg,,val"))
+
+    assert words(tmp_path)[0].startswith("labels.csv, line 6: expected a filename and a label, found p2.jpg, , val.")
+
+
+def test_two_tables_and_names_that_cannot_be(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    miniatures.write(tmp_path / "val.csv", f"filename,label\n{'x' * 5000}.jpg,cat\n")
+    assert words(tmp_path) == [
+        "val.csv: expected one table, found labels.csv too, which is read. Join them, with a column split."
+    ]
+    (tmp_path / "labels.csv").unlink()
+    assert "expected image xxxx" in words(tmp_path)[0]
+
+
+def test_what_is_said_of_boxes_is_said_when_packing_too(tmp_path, capsys):
+    miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
+
+    assert (
+        "note: boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is"
+        in pack_skipping(tmp_path, capsys)
+    )
+
+
+class TestBoxes:
+    """Corners, or a corner and a size: told from the numbers, by the columns' names, or said."""
+
+    def table(self, root, rows):
+        for number in range(len(rows)):
+            miniatures.write(root / f"{number}.png", cv2.imencode(".png", np.zeros((60, 80, 3), np.uint8))[1].tobytes())
+        lines = [f'{number}.png,cat,"{row}"' for number, row in enumerate(rows)]
+        miniatures.write(root / "boxes.csv", "\n".join(["file,class,bbox", *lines]) + "\n")
+
+    def edges(self, root, boxes):
+        found = inspect(root, how=How(boxes=boxes))
+        assert not found.fatal, found.fatal
+        order = sorted(found.facts, key=lambda fact: int(fact.item.name))
+        return [(b.left, b.top, b.right, b.bottom) for fact in order for b in fact.item.boxes], found.layout.reasons[1]
+
+    def test_of_a_table_as_people_say(self, tmp_path):
+        self.table(tmp_path, ["1 2 30 40", "5 6 20 30"])
+
+        assert self.edges(tmp_path, "") == (
+            [(1, 2, 30, 40), (5, 6, 20, 30)],
+            "boxes are read as corners (left, top, right, bottom): the third or fourth number is never below the first "
+            "or second",
+        )
+        assert self.edges(tmp_path, "xywh") == (
+            [(1, 2, 31, 42), (5, 6, 25, 36)],
+            "boxes are read as a corner and a size (left, top, width, height): --boxes says so",
+        )
+
+    def test_what_cannot_be_told_can_be_said(self, tmp_path):
+        self.table(tmp_path, ["1 2 30 40"] * 29 + ["30 20 10 20"])
+        (problem,) = [each for each in inspect(tmp_path).fatal if each.whole]
+        assert problem.message.endswith(
+            "Say which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
+        )
+        assert self.edges(tmp_path, "xywh")[0][-1] == (30, 20, 40, 40)
+
+
+def test_a_table_may_name_them_so(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    table = tmp_path / "labels.csv"
+    table.write_text(table.read_text().replace(",val", ",Val2017"))
+
+    assert list(inspect(tmp_path).splits) == ["train", "val"]
+
+
+class TestTables:
+    def test_pictures_in_no_row_are_told_of(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        miniatures.write(tmp_path / "test/q.jpg", miniatures.picture(seed=9))
+
+        assert notes(tmp_path) == ["test/q.jpg: labels.csv does not name it: it is left out."]
+
+    def test_pictures_of_other_columns_are_not(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        miniatures.write(tmp_path / "outlines/q.png", miniatures.picture(seed=9))
+        table = tmp_path / "labels.csv"
+        head, *rows = table.read_text().splitlines()
+        table.write_text("\n".join([f"{head},outline", *(f"{row},outlines/q.png" for row in rows)]) + "\n")
+
+        assert notes(tmp_path) == []
+
+    def test_letters_may_be_classes(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text().replace("dog", "A").replace("cat", "a"))
+
+        assert notes(tmp_path) == []
+
+    def test_a_row_of_a_file_alone_is_a_picture_without_objects(self, tmp_path):
+        raw = tmp_path / "raw"
+        miniatures.csv_boxes(raw, more="q.jpg,,,,,\n")
+        pack(inspect(raw), tmp_path / "data")
+
+        assert boxes(tmp_path) == {"p": [(0, 2, 3, 12, 20)], "q": []}
+
+    def test_of_labels_it_is_a_row_without_one(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text().replace("p3.jpg,cat", "p3.jpg,"))
+        found = [problem.message for problem in inspect(tmp_path).fatal]
+
+        assert found == [
+            "labels.csv, line 5: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it."
+        ]
+
+    def test_a_few_boxes_inside_out_among_many_leave_it_uncertain_what_all_are(self, tmp_path):
+        miniatures.csv_boxes(tmp_path, "bbox", "2,3,12,20")
+        table = tmp_path / "boxes.csv"
+        table.write_text(table.read_text() + 'p.jpg,cat,"9,3,12,21"\n' * 18 + 'p.jpg,cat,"12,3,2,20"\n')
+        found = inspect(tmp_path)
+
+        assert found.layout.reasons[1] == (
+            "boxes are read as corners (left, top, right, bottom): the third or fourth number is below the first "
+            "or second in 1 of 20 only"
+        )
+        assert [problem.message for problem in found.fatal if problem.whole] == [
+            "boxes.csv: expected corners or sizes in column bbox, found 1 of 20 boxes whose third or fourth number is below "
+            "the first or second: too many for corners, too few for sizes. Say which they are with --boxes "
+            "xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
+        ]
+
+    def test_more_of_them_have_a_size_for_a_corner(self, tmp_path):
+        miniatures.csv_boxes(tmp_path, "bbox", "2,3,12,20")
+        table = tmp_path / "boxes.csv"
+        table.write_text(table.read_text() + 'p.jpg,cat,"9,3,12,20"\n' * 17 + 'p.jpg,cat,"12,3,2,20"\n')
+
+        assert inspect(tmp_path).layout.reasons[1].startswith("boxes are read as a corner and a size")
+
+    def test_two_labels_are_named_by_their_lines(self, tmp_path):
+        miniatures.csv_labels(tmp_path)
+        table = tmp_path / "labels.csv"
+        table.write_text(table.read_text() + "p0.jpg,cat,train\n" * 6)
+
+        assert [problem.message for problem in inspect(tmp_path).fatal] == [
+            "images/p0.jpg: expected one row in labels.csv, found lines 2, 6, 7, 8, 9, .... Leave one, so that its class "
+            "is certain."
+        ]
+
+
+@pytest.mark.parametrize("comma", [";", "\t"])
+def test_tables_may_be_parted_by_other_marks(tmp_path, comma):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace(",", comma))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, len(found.facts), found.fatal) == ("CSV", 4, [])
+
+
+def test_a_table_without_names_of_columns_is_named(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+
+    assert str(caught.value) == (
+        f"{path}, line 1: expected the names of the columns, such as file,label, found p0.jpg, dog, train. Add them as the "
+        "first line."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "box", "expected", "how"),
+    [
+        ("bbox_xyxy", "2,3,12,20", [2, 3, 12, 20], "corners (left, top, right, bottom): their columns say so"),
+        ("bbox_xywh", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
+        ("xmin,ymin,xmax,ymax", "2,3,12,20", [2, 3, 12, 20], "corners (left, top, right, bottom): their columns say so"),
+        ("x,y,w,h", "2,3,12,20", [2, 3, 14, 23], "a corner and a size (left, top, width, height): their columns say so"),
+        (
+            "bbox", "[2, 3, 12, 20]", [2, 3, 12, 20],
+            "corners (left, top, right, bottom): the third or fourth number is never below the first or second",
+        ),
+        (
+            "bbox", "[12, 3, 10, 20]", [12, 3, 22, 23],
+            "a corner and a size (left, top, width, height): the third or fourth number is below the first or second in 1",
+        ),
+    ],
+)  # fmt: skip
+def test_how_boxes_of_a_table_are_read_is_told_and_said(tmp_path, columns, box, expected, how):
+    miniatures.csv_boxes(tmp_path, columns, box)
+    found = inspect(tmp_path)
+    (edges,) = found.facts[0].item.boxes
+
+    assert [edges.left, edges.top, edges.right, edges.bottom] == expected
+    assert found.layout.reasons[1] == f"boxes are read as {how}"
+
+
+def test_a_table_beside_masks_is_not_in_their_way(tmp_path):
+    miniatures.masks(tmp_path)
+    miniatures.write(tmp_path / "train.csv", "images/train/a.jpg,masks/train/a.png\n")
+
+    assert inspect(tmp_path).layout.name == "image and mask folders"

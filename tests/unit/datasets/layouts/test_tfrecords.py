@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+from support.layouts import pack_miniature
+
+from penstock.datasets import FolderDataset, inspect, pack
+from penstock.datasets.layouts import tfrecords
+from penstock.errors import CorruptRecord
+from penstock.images import decode_mask
+from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.sources import FilesSource
+
+
+@pytest.mark.parametrize("compress", [lambda data: data, gzip.compress, zlib.compress])
+def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress):
+    dataset = pack_miniature("object_detection", tmp_path, compress=compress)
+    found = {decode_detection(record).name: decode_detection(record) for record in records(dataset, "val")}
+    one, none = found["b"], found["c"]
+
+    assert (one.name, none.name, none.objects) == ("b", "c", ())
+    assert one.image == miniatures.picture()
+    assert dataset.description.classes == ("fig", "date")
+    assert [(o.label, o.text, o.left, o.top, o.right, o.bottom) for o in one.objects] == [(1, "date", 4, 6, 24, 12)]
+
+
+def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
+    boxes, masks = pack_miniature("tfds_boxes", tmp_path / "boxes"), pack_miniature("tfds_masks", tmp_path / "masks")
+    (found,) = [decode_detection(record) for record in records(boxes, "train")]
+    (mask,) = [decode_segmentation(record).mask for record in records(masks, "test")]
+
+    assert [(o.text, o.left, o.top, o.right, o.bottom, o.crowd) for o in found.objects] == [
+        ("date", 4, 6, 24, 12, False),
+        ("fig", 0, 0, 16, 24, True),
+    ]
+    expected = np.random.default_rng(5).integers(0, 3, (24, 32), np.uint8)
+    assert (decode_mask(mask, "mask") == expected).all()
+    assert not list((tmp_path / "masks" / "raw").glob("*.index"))  # nothing is written beside raw data
+
+
+def test_deeplabs_own_shard_is_packed_again(real_data, tmp_path):
+    source = real_data("deeplab_tfrecord")
+    theirs = FilesSource(source / "val-00000-of-00001.tfrecord")
+    dataset = pack(inspect(source), tmp_path / "data")
+    before = [
+        decode_segmentation(record) for record in theirs.read("val-00000-of-00001.tfrecord", 0, len(theirs.snapshot()))
+    ]
+    after = {decode_segmentation(record).name: decode_segmentation(record) for record in records(dataset, "val")}
+
+    assert len(before) == len(after) > 0
+    for record in before:
+        again = after[record.name]
+        assert again.image == record.image
+        assert (decode_mask(again.mask, "m") == decode_mask(record.mask, "m")).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"objects/label": [1, 9]},
+            "coco-train.tfrecord-00000-of-00001#0: expected the id of a class (0, 1, ...), found 9. Add it to the names "
+            "beside the files, or leave the record out.",
+        ),
+        (
+            {"objects/bbox": [0.25, 0.125, 0.5]},
+            "coco-train.tfrecord-00000-of-00001#0: expected four edges for each of 2 objects, found 1, 1, 0, 1. Write the "
+            "record again, or leave it out.",
+        ),
+    ],
+)
+def test_records_of_others_that_do_not_fit_are_named(tmp_path, changes, message):
+    miniatures.tfds_boxes(tmp_path, **changes)
+    layout = tfrecords.recognise(tmp_path)
+
+    assert [problem.message for problem in layout.problems] == [message]
+
+
+def test_a_damaged_record_of_others_is_named(tmp_path):
+    miniatures.slim(tmp_path)
+    file = tmp_path / "flowers_train_00000-of-00005.tfrecord"
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(
+        CorruptRecord, match=r"00005.tfrecord#1 \(byte [\d,]+\): expected a payload of [\d,]+ bytes with checksum"
+    ):
+        inspect(tmp_path)
+
+
+def test_records_of_others_may_be_divided_by_folders(tmp_path):
+    for number, split in enumerate(("train", "valid", "test")):
+        fields = {"image/encoded": miniatures.picture(seed=number), "image/class/label": 1}
+        miniatures.shard(tmp_path / split / "Cells.tfrecord", [fields])
+
+    assert {split: len(facts) for split, facts in inspect(tmp_path).splits.items()} == {"train": 1, "val": 1, "test": 1}
+
+
+def test_difficult_objects_stay_so_when_records_are_packed_again(tmp_path):
+    miniatures.tfds_boxes(tmp_path / "one", **{"objects/is_difficult": [1, 0]})
+    dataset = pack(inspect(tmp_path / "one"), tmp_path / "packed")
+    (record,) = map(decode_detection, records(dataset, "train"))
+    assert [(o.crowd, o.difficult) for o in record.objects] == [(False, True), (True, False)]
+
+    for path in (tmp_path / "packed").glob("*.tfrecord"):
+        miniatures.write(tmp_path / "bare" / path.name, path.read_bytes())
+    dataset = pack(inspect(tmp_path / "bare"), tmp_path / "again")
+    (record,) = map(decode_detection, records(dataset, "train"))
+    assert [(o.crowd, o.difficult) for o in record.objects] == [(False, True), (True, False)]
+
+
+def test_names_of_slims_records_are_read(tmp_path):
+    miniatures.slim(tmp_path)
+    assert inspect(tmp_path).labels.classes == ("daisy", "rose")
+
+
+def test_records_of_the_two_images_alone_are_packed_again(raw, tmp_path, capsys):
+    """Without names of their own they are called by where they lie."""
+    from support.miniatures import shard
+
+    names = [f"scene-{number:05d}" for number in range(3)]
+    pairs = [((raw / f"images/train/{n}.jpg").read_bytes(), (raw / f"masks/train/{n}.png").read_bytes()) for n in names]
+    keys = ("image/encoded", "image/segmentation/class/encoded")
+    (tmp_path / "raw").mkdir()
+    shard(tmp_path / "raw/train-00000-of-00001.tfrecord", [dict(zip(keys, pair, strict=True)) for pair in pairs])
+    words = ["--layout", "tfrecords", "--classes", "a,b,c,d,e,f"]
+    assert call("pack", tmp_path / "raw", "-o", tmp_path / "data", *words, capsys=capsys)[0] == 0
+    found = [decode_segmentation(r) for r in records(FolderDataset.open(tmp_path / "data"), "train")]
+
+    assert {(each.image, each.height, each.width) for each in found} == {(image, 64, 96) for image, _ in pairs}
+    assert {each.name for each in found} == {f"train-00000-of-00001.tfrecord-{number:06d}" for number in range(3)}

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.datasets import records
+from support.layouts import names_of, pack_miniature, pack_skipping, words
+
+from penstock.datasets import How, inspect, pack
+from penstock.images import decode_mask
+from penstock.records.schema import decode_detection, decode_segmentation
+
+
+def test_voc_masks_are_indices_of_their_palette(tmp_path):
+    dataset = pack_miniature("voc", tmp_path)
+    found = {r.name: r for r in map(decode_segmentation, records(dataset, "train"))}
+    raw = np.random.default_rng(1).choice([0, 8, 12, 255], (24, 32)).astype(np.uint8)
+
+    assert (decode_mask(found["2007_000002"].mask, "m") == raw).all()
+    assert dataset.description.classes[8] == "cat"
+
+
+def test_the_augmented_training_split_does_not_leak_into_val(tmp_path):
+    miniatures.voc_(tmp_path, augmented=True)
+    found = inspect(tmp_path)
+
+    assert [fact.item.name for fact in found.splits["train"]] == ["2007_000001", "2007_000002", "2008_000009"]
+    assert found.layout.reasons[1] == "train is train_aug.txt: 3 images, 1 of val left out"
+
+
+def test_voc_boxes_are_counted_from_one(tmp_path):
+    dataset = pack_miniature("voc", tmp_path, How(task="detection"))
+    record = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "2007_000001")
+    cat, dog = record.objects
+
+    assert dataset.description.splits["train"].objects == 2
+    assert (cat.text, dog.text, cat.difficult, dog.difficult) == ("cat", "dog", False, True)
+    assert [cat.left, cat.top, cat.right, cat.bottom] == pytest.approx([2, 4, 12, 20], abs=1e-5)
+    assert [dog.left, dog.top, dog.right, dog.bottom] == pytest.approx([0, 0, 32, 24], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        (
+            [8, 4, -3, 12],
+            "train2017/000000000000.jpg: expected box 1 from its left top to its right bottom corner, found 8, 4 to 5, 16 "
+            "(x, y). Fix it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh.",
+        ),
+        (
+            [8, 4, 40, 12],
+            "train2017/000000000000.jpg: expected box 1 inside the image of 24 x 32 (height x width), found 8, 4 to "
+            "48, 16 (x, y). Fix it, or leave the image out with --skip-bad.",
+        ),
+    ],
+)
+def test_boxes_that_are_wrong_are_named(tmp_path, box, message):
+    miniatures.coco(tmp_path)
+    path = tmp_path / "annotations/instances_train2017.json"
+    tree = json.loads(path.read_text())
+    tree["annotations"][0]["bbox"] = box
+    path.write_text(json.dumps(tree))
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [message]
+
+
+def test_a_box_may_lie_a_pixel_outside(tmp_path):
+    miniatures.csv_boxes(tmp_path / "raw", box="-1,-0.5,32.5,25")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (record,) = map(decode_detection, records(dataset, "train"))
+    (box,) = record.objects
+
+    assert (box.left, box.top, box.right, box.bottom) == (0, 0, 32, 24)
+
+
+@pytest.mark.parametrize(
+    ("val", "said"),
+    [
+        (True, "expected the 10,582 images of the published list, found 3."),
+        (False, "expected val.txt beside it, whose images are left out of it, found none."),
+    ],
+)
+def test_another_list_than_the_published_train_aug_is_noted(tmp_path, val, said):
+    miniatures.voc_(tmp_path, augmented=True)
+    if not val:
+        (tmp_path / "ImageSets/Segmentation/val.txt").unlink()
+    notes = [problem.message for problem in inspect(tmp_path).problems if not problem.fatal]
+
+    assert f"ImageSets/Segmentation/train_aug.txt: {said}" in notes
+
+
+def test_the_published_train_aug_has_10_582_pictures_without_those_of_val(tmp_path):
+    """The lists alone: of 12,031 names, 1,449 are val's, as DeepLab's README counts them."""
+    names = [f"2008_{number:06d}" for number in range(12_031)]
+    miniatures.voc_(tmp_path, augmented=True)
+    lists = tmp_path / "ImageSets/Segmentation"
+    (lists / "train_aug.txt").write_text("\n".join(names) + "\n")
+    (lists / "val.txt").write_text("\n".join(names[:1449]) + "\n")
+    for name in names:
+        (tmp_path / f"JPEGImages/{name}.jpg").touch()
+        (tmp_path / f"SegmentationClassAug/{name}.png").touch()
+    from penstock.datasets.layouts import voc
+
+    layout = voc.recognise_masks(tmp_path)
+    train = {item.name for item in layout.items if item.split == "train"}
+
+    assert (len(train), train & set(names[:1449])) == (10_582, set())
+    assert layout.reasons[1] == "train is train_aug.txt: 10,582 images, 1,449 of val left out"
+    assert "another train_aug" not in {problem.kind for problem in layout.problems}
+
+
+def test_xml_of_voc(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.voc_(raw)
+    miniatures.write(raw / "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "x", 5, 12, 20)]))
+
+    assert [problem.file for problem in inspect(raw, how=How("voc-boxes")).fatal] == ["JPEGImages/2007_000001.jpg"]
+    (raw / "Annotations/2007_000003.xml").write_text("<annotation")
+    out = pack_skipping(tmp_path, capsys, "--layout", "voc-boxes")
+    assert "skipped: Annotations/2007_000003.xml (damaged XML)\n" in out
+    assert "skipped 1 of 3 images, and 1 other entry\n" in out
+    assert names_of(tmp_path, decode_detection) == ["2007_000002"]
+
+
+def test_pictures_of_voc_without_a_mask(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.voc_(raw)
+    (raw / "SegmentationClass/2007_000002.png").unlink()
+
+    assert words(raw) == [
+        "SegmentationClass/2007_000002.png: expected it, as the list of train names it, found nothing. Add it, or fix the "
+        "list."
+    ]
+    assert "skipped 0 of 2 images, and 1 other entry\n" in pack_skipping(tmp_path, capsys)
+    assert names_of(tmp_path, decode_segmentation) == ["2007_000001"]
+
+
+@pytest.mark.parametrize("head", ['<?xml version="1.0" encoding="GBK"?>', '<?xml version="1.0" encoding="foo"?>'])
+def test_xml_that_cannot_be_read_is_named(tmp_path, head):
+    miniatures.voc_(tmp_path)
+    path = tmp_path / "Annotations/2007_000001.xml"
+    path.write_text(head + path.read_text())
+
+    assert words(tmp_path, How(task="detection"))[0].startswith(f"{path}: expected XML, found ")

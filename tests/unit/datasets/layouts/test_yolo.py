@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+from support.layouts import names_of, pack_miniature, pack_skipping, words
+
+from penstock.datasets import FolderDataset, inspect, pack
+from penstock.records.schema import decode_detection
+
+
+def test_yolo_boxes_are_middles_and_shares(tmp_path):
+    dataset = pack_miniature("yolo", tmp_path)
+    found = {r.name: r for r in map(decode_detection, records(dataset, "train"))}
+    date, fig = found["a"].objects
+
+    assert (date.text, fig.text) == ("date", "fig")
+    assert [date.left, date.top, date.right, date.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
+    assert [fig.left, fig.top, fig.right, fig.bottom] == pytest.approx([0, 0, 16, 12], abs=1e-5)
+    assert found["nothing"].objects == ()
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_yolo_names_may_lie_with_the_labels(tmp_path, parted):
+    """LabelImg writes classes.txt there."""
+    for split in ("train", "val") if parted else ("",):
+        miniatures.write(tmp_path / split / "images/a.jpg", miniatures.picture(seed=len(split)))
+        miniatures.write(tmp_path / split / "labels/a.txt", "1 0.5 0.5 0.25 0.5\n")
+        miniatures.write(tmp_path / split / "labels/classes.txt", "fig\ndate\n")
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.labels.classes, found.fatal) == ("YOLO", ("fig", "date"), [])
+
+
+def test_a_list_of_names_alone_is_no_yolo(tmp_path):
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"labels/{number}.png", miniatures.gray(np.full((24, 32), number % 2, np.uint8)))
+    miniatures.write(tmp_path / "labels/classes.txt", "fig\ndate\n")
+
+    assert inspect(tmp_path).layout.task == "segmentation"
+
+
+def test_a_yolo_line_that_is_no_box_is_named(tmp_path):
+    miniatures.yolo(tmp_path)
+    path = tmp_path / "labels/val/a.txt"
+    path.write_text("1 0.5 0.5 0.25 0.5\n0 0.25 x 0.5 0.5\n")
+    (problem,) = inspect(tmp_path).fatal
+
+    assert (problem.file, problem.message) == (
+        "images/val/a.jpg",
+        f"{path}, line 2: expected a class and four numbers: the middle (x, y), the width and the height of a box, "
+        "or the points of an outline, found 0 0.25 x 0.5 0.5. Fix the line.",
+    )
+
+
+def test_yolo_outlines_become_the_boxes_around_them(tmp_path):
+    miniatures.yolo(tmp_path / "raw")
+    (tmp_path / "raw/labels/train/a.txt").write_text("1 0.25 0.5 0.5 0.25 0.75 0.75\n")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
+
+    assert [box.left, box.top, box.right, box.bottom] == pytest.approx([8, 6, 24, 18], abs=1e-5)
+
+
+def test_yolo_poses_have_boxes_before_their_key_points(tmp_path):
+    miniatures.yolo(tmp_path / "raw")
+    names = (tmp_path / "raw/data.yaml").read_text()
+    (tmp_path / "raw/data.yaml").write_text(names + "kpt_shape: [2, 2]\n")
+    (tmp_path / "raw/labels/train/a.txt").write_text("1 0.5 0.5 0.25 0.5 0.45 0.45 0.55 0.55\n")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
+
+    assert [box.left, box.top, box.right, box.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
+
+
+def test_lines_of_yolo(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.yolo(raw)
+    miniatures.write(raw / "images/train/b.jpg", miniatures.picture(seed=9))
+    (raw / "labels/train/b.txt").write_text("0 0.5 0.5\n")
+    miniatures.write(raw / "images/train/c.jpg", miniatures.picture(seed=8))
+    (raw / "labels/train/c.txt").write_text("7 0.5 0.5 0.5 0.5\n")
+
+    found = inspect(raw)
+    assert [problem.file for problem in found.fatal] == ["images/train/b.jpg", "images/train/c.jpg"]
+    assert [problem.message for problem in found.problems if not problem.fatal] == [
+        f"images/{split}/nothing.jpg: no text file of the same name in labels/: it is taken as an image without objects."
+        for split in ("train", "val")
+    ]
+    pack_skipping(tmp_path, capsys)
+    assert names_of(tmp_path, decode_detection) == ["a", "nothing"]
+
+
+def test_yolo_without_names_takes_them(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.yolo(raw)
+    (raw / "data.yaml").unlink()
+
+    assert "classes (2, told from the labels): class0, class1\n" in call("inspect", raw, capsys=capsys)[1]
+    pack_skipping(tmp_path, capsys, "--classes", "fig,date")
+    assert FolderDataset.open(tmp_path / "data").description.classes == ("fig", "date")
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [("names: [no, yes]", ("no", "yes")), ("names: [2024-01-01, 007, 1e3]", ("2024-01-01", "007", "1e3"))],
+)
+def test_yolos_names_are_the_words_that_stand_there(tmp_path, text, classes):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text(text)
+
+    assert inspect(tmp_path).labels.classes == classes
+
+
+def test_names_that_grow_without_end_are_refused_at_once(tmp_path):
+    miniatures.yolo(tmp_path)
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))
+    (tmp_path / "data.yaml").write_text(f"l0: &l0 [x]\n{levels}\nnames: *l29\n")
+
+    assert words(tmp_path)[0].startswith(f"{tmp_path / 'data.yaml'}: names: expected a list of names, ")
+
+
+def test_text_files_of_yolo_that_are_links_to_nothing(tmp_path):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "labels/train/nothing.txt").symlink_to(tmp_path / "gone")
+
+    assert words(tmp_path) == [
+        "labels/train/nothing.txt: expected a text file, found a link to nothing. Fix it, or leave the image out with "
+        "--skip-bad."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("box", "shares"), [("0.1,0.1,0.5,1.0001", True), ("0.1,nan,0.5,0.9", True), ("0,0,1,2", False)]
+)
+def test_shares_may_be_a_little_beyond_the_picture(tmp_path, box, shares):
+    miniatures.csv_boxes(tmp_path, box="0.2,0.2,0.6,0.6")
+    path = tmp_path / "boxes.csv"
+    path.write_text(path.read_text() + f"p.jpg,cat,{box}\n")
+    (fact,) = inspect(tmp_path).facts
+
+    assert (fact.item.boxes[0].right == pytest.approx(0.6 * 32)) == shares
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("{0: fig, 5: date}", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found {'0': 'fig', '5': 'date'}. Write it so."),
+        ("fig", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found 'fig'. Write it so."),
+        ("[fig, [date]]", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found ['fig', ['date']]. Write it so."),
+    ],
+)  # fmt: skip
+def test_yolos_names_are_checked(tmp_path, names, message):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text(f"names: {names}\n")
+
+    assert words(tmp_path) == [f"{tmp_path / 'data.yaml'}: names: {message}"]
+
+
+def test_yolos_names_go_by_their_ids_and_may_lie_with_the_labels(tmp_path):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text("names:\n  1: date\n  0: fig\n")
+    assert inspect(tmp_path).labels.classes == ("fig", "date")
+    (tmp_path / "data.yaml").unlink()
+    (tmp_path / "labels/classes.txt").write_text("a\nb\n")
+    assert inspect(tmp_path).labels.classes == ("a", "b")
+
+
+@pytest.mark.parametrize("label", ["400000000", "inf", "-1", "0.5"])
+def test_yolos_classes_are_small_whole_numbers(tmp_path, label):
+    miniatures.yolo(tmp_path)
+    path = tmp_path / "labels/train/a.txt"
+    path.write_text(f"{label} 0.5 0.5 0.2 0.2\n")
+
+    assert words(tmp_path)[0].startswith(f"{path}, line 1: expected a class and four numbers")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import miniatures
+from support.commands import call
+from support.layouts import words
+
+from penstock.datasets import inspect
+from penstock.datasets.listing import check_names
+from penstock.errors import DatasetError
+
+
+@pytest.mark.parametrize(("split", "found"), [("../../evil", "'../../evil'"), ("a/b", "'a/b'")])
+def test_a_split_is_no_path(tmp_path, split, found):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("train", split))
+
+    assert words(tmp_path) == [
+        f"{path}: expected a split with a plain name: letters, digits, - and _, found {found}. Call it train, val or test."
+    ]
+
+
+def test_splits_are_named_as_folders_are(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("train", "Training").replace("val", "Validation"))
+
+    assert set(inspect(tmp_path).splits) == {"train", "val"}
+
+
+@pytest.mark.parametrize("layout", ["folders", "csv", "cifar10", "coco"])
+def test_classes_that_the_data_names_cannot_be_renamed(tmp_path, layout, capsys):
+    miniatures.MINIATURES[layout](tmp_path)
+    code, _, errors = call("inspect", tmp_path, "--classes", "x,y", capsys=capsys)
+
+    assert code == 2
+    assert "error: --classes: expected none, as the data names its classes: " in errors
+
+
+def test_a_label_without_a_name_is_a_problem_and_not_a_crash(tmp_path):
+    miniatures.mnist(tmp_path, zipped=False)
+    (tmp_path / "classes.txt").write_text("zero\none\n")
+    found = words(tmp_path)
+
+    assert found[0] == (
+        "train-images-idx3-ubyte#2: expected a class from 0 to 1, found 2. Name all classes, in the order of their ids."
+    )
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("layout", ["folders", "csv"])
+def test_there_may_be_more_classes_than_a_byte_holds(tmp_path, layout):
+    for number in range(300):
+        buffer = io.BytesIO()
+        Image.fromarray(np.full((4, 4, 3), (number % 256, number // 256, 0), np.uint8)).save(buffer, "PNG")
+        name = f"train/c{number:03d}/p.png" if layout == "folders" else f"p{number:03d}.png"
+        miniatures.write(tmp_path / name, buffer.getvalue())
+    if layout == "csv":
+        miniatures.write(tmp_path / "l.csv", "file,label\n" + "".join(f"p{n:03d}.png,c{n:03d}\n" for n in range(300)))
+
+    assert words(tmp_path) == []
+    assert len(inspect(tmp_path).labels.classes) == 300
+
+
+def test_thousands_of_classes_are_taken_and_one_that_is_named_twice_is_found():
+    names = [f"class {number}" for number in range(200_000)]
+    assert check_names(names, "x") == tuple(names)
+    with pytest.raises(DatasetError, match="found 'class 7' for id 200000, as for id 7"):
+        check_names([*names, "class 7"], "x")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from support import miniatures
+
+from penstock.datasets import FolderDataset, inspect, pack
+from penstock.errors import DatasetError
+
+
+class TestDescription:
+    def test_missing_ones_are_named(self, tmp_path):
+        with pytest.raises(DatasetError) as caught:
+            FolderDataset.open(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path}: expected a packed dataset, with a dataset.json, found a folder without one. Make one with "
+            "penstock pack FOLDER -o DIR."
+        )
+        with pytest.raises(DatasetError, match="found no such folder"):
+            FolderDataset.open(tmp_path / "nothing")
+
+    def test_damaged_ones_are_named(self, tmp_path):
+        (tmp_path / "dataset.json").write_text('{"task": 3}')
+        with pytest.raises(DatasetError) as caught:
+            FolderDataset.open(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Expected `str`, got `int` - at "
+            "`$.task`. Restore it, or pack the dataset again into another folder."
+        )
+
+    def test_a_kind_that_is_not_known_is_named(self, raw, tmp_path):
+        described = dataclasses.replace(pack(inspect(raw), tmp_path).description, task="cooking")
+        FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+        with pytest.raises(DatasetError) as caught:
+            FolderDataset.open(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, volumes, "
+            "found cooking. Pack the dataset with this version of Penstock."
+        )
+
+    def test_edited_ones_are_refused(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        text = json.loads((tmp_path / "dataset.json").read_text())
+        text["classes"].reverse()
+        (tmp_path / "dataset.json").write_text(json.dumps(text))
+        with pytest.raises(DatasetError) as caught:
+            FolderDataset.open(tmp_path)
+        reversed_ = dataclasses.replace(dataset.description, classes=dataset.description.classes[::-1])
+        assert str(caught.value) == (
+            f"{tmp_path}/dataset.json: expected a description whose content is {reversed_.digest()}, found "
+            f"{dataset.description.content}: it was edited. Restore it, or pack the dataset again into another "
+            "folder."
+        )
+
+    def test_foreign_shards_are_refused(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        val, train = (tmp_path / f"{split}-00000-of-00001.tfrecord" for split in ("val", "train"))
+        train.write_bytes(val.read_bytes())
+        with pytest.raises(DatasetError) as caught:
+            dataset.snapshot("train", dataset.source("train"))
+        message = str(caught.value)
+        assert message.startswith(f"{train}: expected the 21 records that dataset.json describes (")
+        assert message.endswith("). Restore the shard, or pack the dataset again.")
+
+    def test_packing_again_mends_damaged_shards(self, raw, tmp_path):
+        dataset = pack(inspect(raw), tmp_path)
+        shard = tmp_path / "train-00000-of-00001.tfrecord"
+        whole = shard.read_bytes()
+        for damaged in (whole[:1000], b"", None):
+            shard.unlink() if damaged is None else shard.write_bytes(damaged)
+            assert pack(inspect(raw), tmp_path).description == dataset.description
+            assert shard.read_bytes() == whole
+
+    def test_splits_are_named(self, packed):
+        with pytest.raises(DatasetError) as caught:
+            packed.split("test")
+        assert str(caught.value) == (
+            f"{packed.folder}: expected a split named test, found train, val. Name one of those; for training with "
+            "--set data.train=NAME and --set data.validation=NAME, where '' evaluates nothing."
+        )
+
+    def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
+        miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.picture())
+        dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        with pytest.raises(DatasetError) as caught:
+            dataset.split("val")
+        assert str(caught.value) == (
+            f"{dataset.folder}: expected a split named val, found train. Pack again with --validation 0.1, which sets a tenth "
+            "of train aside; or train with --set data.validation=NAME, where '' evaluates nothing."
+        )

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.layouts import pack_skipping, words
+
+from penstock.datasets import FolderDataset, inspect, listing
+from penstock.datasets.listing import files
+
+
+def test_labels_without_any_object(tmp_path):
+    miniatures.yolo(tmp_path)
+    (tmp_path / "data.yaml").unlink()
+    for split in ("train", "val"):
+        (tmp_path / f"labels/{split}/a.txt").write_text("")
+
+    assert words(tmp_path) == [
+        "images/train/a.jpg: expected an object in any image, found none. Check where the labels are, and how they were "
+        "exported."
+    ]
+
+
+def test_classes_that_nothing_is_left_of_are_told(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    miniatures.folders(raw)
+    (raw / "train/cat/a.jpg").write_bytes(b"\xff\xd8\xff")
+    out = pack_skipping(tmp_path, capsys)
+
+    assert "skipped 1 of 4 images\nnote: nothing in train shows 1 class of 2: cat\n" in out
+
+
+def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, capsys):
+    miniatures.folders(tmp_path / "raw")
+    (tmp_path / "raw/train/bird").mkdir()
+    code, out, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--skip-bad", capsys=capsys)
+
+    assert (code, "skipped:" in out) == (2, False)
+    assert "train/bird: expected images of class bird in split train, found none." in err
+
+
+def test_minus_one_is_no_class(tmp_path, capsys):
+    miniatures.tfds(tmp_path / "raw")
+    (tmp_path / "raw/label.labels.txt").unlink()
+    unlabelled = [{"image": miniatures.picture(seed=50), "label": -1}]
+    miniatures.shard(tmp_path / "raw/flowers-test.tfrecord-00000-of-00001", unlabelled)
+    found = inspect(tmp_path / "raw")
+
+    assert found.labels.classes == ("class0", "class1")
+    assert [problem.message for problem in found.fatal] == [
+        "flowers-test.tfrecord-00000-of-00001#0: expected the id of a class (0, 1, ...), found none. Add it to the names "
+        "beside the files, or leave the record out."
+    ]
+    pack_skipping(tmp_path, capsys)
+    assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "gone", "note"),
+    [
+        ("camvid", "valannot", "val: no labels for it in valannot: all of this split is left out."),
+        ("yolo", "labels/val", "images/val: no labels for it in labels/val: all of this split is left out."),
+        (
+            "ade20k", "annotations/validation",
+            "images/validation: no labels for it in annotations/validation: all of this split is left out.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_split_without_labels_is_told_of(tmp_path, layout, gone, note):
+    miniatures.MINIATURES[layout](tmp_path)
+    shutil.rmtree(tmp_path / gone)
+    found = inspect(tmp_path)
+
+    assert note in [problem.message for problem in found.problems]
+    assert (found.fatal, "val" in found.splits) == ([], False)
+
+
+def test_masks_of_nothing_that_counts(tmp_path):
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(np.full((24, 32), 255, np.uint8)))
+
+    assert words(tmp_path)[0] == (
+        "images/0.jpg: expected an id that counts in any mask, found none. Check where the labels are, and how they were "
+        "exported."
+    )
+
+
+def test_a_bad_picture_is_left_out_before_some_are_set_aside(tmp_path, capsys):
+    for number in range(4):
+        miniatures.write(tmp_path / f"raw/cat/{number}.jpg", miniatures.picture(seed=number))
+    whole = [inspect(tmp_path / "raw").divided(0.25).splits["val"][0].item.image]
+    whole[0].write_bytes(whole[0].read_bytes()[:50])
+    pack_skipping(tmp_path, capsys, "--validation", 0.25)
+
+    assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"train", "val"}
+
+
+def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):
+    miniatures.folders(tmp_path)
+    miniatures.write(tmp_path / "lost+found/a.jpg", miniatures.picture())
+
+    assert "lost+found/a.jpg" not in {path.relative_to(tmp_path).as_posix() for path in listing.files(tmp_path)}
+
+
+def test_a_folder_of_nothing_but_pictures_says_how_their_names_are_read(tmp_path):
+    miniatures.write(tmp_path / "cat_1.jpg", miniatures.picture())
+
+    assert words(tmp_path)[0].endswith(
+        "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of images "
+        "with --pattern, or describe it in a file of your own with --layout FILE.py:NAME."
+    )
+
+
+def test_masks_of_0_and_255_with_named_classes(tmp_path):
+    ids = np.zeros((24, 32), np.uint8)
+    ids[5:] = 255
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(ids))
+    miniatures.write(tmp_path / "classes.txt", "ground\nthing\n")
+
+    assert words(tmp_path) == [
+        "masks/0.png: expected more than one class, found id 0, 255 in all 2 masks of train. If 255 is a class and not to be "
+        "ignored, make it one with --map 255=1."
+    ]
+
+
+def test_links_to_nothing_are_named(tmp_path):
+    miniatures.folders(tmp_path)
+    (tmp_path / "train/cat/b.jpg").symlink_to(tmp_path / "gone.jpg")
+
+    assert words(tmp_path)[0].startswith("train/cat/b.jpg: expected a readable file, found [Errno 2] No such file")
+
+
+def test_linked_folders_are_entered_once(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/a.jpg").touch()
+    (tmp_path / "here/link").symlink_to(tmp_path / "there")
+    (tmp_path / "there/loop").symlink_to(tmp_path / "here")
+
+    assert [path.relative_to(tmp_path).as_posix() for path in files(tmp_path / "here")] == ["here/link/a.jpg"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "coco"])
+def test_pictures_outside_the_folder_are_told_of(tmp_path, capsys, kind):
+    raw, beside = tmp_path / "raw", tmp_path / "beside"
+    for number in range(3):
+        miniatures.write((beside if number else raw) / f"{number}.jpg", miniatures.picture(seed=number))
+    names = ["0.jpg", "../beside/1.jpg", "../beside/2.jpg"]
+    if kind == "csv":
+        rows = [f"{name},{'cat' if number else 'dog'}" for number, name in enumerate(names)]
+        miniatures.write(raw / "labels.csv", "\n".join(["file,label", *rows]) + "\n")
+    else:
+        images = [{"id": n, "file_name": name, "height": 24, "width": 32} for n, name in enumerate(names)]
+        boxes = [{"id": n, "image_id": n, "category_id": 1, "bbox": [1, 1, 9, 9]} for n in range(3)]
+        tree = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "cat"}]}
+        miniatures.write(raw / "annotations.json", json.dumps(tree))
+    code, out, _ = call("pack", raw, "-o", tmp_path / "data", capsys=capsys)
+
+    assert code == 0
+    assert f"2 images of 3 outside {raw}, where a table or list says so: packed all the same." in out

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import numpy as np
+from support.commands import call
+
+from penstock.datasets import scenes
+from penstock.images import decode_image
+
+
+def test_scenes_have_the_size_that_is_asked_for(tmp_path, capsys):
+    words = ["scenes", "-o", tmp_path, "--train", 1, "--val", 1, "--test", 1, "--size", 48, 80]
+    assert call(*words, capsys=capsys)[0] == 0
+    pictures = [*tmp_path.rglob("*.jpg")]
+
+    assert len(pictures) == 3
+    assert {decode_image(path.read_bytes(), "x").shape for path in pictures} == {(48, 80, 3)}
+
+
+def test_scenes_follow_from_their_seed():
+    a, b = (scenes.draw(1, "train", 3, (40, 50)) for _ in range(2))
+
+    assert np.array_equal(a.image, b.image)
+    assert np.array_equal(a.mask, b.mask)
+    assert not np.array_equal(a.image, scenes.draw(2, "train", 3, (40, 50)).image)
+    assert not np.array_equal(a.image, scenes.draw(1, "val", 3, (40, 50)).image)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+
+def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packed):
+
+    from penstock.datasets import About
+
+    described = dataclasses.replace(packed.description, original=(0, 5, 6), mapping=((21, 255), (5, 6)))
+    split = described.splits["train"]
+    found = json.loads(About.of(described, split).encoded())
+
+    assert found == {
+        "task": "segmentation",
+        "classes": list(described.classes),
+        "ignore_label": 255,
+        "height": split.height,
+        "width": split.width,
+        "original": [0, 5, 6],
+        "mapping": [[21, 255], [5, 6]],
+    }

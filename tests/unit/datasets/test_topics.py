@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import re
+
+import msgspec
+import pytest
+
+from penstock.datasets import About, FolderDataset, publishing
+from penstock.errors import DatasetError, SourceError
+from penstock.sources.kafka import Address, FakeLog
+from penstock.sources.kafka.ranges import parse_range
+
+
+class TestTopics:
+    def test_ranges_of_partitions_that_are_not_there_are_refused(self):
+        log = FakeLog("t", 2)
+        for words, found in (("0:1,5:9", "0, 5"), ("1:1,1:9", "1, 1")):
+            with pytest.raises(SourceError) as caught:
+                parse_range(log, "", words)
+            assert str(caught.value) == (
+                f"--until {words}: expected each partition of t once at most: 0, 1, found {found}. Name those."
+            )
+
+    def test_the_most_boxes_of_a_picture_are_said(self):
+        about = About("detection", ("a",), objects=600)
+        assert json.loads(about.encoded())["objects"] == 600
+        assert "objects" not in json.loads(About("detection", ("a",)).encoded())
+
+    def test_other_shards_than_were_packed_are_not_published(self, packed, tmp_path, monkeypatch):
+        for path in packed.folder.iterdir():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        first, second = packed.split("train").shards[:2]
+        (tmp_path / first.name).write_bytes((packed.folder / second.name).read_bytes())
+        (tmp_path / f"{first.name}.index").unlink(missing_ok=True)
+        monkeypatch.setattr(publishing, "KafkaLog", lambda _: pytest.fail("it was asked"))
+        with pytest.raises(DatasetError, match=re.escape(f"{first.name}: expected the {first.records} records that")):
+            publishing.publish(FolderDataset.open(tmp_path), Address("h:1", "t"), "train")
+
+
+def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, packed, monkeypatch):
+    import uuid
+
+    from penstock.datasets import publish, publishing
+    from penstock.errors import DatasetError
+    from penstock.sources.kafka import Address
+    from penstock.sources.kafka.producer import Creation
+
+    own = publishing.Writer.send
+    monkeypatch.setattr(publishing.Writer, "send", lambda self, payload, *rest: own(self, payload[:-1] + b"?", *rest))
+    with pytest.raises(DatasetError, match="other records"):
+        publish(packed, Address(broker.servers, f"bent-{uuid.uuid4().hex[:6]}"), "train", Creation(2))
+
+
+def test_a_topic_says_what_its_volumes_are():
+    about = About("segmentation", ("a", "b"), channels=1, slices=3)
+
+    assert msgspec.json.decode(about.encoded(), type=About) == about
+    assert b"slices" not in About("segmentation", ("a", "b")).encoded()
+    assert b"original" not in About("segmentation", ("a", "b")).encoded()

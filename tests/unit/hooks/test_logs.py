@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.training import recipe
+
+from penstock.session import Hook
+from penstock.training import train
+
+
+class TestLogs:
+    def test_times_are_those_of_the_step_and_of_its_wait(self, packed, tmp_path, monkeypatch):
+        from penstock.tasks.masks import PrepareSegmentation
+
+        prepare = PrepareSegmentation.__call__
+        monkeypatch.setattr(
+            PrepareSegmentation, "__call__", lambda *a: (time.sleep(0.1 * (a[2] is not None)), prepare(*a))[1]
+        )
+
+        class Slow(Hook):
+            def after_backward(self, session):
+                time.sleep(1.0 * (session.step == 2))
+
+        chosen = recipe(packed.folder, steps=4, evaluate_every=9, num_threads=1)
+        folder, _ = train(chosen, tmp_path, hooks=[Slow()])
+        lines = folder.lines("timings.jsonl")
+
+        assert len(lines) == 4
+        assert lines[0]["wait"] >= 0.4  # four images, one after the other
+        assert [line["seconds"] >= 1.0 + line["wait"] for line in lines] == [False, False, True, False]
+        assert [line["step"] for line in lines] == [1, 2, 3, 4]
+        assert all(0 < line["wait"] < line["seconds"] and line["memory"] > 0 for line in lines)
+
+    def test_metrics_tell_the_epoch_and_the_rate_of_every_step(self, packed, tmp_path):
+        chosen = recipe(packed.folder, steps=6, evaluate_every=6)
+        folder, _ = train(chosen, tmp_path)
+        lines = [line for line in folder.lines("metrics.jsonl") if "loss" in line]
+
+        assert [line["epoch"] for line in lines] == pytest.approx([4 * step / 21 for step in range(1, 7)])
+        assert [line["lr"] for line in lines] == pytest.approx([0.05 * (1 - step / 6) ** 0.9 for step in range(6)])

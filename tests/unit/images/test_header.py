@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from support.pictures import exif, jpeg, picture, png
+
+from penstock.errors import ImageError
+from penstock.images import header as probing
+from penstock.images import probe
+
+
+class TestProbe:
+    def test_jpeg(self):
+        info = probe(jpeg(picture()), "a.jpg")
+
+        assert (info.format, info.height, info.width, info.channels, info.orientation) == ("jpeg", 40, 60, 3, 1)
+
+    @pytest.mark.parametrize("orientation", range(1, 9))
+    @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+    def test_orientation(self, orientation, kind):
+        buffer = io.BytesIO()
+        Image.fromarray(picture()).save(buffer, kind, exif=exif(orientation))
+        info = probe(buffer.getvalue(), "a")
+
+        assert info.orientation == orientation
+        assert info.size == ((60, 40) if orientation > 4 else (40, 60))
+
+    @pytest.mark.parametrize("order", ["<", ">"])
+    def test_the_orientation_is_found_among_other_tags_in_either_byte_order(self, order):
+        """TIFF 6.0: a header, and a directory of tag, type, count and value; the tag is a SHORT from 1 to 8."""
+
+        def block(*entries):
+            head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+            body = b"".join(struct.pack(f"{order}HHIHH", tag, kind, 1, value, 0) for tag, kind, value in entries)
+            return head + struct.pack(f"{order}H", len(entries)) + body
+
+        other, long = (0x0100, 3, 5), (0x0112, 4, 6)
+        assert [probing.exif_orientation(block((0x0112, 3, value))) for value in range(11)] == [
+            1,
+            1,
+            *range(2, 9),
+            1,
+            1,
+        ]
+        assert probing.exif_orientation(block(other, other, (0x0112, 3, 6))) == 6
+        assert probing.exif_orientation(block(long, (0x0112, 3, 3))) == 3
+        assert probing.exif_orientation(block(other)) == 1
+        assert probing.exif_orientation(block(other, (0x0112, 3, 6))[:-4]) == 1
+        assert probing.exif_orientation(b"XX" + block((0x0112, 3, 6))[2:]) == 1
+
+    def test_png_kinds(self):
+        gray = Image.fromarray(picture()[..., 0])
+        assert probe(png(gray), "a").channels == 1
+        assert probe(png(gray.convert("P")), "a").palette
+        assert probe(png(Image.new("I;16", (3, 2))), "a").bits == 16
+        assert probe(png(Image.new("RGBA", (3, 2))), "a").channels == 4
+
+    def test_other_files_are_named(self):
+        with pytest.raises(ImageError) as caught:
+            probe(b"GIF89a-and-so-on", "x.gif")
+        assert str(caught.value) == (
+            "x.gif: expected a JPEG or PNG image, found 16 bytes that start with 47 49 46 38 39 61 2d 61. Convert the "
+            "file, or leave it out."
+        )
+        with pytest.raises(ImageError, match=r"found 0 bytes that start with nothing\."):
+            probe(b"", "x")
+
+    def test_a_cut_header_is_named(self):
+        for data in (jpeg(picture())[:30], png(Image.new("L", (3, 2)))[:20]):
+            with pytest.raises(ImageError) as caught:
+                probe(data, "x")
+            assert str(caught.value) == (
+                "x: expected a whole image, found the file ends inside its header. Restore the file from a copy, or "
+                "leave it out."
+            )
+
+    def test_bombs_are_refused_before_they_are_decoded(self):
+        data = bytearray(png(Image.new("L", (3, 2))))
+        data[16:24] = struct.pack(">II", 1 << 14, 1 << 14)
+        assert probe(bytes(data), "as large as may be").size == (1 << 14, 1 << 14)
+        data[16:24] = struct.pack(">II", 100_000, 50_000)
+        with pytest.raises(ImageError) as caught:
+            probe(bytes(data), "bomb.png")
+        assert str(caught.value) == (
+            "bomb.png: expected an image of at most 268,435,456 pixels, found a header that announces 50,000 x "
+            "100,000. Make the image smaller, or cut it into tiles."
+        )
+
+    @given(st.binary(max_size=200))
+    def test_any_bytes_give_an_answer_or_an_image_error(self, data):
+        for start in (b"", b"\xff\xd8", b"\xff\xd8\xff\xe1\x00\x20Exif\0\0II", probing.PNG_SIGNATURE):
+            with contextlib.suppress(ImageError):
+                probe(start + data, "x")

@@ -1,0 +1,132 @@
+"""PNGs with animations, palettes and missing rows."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from penstock.errors import ImageError
+from penstock.images import decode_image, decode_mask
+
+HEIGHT, WIDTH = 20, 24
+
+
+def chunk(name, content=b""):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+def lines(pixels):
+    return zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
+
+
+def png(*chunks, kind=2, bits=8, size=(HEIGHT, WIDTH)):
+    header = struct.pack(">IIBBBBB", size[1], size[0], bits, kind, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join((chunk(b"IHDR", header), *chunks, chunk(b"IEND")))
+
+
+def frame(number, size=(HEIGHT, WIDTH), at=(0, 0), blend=0):
+    return chunk(b"fcTL", struct.pack(">IIIIIHHBB", number, size[1], size[0], at[1], at[0], 1, 10, 0, blend))
+
+
+def noise(seed, size=(HEIGHT, WIDTH)):
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
+
+
+STILL, OTHER = noise(0), noise(1)
+
+
+DEEP = np.stack([STILL, OTHER], axis=3)  # 16 bits, of which the upper byte is kept
+
+
+ANIMATED = {
+    "the first frame is the still image": png(
+        chunk(b"acTL", struct.pack(">II", 2, 0)),
+        frame(0),
+        chunk(b"IDAT", lines(STILL)),
+        frame(1),
+        chunk(b"fdAT", struct.pack(">I", 2) + lines(OTHER)),
+    ),
+    "the still image is no frame": png(
+        chunk(b"acTL", struct.pack(">II", 1, 0)),
+        chunk(b"IDAT", lines(STILL)),
+        frame(0),
+        chunk(b"fdAT", struct.pack(">I", 1) + lines(OTHER)),
+    ),
+    "frames that are smaller and lie elsewhere": png(
+        chunk(b"acTL", struct.pack(">II", 1, 0)),
+        chunk(b"IDAT", lines(STILL)),
+        frame(0, (4, 5), (3, 2), 1),
+        chunk(b"fdAT", struct.pack(">I", 1) + lines(OTHER[:4, :5])),
+    ),
+    "16 bits": png(
+        chunk(b"acTL", struct.pack(">II", 2, 0)),
+        frame(0),
+        chunk(b"IDAT", lines(DEEP)),
+        frame(1),
+        chunk(b"fdAT", struct.pack(">I", 2) + lines(DEEP[::-1])),
+        bits=16,
+    ),
+    "an animation that is not what it says": png(
+        chunk(b"acTL", struct.pack(">II", 7, 0)), chunk(b"IDAT", lines(STILL)), frame(0), frame(5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANIMATED)
+def test_the_still_image_of_an_animation_is_decoded(name):
+    np.testing.assert_array_equal(decode_image(ANIMATED[name], "a.png"), STILL)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_palette_masks_give_their_indices(bits):
+    ids = np.random.default_rng(bits).integers(0, min(1 << bits, 20), (HEIGHT, WIDTH), np.uint8)
+    packed = ids if bits == 8 else packed_bits(ids, bits)
+    palette = chunk(b"PLTE", bytes(range(3 * (min(1 << bits, 20)))))
+    data = png(palette, chunk(b"tRNS", b"\0\7"), chunk(b"IDAT", lines(packed)), kind=3, bits=bits)
+
+    np.testing.assert_array_equal(decode_mask(data, "m.png", palette=True), ids)
+
+
+def packed_bits(ids, bits):
+    rows = np.zeros((len(ids), -(-ids.shape[1] * bits // 8)), np.uint8)
+    for column in range(ids.shape[1]):
+        shift = 8 - bits - column * bits % 8
+        rows[:, column * bits // 8] |= ids[:, column] << shift
+    return rows
+
+
+FOUR = np.concatenate([STILL, STILL[..., :1]], axis=2)
+
+
+HALVES = {  # of kinds of pixels: the upper half of them, and how they are decoded
+    0: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
+    2: (STILL, lambda data: decode_image(data, "a.png")),
+    3: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
+    6: (FOUR, lambda data: decode_image(data, "a.png", channels=4)),
+}
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_missing_rows_are_named(kind, capfd):
+    """A stream that ends early but is whole by itself, with every checksum right."""
+    pixels, decode = HALVES[kind]
+    palette = (chunk(b"PLTE", bytes(range(12))),) if kind == 3 else ()
+    data = png(*palette, chunk(b"IDAT", lines(pixels[: HEIGHT // 2])), kind=kind)
+    with pytest.raises(ImageError) as caught:
+        decode(data)
+
+    assert str(caught.value) == (
+        "a.png: expected a whole image, found a PNG that libpng cannot decode. Restore the file from a copy, or leave "
+        "it out."
+    )
+
+
+def test_an_animated_mask_gives_its_still_ids():
+    ids = STILL[..., 0] % 4
+    parts = (chunk(b"acTL", struct.pack(">II", 1, 0)), chunk(b"IDAT", lines(ids)), frame(0))
+    data = png(*parts, chunk(b"fdAT", struct.pack(">I", 1) + lines(3 - ids)), kind=0)
+
+    np.testing.assert_array_equal(decode_mask(data, "m.png"), ids)

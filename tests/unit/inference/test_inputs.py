@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+import os
+
+import cv2
+import numpy as np
+import pytest
+from support import miniatures
+from support.commands import call
+from support.training import recipe
+
+from penstock.inference.inputs import find
+from penstock.training import train
+
+
+def film(path, frames=4):
+    """A video of plain frames that grow lighter, without loss."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"FFV1"), 10, (64, 48))
+    for number in range(frames):
+        writer.write(np.full((48, 64, 3), 40 * number, np.uint8))
+    writer.release()
+
+
+def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
+    folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
+    pictures = sorted((raw / "images" / "val").iterdir())[:2]
+    (tmp_path / "list.txt").write_text(f"{pictures[0]}\n\n{os.path.relpath(pictures[1], tmp_path)}\n")
+    film(tmp_path / "video.avi")
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pictures[0].read_bytes())))
+    code, out, _ = call(
+        "predict",
+        folder.path,
+        tmp_path / "list.txt",
+        tmp_path / "video.avi",
+        "-",
+        "-o",
+        tmp_path / "out",
+        capsys=capsys,
+    )
+    written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png")}
+
+    assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 images into {tmp_path / 'out'}")
+    names = [*(picture.stem for picture in pictures), *(f"video/{n:06d}" for n in range(4)), "stdin"]
+    assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")}
+    overlays = [cv2.imread(str(tmp_path / "out" / f"video/{n:06d}-overlay.png")).mean() for n in range(4)]
+    assert overlays == sorted(overlays)
+    first = (tmp_path / "out" / f"{pictures[0].stem}.png").read_bytes()
+    assert (tmp_path / "out" / "stdin.png").read_bytes() == first
+
+
+def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
+    (tmp_path / "video.mp4").write_bytes(b"no film")
+    capsys.readouterr()
+
+    assert call("predict", folder.path, tmp_path / "video.mp4", "-o", tmp_path / "out", capsys=capsys) == (
+        2,
+        "",
+        f"error: {tmp_path}/video.mp4: expected a video that OpenCV can read, found no frames. Convert it, for example with "
+        "ffmpeg to H.264 in .mp4.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("masks", "pictures"),
+    [("alphas", "images"), ("gtFine", "leftImg8bit"), ("valannot", "val"), ("SegmentationObject", "JPEGImages")],
+)
+def test_masks_of_every_layout_are_no_pictures(tmp_path, masks, pictures):
+    for folder in (masks, pictures):
+        miniatures.write(tmp_path / folder / "a.png", cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes())
+
+    assert [each.place.parent.name for each in find([tmp_path])] == [pictures]

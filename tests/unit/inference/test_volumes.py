@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from support.commands import call
+from support.volumes import nibabel, stored, volume_scene, write_volume
+
+from penstock.datasets.layouts import nifti
+from penstock.errors import DatasetError
+from penstock.images.volumes import read_labels, read_volume, write_labels
+from penstock.models import build_volume_network
+from penstock.tasks import Augment, Volumes
+
+
+def test_labels_of_equal_names_are_told_apart_by_their_folder(tmp_path):
+    for split in ("train", "val"):
+        for kind in ("images", "labels"):
+            write_volume(tmp_path / kind / split / "c0.nii.gz", stored(volume_scene()[kind == "labels"], "RAS"))
+    both = nifti.cases(tmp_path / "images", tmp_path / "labels")
+
+    assert [case.labels for case in both] == [tmp_path / "labels" / split / "c0.nii.gz" for split in ("train", "val")]
+    with pytest.raises(DatasetError) as caught:
+        nifti.cases(tmp_path / "images" / "train", tmp_path / "labels")
+    assert str(caught.value) == (
+        f"c0: expected one file of labels for this case, found {tmp_path}/labels/train/c0.nii.gz, "
+        f"{tmp_path}/labels/val/c0.nii.gz. Name the folder that holds the right ones alone."
+    )
+
+
+def test_labels_are_written_in_the_geometry_of_the_input(tmp_path):
+    voxels, labels = volume_scene()
+    source = write_volume(tmp_path / "v.nii.gz", stored(voxels, "PIR", (0.8, 1.1, 2.5)))
+    image = nibabel.load(source)
+    image.header.set_xyzt_units("mm")
+    image.header["descrip"] = b"scanner 7"
+    nibabel.save(image, source)
+    volume = read_volume([source])
+    own = read_labels(write_volume(tmp_path / "l.nii", stored(labels, "PIR", (0.8, 1.1, 2.5))), volume)
+    write_labels(tmp_path / "answer.nii.gz", own, source)
+    answer = nibabel.load(tmp_path / "answer.nii.gz")
+
+    assert answer.get_data_dtype() == np.uint8
+    assert np.array_equal(answer.affine, image.affine)
+    assert answer.header.get_zooms() == image.header.get_zooms()
+    assert answer.header.get_xyzt_units() == ("mm", "unknown")
+    assert bytes(answer.header["descrip"]).startswith(b"scanner 7")
+    assert [float(answer.header[name]) for name in ("cal_min", "cal_max")] == [0.0, 0.0]
+    assert (answer.header["sform_code"], answer.header["qform_code"]) == (
+        image.header["sform_code"],
+        image.header["qform_code"],
+    )
+    assert (np.asanyarray(answer.dataobj) == own).all()
+
+
+def test_volumes_are_answered_as_they_were_scored(tmp_path, capsys):
+    import csv
+
+    from support.volumes import brats
+
+    brats(tmp_path / "raw", 3)
+    brats(tmp_path / "raw", 2, "val")
+    data = tmp_path / "data"
+    assert call("pack", tmp_path / "raw", "-o", data, "--layout", "nifti-volumes", capsys=capsys)[0] == 0
+    words = ["--steps", 2, "--crop", 16, 16, "--set", "augment.slices=16", "--runs", tmp_path / "runs"]
+    assert call("train", data, *words, capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    words = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/val"]
+    assert call("predict", run, tmp_path / "raw/val", *words, capsys=capsys)[0] == 0
+    rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))[1:]
+    columns = [[float(cell) for cell in column if cell] for column in list(zip(*rows, strict=True))[1:]]
+    (found,) = (run / "evaluations").glob("step-*.json")
+    mean = np.mean([np.mean(column) for column in columns if column])
+
+    assert len(rows) == 2
+    assert mean > 0
+    assert json.loads(found.read_text())["mean_dice"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_a_window_slides_over_what_is_larger_than_the_patch():
+    torch.manual_seed(0)
+    network = build_volume_network("unet3d", 3, 2, (16, 16, 16)).eval()
+    small, large = torch.randn(1, 2, 16, 16, 16), torch.randn(1, 2, 20, 33, 16)
+
+    with torch.inference_mode():
+        assert torch.allclose(network(small), network.network(small), atol=1e-5)
+        assert network(large).shape == (1, 3, 20, 33, 16)
+
+
+def test_a_volume_smaller_than_the_window_is_padded_as_in_training():
+    torch.manual_seed(0)
+    task = Volumes("unet3d", ("a", "b"), augment=Augment((16, 16), slices=16))
+    network = task.model().eval()
+    voxels = torch.randint(0, 256, (1, 12, 16, 16, 1), dtype=torch.uint8)
+    padded = torch.cat(
+        [torch.zeros(1, 2, 16, 16, 1, dtype=torch.uint8), voxels, torch.zeros_like(voxels[:, :2])], dim=1
+    )
+
+    with torch.inference_mode():
+        found, expected = network(task.inputs({"image": voxels})), network.network(task.inputs({"image": padded}))
+    assert torch.allclose(found, expected[:, :, 2:14], atol=1e-5)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+from support.commands import call
+from support.training import recipe
+
+from penstock.assembly import load_checkpoint
+from penstock.errors import RunError
+from penstock.report import page, write_report
+from penstock.runs import RunFolder
+from penstock.training import train
+
+
+@pytest.fixture(scope="module")
+def evaluated_run(packed, tmp_path_factory):
+    folder, _ = train(recipe(packed.folder, steps=4, evaluate_every=2), tmp_path_factory.mktemp("runs"))
+    return folder
+
+
+OTHERS = [None, 7, -1.5, "text", True, [], {}, [1], {"a": 1}, [[]], "\x1b[31m"]
+
+
+def edits(value, path=()):
+    """Every place in a JSON value, with the value of another type in it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items)[: 6 if isinstance(value, list) else None]:
+        for other in OTHERS:
+            yield (*path, key), other
+        yield from edits(inner, (*path, key))
+
+
+def edited(value, path, other):
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = other
+    return copy
+
+
+@pytest.mark.parametrize("name", ["environment.json", "metrics.jsonl", "evaluations"])
+def test_a_report_on_values_of_other_types_is_a_page_or_a_sentence(evaluated_run, name, monkeypatch):
+    """Every value of the run's files in turn, replaced by values of other types."""
+    monkeypatch.setattr("penstock.report.page._curves", curves_without_drawing)
+    path = evaluated_run.path / name if name != "evaluations" else max((evaluated_run.path / name).glob("*.json"))
+    before = path.read_bytes()
+    lines = before.splitlines() if path.suffix == ".jsonl" else [before]
+    refused = 0
+    try:
+        for number in {0, len(lines) - 1}:
+            for place, other in edits(json.loads(lines[number])):
+                changed = list(lines)
+                changed[number] = json.dumps(edited(json.loads(lines[number]), place, other)).encode()
+                path.write_bytes(b"\n".join(changed) + b"\n")
+                message = report_of(evaluated_run)
+                refused += message is not None
+                assert message is None or message.startswith(f"{path}: expected ")
+                assert message is None or message.endswith(" Restore the file from a copy of the run.")
+    finally:
+        path.write_bytes(before)
+    assert refused
+    write_report(evaluated_run)
+
+
+def report_of(run):
+    """What a report is refused with, if it is."""
+    try:
+        write_report(run)
+    except RunError as error:
+        return str(error)
+    return None
+
+
+def curves_without_drawing(folder):
+    """The numbers that curves are drawn from, without the seconds that matplotlib takes."""
+    from penstock.report import page
+
+    steps, scores = page._steps(folder.lines("metrics.jsonl")), page._scores(folder.lines("metrics.jsonl"))
+    page._smoothed([line["loss"] for line in steps])
+    [float(value) for line in scores for value in line["evaluation"].values()]
+    return ""
+
+
+def test_a_report_tells_its_evaluations_apart(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder), tmp_path / "runs")
+    assert call("evaluate", folder.path, "--checkpoint", "last", capsys=capsys)[0] == 0
+    assert call("evaluate", folder.path, "--checkpoint", "last", "--flip", capsys=capsys)[0] == 0
+    assert call("report", folder.path, capsys=capsys)[0] == 0
+    titles = re.findall(r"<h2>(Evaluation .*?)(?:: loss .*)?</h2>", (folder.path / "report.html").read_text())
+    best = load_checkpoint(folder, "best").step
+
+    assert titles == [
+        "Evaluation on val after step 12 (asked for, x1-flip)",
+        "Evaluation on val after step 12 (asked for)",
+        *([f"Evaluation on val after step {best} (in training, the best)"] * (best != 12)),
+        f"Evaluation on val after step 12 (in training, the {'best' if best == 12 else 'last'})",
+    ]
+
+
+def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run", symlinks=True)
+    with (tmp_path / "run" / "metrics.jsonl").open("ab") as log:
+        log.write(b'\xff\xfe\n{"step": 99}\n')
+
+    assert RunFolder(tmp_path / "run").lines("metrics.jsonl")[-1] == {"step": 99}
+
+
+def test_a_report_names_the_newest_of_equal_scores_as_the_session_marks_it():
+    lines = [
+        {"step": step, "evaluation": {"mean_iou": value}} for step, value in ((1, 0.2), (2, 0.5), (3, 0.5), (4, 0.4))
+    ]
+    assert page._best(lines)["mean_iou"]["step"] == 3
+    assert page._reached(lines, page._best(lines))["best mean IoU"] == "50.00% at step 3"

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import dataclasses
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from support import miniatures
+from support.commands import call
+from support.shaking import Looks
+from support.training import recipe
+from support.watching import Given
+
+from penstock.assembly import open_parts
+from penstock.config import Data, apply, default_recipe, load
+from penstock.datasets import inspect, pack
+from penstock.feed import Feed
+from penstock.images import drawing
+from penstock.images.codecs import encode_png
+from penstock.order import Plan
+from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.report import samples_sheet
+from penstock.sources.kafka import FakeLog, KafkaSource
+from penstock.tasks import Augment, Classification, Regularize, Segmentation
+from penstock.training import train
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The arrays of all samples that are drawn."""
+    from penstock.tasks import Classification, Segmentation
+
+    found = []
+    for kind in (Segmentation, Classification):
+        own = kind.draw
+
+        def draw(self, arrays, outputs=None, record=None, own=own):
+            found.append({name: array.copy() for name, array in arrays.items()})
+            return own(self, arrays, outputs, record)
+
+        monkeypatch.setattr(kind, "draw", draw)
+    return found
+
+
+def test_replay_and_show_draw_what_the_model_saw(packed, tmp_path, drawn, capsys):
+    given = Given()
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path / "runs", hooks=[given])
+    for words, batch in (
+        (["replay", folder.path, "--step", 2], given.batches[1]),
+        (["show", packed.folder, "--augmented", "--recipe", folder.path / "recipe.toml", "-n", 4], given.batches[0]),
+    ):
+        drawn.clear()
+        assert call(*words, "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
+        for name in ("image", "mask"):
+            assert np.array_equal(np.stack([each[name] for each in drawn]), batch[name].numpy())
+
+
+def test_replay_draws_mixed_pictures_as_the_model_saw_them(tmp_path, drawn, capsys):
+    miniatures.folders(tmp_path / "raw")
+    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    settings = [
+        "model.name=test_resnet",
+        "model.weights=none",
+        "augment.crop=[32, 32]",
+        "train.steps=1",
+        "train.batch=2",
+    ]
+    settings += [
+        "regularize.mixup=0.5",
+        "regularize.random_erasing=1.0",
+        "regularize.brightness=20",
+        "train.device=cpu",
+    ]
+    chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
+    folder, _ = train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
+    assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
+    normal = open_parts(load(folder.path / "recipe.toml")).task.normalization
+    mean, std = (torch.tensor(value).view(3, 1, 1) for value in (normal.mean, normal.std))
+    seen = (255 * (given.inputs[0] * std + mean)).clamp(0, 255).movedim(1, -1).numpy()
+
+    assert np.abs(np.stack([each["image"] for each in drawn]) - seen).mean() < 3  # what is beyond 0 to 255 is cut
+    assert np.abs(given.batches[0]["image"].numpy() - seen).mean() > 10
+
+
+def test_as_many_answers_are_drawn_as_asked_and_they_are_the_models(shaken_run, capsys):
+    drawn = {}
+    for step, count in ((1, 1), (1, 3), (2, 1)):
+        words = ["--checkpoint", f"step-{step:08d}", "--images", count]
+        assert call("evaluate", shaken_run, *words, capsys=capsys)[0] == 0
+        drawn[step, count] = cv2.imread(str(shaken_run / f"figures/answers-val-{step:08d}.png"))
+    assert drawn[1, 3].shape[0] > 2 * drawn[1, 1].shape[0]
+    assert drawn[1, 1].shape == drawn[2, 1].shape
+    assert (drawn[1, 1] != drawn[2, 1]).mean() > 0.01
+
+
+def test_replay_draws_what_the_step_saw(packed, tmp_path, monkeypatch, capsys):
+    looks = Looks()
+    folder, _ = train(recipe(packed.folder, steps=3, evaluate_every=9), tmp_path, hooks=[looks])
+    drawn, draw = [], Segmentation.draw
+    monkeypatch.setattr(
+        Segmentation, "draw", lambda task, arrays, *rest: (drawn.append(dict(arrays)), draw(task, arrays, *rest))[1]
+    )
+    for step in (1, 3):
+        drawn.clear()
+        assert call("replay", folder.path, "--step", step, capsys=capsys)[0] == 0
+        for name, tensor in looks.batches[step - 1].items():
+            assert np.array_equal(np.stack([each[name] for each in drawn]), tensor.numpy()), (step, name)
+
+
+def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):
+    """Who was to be mixed with it is not; the hole itself has no class."""
+    log = FakeLog("t")
+    image = np.full((8, 8, 3), 200, np.uint8)
+    log.append(encode_classification(ClassificationRecord(encode_png(image), 1, "x", "png", 8, 8)))
+    log.append(None)
+    source = KafkaSource(log)
+    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), "pad-crop", flip=0.0), Regularize(mixup=1.0))
+    feed = Feed(Plan(source.snapshot(), 1), source, task.prepare(train=True), batch=2)
+    drawn = []
+    monkeypatch.setattr(
+        Classification, "draw", lambda self, arrays, *_: drawn.append(arrays) or np.zeros((8, 8, 3), np.uint8)
+    )
+    _, records = samples_sheet(task, feed, [0, 1])
+
+    assert records == ["x (t/0#0)", "no record (t/0#1)"]
+    assert (drawn[0]["image"] == 200).all()
+    assert [arrays["target"].tolist() for arrays in drawn] == [[0.0, 1.0], [0.0, 0.0]]
+    monkeypatch.undo()
+    arrays = {"image": image, "label": np.array(-1)}
+    np.testing.assert_array_equal(task.draw(arrays), drawing.caption(drawing.fit(image, 192), ""))

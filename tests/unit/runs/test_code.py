@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+from support.training import recipe
+
+import penstock as ps
+from penstock import names
+
+
+def test_what_a_file_imports_from_beside_is_copied_with_it(packed, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "layers.py").write_text("from torch import nn\n\nWIDTH = 5\n")
+    (there / "my_net.py").write_text(
+        "from layers import WIDTH, nn\n\n\ndef build(classes):\n"
+        "    return nn.Sequential(nn.Conv2d(3, WIDTH, 1), nn.Conv2d(WIDTH, classes, 1))\n"
+    )
+    run = ps.train(recipe(packed.folder, steps=1), model=f"{there}/my_net.py:build", runs=tmp_path / "runs")
+    shutil.rmtree(there)
+
+    assert set(json.loads((run.path / "settings.json").read_text())["code"]) == {"code/layers.py", "code/my_net.py"}
+    assert ps.load(run).trained.model[0].out_channels == 5
+    assert "layers" not in __import__("sys").modules
+
+
+def test_files_of_one_name_in_two_folders_are_two(tmp_path):
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "beside.py").write_text(f"value = {number}\n")
+        (folder / "own.py").write_text("from beside import value\n")
+    found = [names.load(names.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
+
+    assert found == [1, 2]

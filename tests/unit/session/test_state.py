@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from penstock.errors import CheckpointError
+from penstock.session import state
+
+
+def test_tensors_that_are_gone_or_damaged_are_named(tmp_path):
+    path = tmp_path / "model.safetensors"
+    for content in (None, b"\xff" * 40):
+        if content:
+            path.write_bytes(content)
+        with pytest.raises(CheckpointError) as caught:
+            state.read_tensors(path)
+        assert str(caught.value).startswith(f"{path}: expected a safetensors file, found ")
+        assert str(caught.value).endswith(". Use another checkpoint of the run.")
+        assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_model_are_named():
+    with pytest.raises(CheckpointError) as caught:
+        state.load_model(nn.Linear(2, 3), {"weight": torch.zeros(4, 2), "bias": torch.zeros(3)}, "runs/1/step-3")
+    assert str(caught.value) == (
+        "runs/1/step-3: expected the weights of the model in recipe.toml, found Error(s) in loading state_dict for "
+        "Linear: size mismatch for weight: copying a param with shape torch.Size([4, 2]) from checkpoint, the shape in "
+        "current model is torch.Size([3, 2]).. Restore the run's recipe.toml, or start a new run with --init."
+    )
+
+
+def test_what_is_written_is_read(tmp_path):
+    tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor(7)}
+    state.write_tensors(tmp_path / "x.safetensors", tensors)
+    found = state.read_tensors(tmp_path / "x.safetensors")
+
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())

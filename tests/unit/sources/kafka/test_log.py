@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.sources.kafka import Address, admin
+
+
+@pytest.mark.parametrize("name", ["FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE"])
+def test_a_topic_is_asked_again_while_its_leaders_move(monkeypatch, name):
+    """Not all brokers hear of an election at once: a resume just after a kill met this."""
+    kafka = pytest.importorskip("confluent_kafka")
+    answers = [kafka.KafkaException(kafka.KafkaError(getattr(kafka.KafkaError, name))), "the topic"]
+
+    def described(*_):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(admin, "_describe", described)
+
+    assert admin.describe(None, Address("localhost:1", "t"), 5.0) == "the topic"
+    assert answers == []

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from support.classified import COLUMNS, HEIGHT, ROWS, WIDTH, classified, folders
+
+from penstock.session import Hook
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Images whose red is three times the column and whose green is four times the row."""
+    pictures = [np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 15 * n)], axis=2) for n in range(16)]
+    return folders(tmp_path_factory.mktemp("places"), np.asarray(pictures, np.uint8))
+
+
+TONES = np.random.default_rng(0).integers(104, 152, (HEIGHT, WIDTH, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def tones(tmp_path_factory):
+    """The same image of pale colours sixteen times, but for its first row."""
+    pictures = np.repeat(TONES[np.newaxis], 16, axis=0)
+    pictures[:, 0] = 8 * np.arange(16)[:, np.newaxis, np.newaxis]
+    return folders(tmp_path_factory.mktemp("tones"), pictures)
+
+
+def fed(given):
+    """All images of a training, (height, width, 3)."""
+    return [image for batch in given.batches for image in batch["image"].numpy()]
+
+
+def slopes(image):
+    """Columns and rows of the source per pixel of a crop, between its edges."""
+    pixels = image.astype(float)
+    return (
+        float((pixels[4:-4, -5, 0] - pixels[4:-4, 4, 0]).mean() / (image.shape[1] - 9) / 3),
+        float((pixels[-5, 4:-4, 1] - pixels[4, 4:-4, 1]).mean() / (image.shape[0] - 9) / 4),
+    )
+
+
+class TestViews:
+    """What of an image a classifier is shown."""
+
+    @pytest.mark.parametrize("border", ["fill", "reflect"])
+    @pytest.mark.parametrize("margin", [1, 3])
+    def test_it_is_moved_about_by_a_margin(self, places, tmp_path, margin, border):
+        settings = ["augment.method=pad-crop", f"augment.margin={margin}", f"augment.border={border}"]
+        images = fed(classified(places, tmp_path, *settings, "augment.crop=[48, 64]"))
+        plain = np.stack([3 * COLUMNS, 4 * ROWS], axis=2)
+        mode = {"mode": "reflect"} if border == "reflect" else {"constant_values": 128}  # 127.5 normalises to 0
+        around = np.pad(plain, ((margin, margin), (margin, margin), (0, 0)), **mode)
+        windows = {
+            around[y : y + HEIGHT, x : x + WIDTH].astype(np.uint8).tobytes(): (y, x)
+            for y in range(2 * margin + 1)
+            for x in range(2 * margin + 1)
+        }
+        found = [windows[np.ascontiguousarray(image[..., :2]).tobytes()] for image in images]
+
+        assert {y for y, _ in found} == {x for _, x in found} == set(range(2 * margin + 1))
+
+    @pytest.mark.parametrize(("area", "aspect"), [((0.1, 0.3), (0.6, 1.6)), ((0.5, 0.6), (1.0, 1.1))])
+    def test_it_is_a_window_of_an_area_and_an_aspect(self, places, tmp_path, area, aspect):
+        settings = [f"augment.area={list(area)}", f"augment.aspect={list(aspect)}", "augment.method=resized-crop"]
+        images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
+        sides = np.array([slopes(image) for image in images]) * 32
+        areas, aspects = sides.prod(axis=1) / (HEIGHT * WIDTH), sides[:, 0] / sides[:, 1]
+
+        for values, (least, most) in ((areas, area), (aspects, aspect)):
+            room = 0.2 * (most - least)
+            assert least * 0.93 < values.min() < least + room
+            assert most - room < values.max() < most * 1.07
+
+    @pytest.mark.parametrize("shown", [0.5, 1.0])
+    def test_its_middle_is_evaluated(self, places, tmp_path, shown):
+        class Evaluated(Hook):
+            def on_start(self, session):
+                session.model.register_forward_pre_hook(self.keep)
+
+            def keep(self, module, inputs):
+                if not module.training:
+                    found.extend((inputs[0] * 127.5 + 127.5).movedim(1, -1).numpy())
+
+        found = []
+        settings = [f"augment.crop_pct={shown}", "augment.crop=[24, 24]"]
+        classified(places, tmp_path, *settings, steps=1, hooks=[Evaluated()])
+
+        assert len(found) == 2
+        for image in found:
+            assert slopes(image) == pytest.approx((2 * shown, 2 * shown), rel=0.02)
+            assert image[..., 0].mean() == pytest.approx(3 * 31.5, abs=1.5)
+            assert image[..., 1].mean() == pytest.approx(4 * 23.5, abs=2)
+
+    def test_it_is_mirrored_by_turns(self, places, tmp_path):
+        """Fourteen images: in any two epochs in a row each is seen both ways."""
+        settings = ["augment.alternating_flip=true", "augment.method=pad-crop", "augment.crop=[48, 64]"]
+        images = fed(classified(places, tmp_path, *settings, batch=14, flip=()))
+        seen = [{int(image[0, 0, 2]): bool(image[0, 0, 0]) for image in images[i : i + 14]} for i in (0, 14, 28, 42)]
+
+        assert 0 < sum(seen[0].values()) < 14
+        for before, after in itertools.pairwise(seen):
+            assert after == {picture: not mirrored for picture, mirrored in before.items()}
+
+    @pytest.mark.parametrize("largest", [8, 40])
+    def test_it_is_turned(self, places, tmp_path, largest):
+        settings = [f"augment.rotate={largest}", "augment.method=scale-crop", "augment.scale=[1.0, 1.0]"]
+        images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
+        rows, columns = np.mgrid[10:22, 10:22]  # always inside the image
+        ground = np.stack([columns.ravel(), rows.ravel(), np.ones(144)], axis=1)
+        angles = []
+        for image in images:
+            seen = image[10:22, 10:22, :2].reshape(-1, 2) / (3, 4)
+            (right, down, _), *_ = np.linalg.lstsq(ground, seen, rcond=None)
+            assert np.hypot(*right) == pytest.approx(1, abs=0.03)
+            assert right @ down == pytest.approx(0, abs=0.03)
+            angles.append(math.degrees(math.atan2(right[1], right[0])))
+
+        assert -largest - 1 < min(angles) < -0.85 * largest
+        assert 0.85 * largest < max(angles) < largest + 1
+
+
+GRAY = TONES @ np.array([[0.299], [0.587], [0.114]])
+
+
+YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
+
+
+class TestColours:
+    """How far they move, image by image."""
+
+    @staticmethod
+    def moved(tones, folder, setting):
+        settings = ["augment.method=scale-crop", "augment.scale=[1.0, 1.0]", "augment.crop=[48, 64]"]
+        images = fed(classified(tones, folder, *settings, f"augment.jitter.{setting}"))
+        return [image[1:].astype(float) for image in images]
+
+    @pytest.mark.parametrize(("name", "around"), [("brightness", 0.0), ("contrast", 127.5), ("saturation", GRAY[1:])])
+    def test_factors(self, tones, tmp_path, name, around):
+        factors, plain = [], TONES[1:] - around
+        for image in self.moved(tones, tmp_path, f"{name}=0.4"):
+            factor = (plain * (image - around)).sum() / (plain**2).sum()
+            assert np.abs(around + factor * plain - image).max() < 1.2
+            factors.append(factor)
+
+        assert 0.59 < min(factors) < 0.65
+        assert 1.35 < max(factors) < 1.41
+
+    def test_hue(self, tones, tmp_path):
+        angles, plain = [], TONES[1:] @ YIQ.T
+        begun = plain[..., 1] + 1j * plain[..., 2]
+        for image in self.moved(tones, tmp_path, "hue=0.1"):
+            found = image @ YIQ.T
+            turned = found[..., 1] + 1j * found[..., 2]
+            angle = np.angle((turned * begun.conj()).sum())
+            assert np.abs(found[..., 0] - plain[..., 0]).max() < 1.2
+            assert np.abs(turned - begun * np.exp(1j * angle)).max() < 1.5
+            angles.append(angle / math.tau)
+
+        assert -0.101 < min(angles) < -0.085
+        assert 0.085 < max(angles) < 0.101

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import RecipeError
+from penstock.losses import CrossEntropy, Focal, Lovasz, Tversky
+from penstock.tasks import Objective
+from penstock.tasks.objective import weights_of
+
+
+class TestObjective:
+    def test_its_losses(self):
+        one = Objective(
+            1.0, 2.0, 3.0, 4.0, 5.0, 6.0, focal_gamma=1.5, tversky_alpha=0.2, tversky_beta=0.9, label_smoothing=0.1
+        )
+        assert one.mixture((1.0, 3.0)).terms == [
+            (1.0, CrossEntropy((1.0, 3.0), 0.1)),
+            (2.0, Focal(1.5)),
+            (3.0, Tversky(0.5, 0.5)),  # Dice
+            (4.0, Tversky(1.0, 1.0)),  # Jaccard
+            (5.0, Tversky(0.2, 0.9)),
+            (6.0, Lovasz()),
+        ]
+        assert Objective(0.0, dice=1.0).mixture().terms == [(1.0, Tversky())]
+
+    @pytest.mark.parametrize(("step", "hardest"), [(0, 1.0), (5, 0.6), (10, 0.2), (15, 0.2), (None, 0.2)])
+    def test_mining_begins_slowly(self, step, hardest):
+        slow = Objective(ohem_ratio=0.2, ohem_warmup_steps=10, ohem_threshold=0.3)
+        ((_, term),) = slow.mixture((), step).terms
+        assert (term.ohem_ratio, term.ohem_threshold) == (pytest.approx(hardest), 0.3)
+
+    @pytest.mark.parametrize(
+        ("chosen", "pixels", "message"),
+        [
+            (
+                (1.0,), (3, 4),
+                "expected 2 numbers, one for each of a, b, found 1. Write as many, in the order of the ids.",
+            ),
+            (
+                (1.0, -1.0), (3, 4),
+                "expected numbers from 0 on, at least one of them above it, found 1, -1. Write other weights.",
+            ),
+            (
+                (0.0, 0.0), (3, 4),
+                "expected numbers from 0 on, at least one of them above it, found 0, 0. Write other weights.",
+            ),
+            (
+                "inverse", (0, 0),
+                "expected a dataset whose description counts the pixels of every class, found one that does not: a "
+                "topic, or classes that never occur. Pull the topic to shards with penstock pull, or write the numbers: "
+                "loss.class_weights=[1.0, 2.5].",
+            ),
+            (
+                "median", (3, 4),
+                "expected a dataset whose description counts the pixels of the images that each class occurs in, found "
+                "one that does not: classes of whole images, or packed by an earlier version. Take "
+                "loss.class_weights=inverse, or pack masks again.",
+            ),
+        ],
+    )  # fmt: skip
+    def test_class_weights_that_cannot_be(self, chosen, pixels, message):
+        with pytest.raises(RecipeError) as caught:
+            weights_of(Objective(class_weights=chosen), ("a", "b"), pixels)
+        assert str(caught.value) == f"loss.class_weights: {message}"
+
+    def test_class_weights_that_are_written_are_taken(self):
+        assert weights_of(Objective(class_weights=(0.0, 3.0)), ("a", "b"), ()) == (0.0, 3.0)
+        assert weights_of(Objective(), ("a", "b"), (0, 0)) == ()

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from support.commands import call
+from support.training import recipe
+
+from penstock import names
+from penstock.config import apply
+from penstock.errors import RecipeError
+from penstock.training import train
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("unet:resnet50", None), ("resnet50", None), ("deeplabv3plus:resnet50.a1_in1k", None), ("", None),
+        ("my_net.py:build", ("my_net.py", "build")), ("/a b/my_net.py:build", ("/a b/my_net.py", "build")),
+        ("pkg.nets:build", ("pkg.nets", "build")), ("my_net.py", None), ("my_net.py:not a name", None),
+        ("fasterrcnn:torchvision/resnet50", None), ("C:x.py:f", ("C:x.py", "f")),
+    ],
+)  # fmt: skip
+def test_a_name_is_a_name_or_a_place(text, place):
+    assert names.place_of(text) == (place and names.Place(*place))
+
+
+NETS = {
+    "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a file of Python, found no such file. Check the path."),
+    "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: expected something named build in DIR/my_net.py, found other. Check the name."),
+    "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: expected Python that can be imported, found ZeroDivisionError: division by zero. Fix it."),
+    "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: expected Python that can be imported, found SyntaxError: invalid syntax (my_net.py, line 1). Fix it."),
+    "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: expected parameters among classes, channels, weights, found depth. Rename them, or give them defaults."),
+    "thing": ("build = 3\n", "", "model.name = DIR/my_net.py:build: expected something to call, found int. Name a function or a class."),
+    "gives": ("def build(classes):\n    return 3\n", "", "model.name = DIR/my_net.py:build: expected a function that gives a torch.nn.Module, found int. Return the network."),
+    "shape": ("from torch import nn\n\n\ndef build(classes):\n    return nn.Conv2d(3, classes, 1, 2)\n", "", "model.name = DIR/my_net.py:build: expected logits of shape (1, 6, 32, 32) for an image of 32 x 32, found (1, 6, 16, 16). Fix it."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NETS)
+def test_what_is_wrong_with_a_file_is_named(packed, tmp_path, case, capsys):
+    text, _, message = NETS[case]
+    (tmp_path / "my_net.py").write_text(text)
+    place = f"{tmp_path}/{'gone' if case == 'missing' else 'my_net'}.py:build"
+    words = [
+        "--model",
+        place,
+        "--weights",
+        "none",
+        "--crop",
+        32,
+        32,
+        "--batch",
+        4,
+        "--steps",
+        1,
+        "--runs",
+        tmp_path / "runs",
+    ]
+    code, _, err = call("train", packed.folder, *words, capsys=capsys)
+
+    assert (code, err) == (2, f"error: {message.replace('DIR', str(tmp_path))}\n")
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "message"),
+    [
+        ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
+         "loss.custom = PLACE: expected one number for each image, of shape (4,), found a tensor of shape (). Take the mean "
+         "over everything but the first axis."),
+        ("loss.custom=boundary", "", "loss.custom: expected FILE.py:NAME or package.module:NAME, found boundary. Name a place, "
+         "or leave it out."),
+        ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
+         "class of optimizers, or a function that gives one."),
+        ("train.metrics=['PLACE']", "class part:\n    state = 0\n", "train.metrics = PLACE: expected an object with state, update, "
+         "compute, found one without update, compute. Add them."),
+        ("train.metrics=['iou']", "", "train.metrics: expected FILE.py:NAME or package.module:NAME, found iou. Name places alone."),
+        ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
+         "Hook."),
+        ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, or FILE.py:NAME, found grids. Name a hook."),
+        ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler: expected settings among folder, every, found "
+         "evry. Check their names."),
+        ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
+         "those, or leave it out."),
+        ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive it from it."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_part_is_named(packed, tmp_path, setting, text, message):
+    (tmp_path / "part.py").write_text(text)
+    place = f"{tmp_path}/part.py:part"
+    with pytest.raises(RecipeError) as caught:
+        train(apply(recipe(packed.folder, steps=1), [setting.replace("PLACE", place)]), tmp_path / "runs")
+
+    found = str(caught.value).replace("code/part.py:part", place)
+    assert found.replace(f"{tmp_path}/runs/0001-unet-test_resnet-{packed.name}/", "") == message.replace("PLACE", place)
+
+
+def test_a_module_is_named_too(packed, tmp_path):
+    place = "segmentation_models_pytorch.encoders:get_encoder_names"
+    assert callable(names.load(names.place_of(place), "x"))
+    with pytest.raises(RecipeError) as caught:
+        names.load(names.place_of("no_such.module:part"), "model.name")
+
+    assert str(caught.value) == (
+        "model.name = no_such.module:part: expected a module no_such.module that can be imported, found no module no_such. "
+        "Install it, or name a file: FILE.py:NAME."
+    )

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from support.training import Stop, recipe
+
+from penstock.cli.events import show
+from penstock.events import Events
+from penstock.ranks import Ranks
+from penstock.session import Hook
+from penstock.training import resume, train
+
+
+def test_determinism_is_asked_for_and_only_then_promised_on_a_gpu(packed, tmp_path, monkeypatch):
+    from penstock.ranks import Ranks
+    from penstock.training.reproducibility import promise
+
+    class Asks(Hook):
+        def on_start(self, session):
+            found.append(torch.are_deterministic_algorithms_enabled())
+
+    found = []
+    for deterministic in (True, False):
+        train(recipe(packed.folder, steps=1, deterministic=deterministic), tmp_path, hooks=[Asks()])
+    monkeypatch.setattr("penstock.devices.describe", str)
+    exact = [
+        promise(recipe("x", deterministic=deterministic), torch.device(kind), Ranks())["exact"]
+        for kind, deterministic in (("cpu", False), ("cuda", False), ("cuda", True))
+    ]
+
+    assert found == [True, False]
+    assert [each == "weights, byte for byte" for each in exact] == [True, False, True]
+
+
+def test_a_resume_says_what_differs(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path, hooks=[Stop(1)])
+    before = folder.read_json("environment.json")
+    folder.write_json("environment.json", {**before, "threads": 77})
+    resume(folder.path, on_event=show)
+
+    now = before["threads"]
+    assert f"note: threads was 77, is {now}: same records, same order; weights may differ" in capsys.readouterr().out
+    assert folder.read_json("environment.json")["then"][0]["threads"] == now
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (True, "losses and weights will differ, as batch normalisation takes each"),
+        (False, "weights may differ in rounding"),
+    ],
+)
+def test_a_resume_on_other_ranks_says_what_is_true(packed, tmp_path, capsys, apart, said):
+    """With norms that learn from each rank's samples, losses differ by more than rounding."""
+    from penstock.training.reproducibility import note_changes, promise
+
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    now = promise(recipe(packed.folder), torch.device("cpu"), Ranks())
+    note_changes(folder, {**now, "ranks": 2}, Events(show), apart=apart)
+
+    assert f"note: ranks was 1, is 2: same records, same order; {said}" in capsys.readouterr().out
+
+
+def test_a_resume_elsewhere_says_what_differs_and_keeps_it(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(2)])
+    kept = folder.read_json("environment.json")
+    folder.write_json("environment.json", {**kept, "threads": 77})
+    resume(folder.path, on_event=show)
+
+    assert f"note: threads was 77, is {kept['threads']}: same records, same order; " in capsys.readouterr().out
+    assert [then["threads"] for then in folder.read_json("environment.json")["then"]] == [kept["threads"]]
