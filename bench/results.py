@@ -84,7 +84,7 @@ def camvid(found: dict) -> list[str]:
         table(["class", "IoU", "recall", "pixels"], rows),
         "On the validation split during training:",
         table(["step", "mean IoU", "pixel accuracy"], curve),
-        "A few test pictures, their labels, and the predictions:\n\n![answers](camvid-answers.jpg)",
+        "A few test pictures, their labels, and the predictions:\n\n![answers](camvid-predictions.jpg)",
     ]
 
 

@@ -28,7 +28,7 @@ from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.tasks import Augment
 from penstock.values import Cursor
 
-PICTURES, BATCH, CROP, BATCHES, ROUNDS = 64, 16, (321, 321), 24, 15
+IMAGES, BATCH, CROP, BATCHES, ROUNDS = 64, 16, (321, 321), 24, 15
 LENGTH, RECORDS, PASSES = 100_000, 4000, 9
 
 
@@ -89,7 +89,7 @@ def by_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, Any
 
 def owned(folder: Path) -> dict[str, Any]:
     """Samples per second of a feed whose batches are dropped one after the other, by whose their memory is."""
-    scenes.write_folder(folder / "raw", {"train": PICTURES, "val": 1}, (360, 480), seed=1)
+    scenes.write_folder(folder / "raw", {"train": IMAGES, "val": 1}, (360, 480), seed=1)
     pack(inspect(folder / "raw"), folder / "data")
     made = Recipe(
         data=Data(str(folder / "data")),

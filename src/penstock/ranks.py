@@ -24,63 +24,69 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among the others: rank `rank` of `of`, number `local` on its machine."""
+    """This process among the others.
+
+    Attributes:
+        rank: its number, from 0 to `world_size - 1`.
+        world_size: the number of processes.
+        local: its number on its machine.
+    """
 
     rank: int = 0
-    of: int = 1
+    world_size: int = 1
     local: int = 0
 
     @property
     def share(self) -> Share:
         """The part of every global batch that this rank takes."""
-        return Share(self.rank, self.of)
+        return Share(self.rank, self.world_size)
 
     @property
-    def writes(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the one rank that writes files and prints."""
         return self.rank == 0
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor added up over all ranks, in place."""
-        if self.of > 1:
+        if self.world_size > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def any(self, flag: bool, device: torch.device) -> bool:  # noqa: FBT001 - the one value it takes
         """Whether the flag is set on any rank; all ranks get the same answer."""
-        if self.of == 1:
+        if self.world_size == 1:
             return flag
         return bool(self.sum(torch.tensor(int(flag), device=device)).item())
 
     def barrier(self) -> None:
         """Wait for all ranks."""
-        if self.of > 1:
+        if self.world_size > 1:
             dist.barrier()
 
-    def share_text(self, text: str) -> str:
-        """The writer's text, on every rank."""
+    def broadcast(self, text: str) -> str:
+        """The main rank's text, on every rank."""
         box: list[Any] = [text]
-        if self.of > 1:
+        if self.world_size > 1:
             dist.broadcast_object_list(box)
         return str(box[0])
 
     def gather(self, texts: Sequence[str]) -> list[str]:
         """The texts of all ranks in the order of the ranks, on every rank."""
         boxes: list[Any] = [list(texts)]
-        if self.of > 1:
-            boxes = [None] * self.of
+        if self.world_size > 1:
+            boxes = [None] * self.world_size
             dist.all_gather_object(boxes, list(texts))
         return [text for box in boxes for text in box]
 
-    def equalize(self, model: nn.Module) -> None:
-        """Give every rank the writer's buffers: running statistics differ between ranks after a step."""
-        if self.of > 1:
+    def broadcast_buffers(self, model: nn.Module) -> None:
+        """Give every rank the main rank's buffers: running statistics differ between ranks after a step."""
+        if self.world_size > 1:
             for buffer in model.buffers():
                 dist.broadcast(buffer, 0)
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
         """The model with gradients averaged over ranks; itself where there is one rank."""
-        if self.of == 1:
+        if self.world_size == 1:
             return model
         return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
 
@@ -125,7 +131,7 @@ def launch() -> Launch | None:
 def joined(device: torch.device) -> Iterator[Ranks]:
     """Join the other ranks for the length of a block: NCCL on CUDA, gloo elsewhere."""
     ranks = from_environment()
-    if ranks.of == 1:
+    if ranks.world_size == 1:
         yield ranks
         return
     if device.type == "cuda":

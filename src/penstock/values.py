@@ -78,16 +78,21 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of every global batch that one rank takes: rank `rank` of `of`."""
+    """The part of every global batch that one rank takes.
+
+    Attributes:
+        rank: its number, from 0 to `world_size - 1`.
+        world_size: the number of ranks.
+    """
 
     rank: int = 0
-    of: int = 1
+    world_size: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rank < self.of:
-            message = f"rank {self.rank} is not one of {self.of} ranks"
+        if not 0 <= self.rank < self.world_size:
+            message = f"rank {self.rank} is not one of {self.world_size} ranks"
             raise ValueError(message)
 
     def slice(self, size: int) -> range:
         """The indices within a global batch of `size` that belong to this rank; shares differ by at most one."""
-        return range(size * self.rank // self.of, size * (self.rank + 1) // self.of)
+        return range(size * self.rank // self.world_size, size * (self.rank + 1) // self.world_size)

@@ -26,9 +26,9 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     assert views == {"scales": [0.5, 1.0], "flip": True, "shift": 0}
     losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
     assert len(set(losses)) == 3
-    picture = next((raw / "images" / "val").iterdir())
+    image = next((raw / "images" / "val").iterdir())
     for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--window", 32, "--flip"])):
-        code, _, err = call("predict", run, picture, "-o", tmp_path / str(number), *words, capsys=capsys)
+        code, _, err = call("predict", run, image, "-o", tmp_path / str(number), *words, capsys=capsys)
         assert code == 0, err
     assert call("evaluate", run, "--shift", 1, capsys=capsys) == (
         2,
@@ -45,10 +45,10 @@ def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(pack
     data, moved = tmp_path / "data", tmp_path / "elsewhere"
     shutil.copytree(packed.folder, data)
     run = train(recipe(data, steps=2), tmp_path / "runs")[0].path
-    picture = next((raw / "images" / "val").iterdir())
-    assert call("predict", run, picture, "-o", tmp_path / "before", capsys=capsys)[0] == 0
+    image = next((raw / "images" / "val").iterdir())
+    assert call("predict", run, image, "-o", tmp_path / "before", capsys=capsys)[0] == 0
     data.rename(moved)
-    assert call("predict", run, picture, "-o", tmp_path / "after", capsys=capsys)[0] == 0
+    assert call("predict", run, image, "-o", tmp_path / "after", capsys=capsys)[0] == 0
     written = [
         sorted((path.name, path.read_bytes()) for path in (tmp_path / when).iterdir()) for when in ("before", "after")
     ]

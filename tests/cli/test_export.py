@@ -27,16 +27,18 @@ class TestExport:
                 seen, (height, width), mode="bilinear", align_corners=False, antialias=height < 64
             )
             with torch.inference_mode():
-                answers = model(view).softmax(dim=1), model(view.flip(3)).softmax(dim=1).flip(3)
-            looks += [functional.interpolate(each, (64, 96), mode="bilinear", align_corners=False) for each in answers]
+                predictions = model(view).softmax(dim=1), model(view.flip(3)).softmax(dim=1).flip(3)
+            looks += [
+                functional.interpolate(each, (64, 96), mode="bilinear", align_corners=False) for each in predictions
+            ]
 
         torch.testing.assert_close(found, torch.stack(looks).mean(dim=0), rtol=1e-3, atol=1e-4)
 
-    def test_answers_that_differ_are_counted_and_said(self, shaken_run, tmp_path, capsys, monkeypatch):
+    def test_predictions_that_differ_are_counted_and_said(self, shaken_run, tmp_path, capsys, monkeypatch):
         export = importlib.import_module("penstock.inference.export")
 
-        def otherwise(path, pictures):
-            classes, found = read(path, pictures)
+        def otherwise(path, images):
+            classes, found = read(path, images)
             classes = classes.clone()
             classes[:, ::2, ::2] += 1  # a quarter of them
             return classes, found

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 from support.commands import call
-from support.pictures import array_png
+from support.images import array_png
 
 from penstock.datasets import scenes
 from penstock.datasets.inspection import grouped

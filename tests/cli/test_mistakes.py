@@ -105,7 +105,7 @@ def test_names_of_classes_tell_a_terminal_nothing(packed, tmp_path, capsys):
 
 
 def test_one_of_a_thing_is_one(tmp_path, capsys):
-    miniatures.write(tmp_path / "raw" / "train" / "cat" / "a.jpg", miniatures.picture())
+    miniatures.write(tmp_path / "raw" / "train" / "cat" / "a.jpg", miniatures.make_image())
     _, inspected, _ = call("inspect", tmp_path / "raw", "--layout", "folders", capsys=capsys)
     code, packed, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", "folders", capsys=capsys)
     assert code == 0

@@ -129,10 +129,10 @@ def test_the_reports_link_keeps_its_target(trained, tmp_path, capsys):
 def test_predictions_leave_a_device_that_is_in_their_place(trained, raw, tmp_path, device, capsys):
     out = tmp_path / "out"
     out.mkdir()
-    picture = next((raw / "images" / "val").iterdir())
-    (out / f"{picture.stem}-overlay.png").symlink_to(device)
-    code, _, err = call("predict", trained, picture, "-o", out, capsys=capsys)
+    image = next((raw / "images" / "val").iterdir())
+    (out / f"{image.stem}-overlay.png").symlink_to(device)
+    code, _, err = call("predict", trained, image, "-o", out, capsys=capsys)
 
-    assert (code, err.split(": expected")[0]) == (2, f"error: {out}/{picture.stem}-overlay.png")
-    assert (out / f"{picture.stem}-overlay.png").is_symlink()
+    assert (code, err.split(": expected")[0]) == (2, f"error: {out}/{image.stem}-overlay.png")
+    assert (out / f"{image.stem}-overlay.png").is_symlink()
     assert stat.S_ISCHR(device.stat().st_mode)

@@ -34,7 +34,7 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
 def test_what_inspect_notes_pack_notes(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.masks(raw)
-    miniatures.write(raw / "images/train/b.jpg", miniatures.picture(seed=77))
+    miniatures.write(raw / "images/train/b.jpg", miniatures.make_image(seed=77))
     miniatures.write(raw / "masks/train/b.png", miniatures.gray(np.zeros((24, 32), np.uint8)))
     miniatures.write(raw / "images/train/c.webp", b"RIFF")
     out = pack_skipping(tmp_path, capsys)

@@ -23,10 +23,10 @@ from penstock.training import train
 
 def test_predicting_a_folder_leaves_its_masks_out(trained, raw, tmp_path, capsys):
     out = tmp_path / "out"
-    pictures = len(list((raw / "images").rglob("*.jpg")))
+    images = len(list((raw / "images").rglob("*.jpg")))
     code, printed, _ = call("predict", trained, raw, "-o", out, capsys=capsys)
 
-    assert (code, printed.splitlines()[0]) == (0, f"predicted {pictures} of {pictures} images into {out}")
+    assert (code, printed.splitlines()[0]) == (0, f"predicted {images} of {images} images into {out}")
     assert {path.relative_to(out).parts[0] for path in out.rglob("*.png")} == {"images"}
     assert call("predict", trained, raw / "masks" / "val", "-o", tmp_path / "asked", capsys=capsys)[0] == 0
 
@@ -41,8 +41,8 @@ def test_a_quote_in_a_path_is_no_end_of_it(trained, packed, tmp_path, capsys):
 
 
 def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(trained, raw, tmp_path, capsys):
-    picture = next((raw / "images" / "val").iterdir())
-    (tmp_path / "list.txt").write_text(f"gone.jpg\n{picture}\n")
+    image = next((raw / "images" / "val").iterdir())
+    (tmp_path / "list.txt").write_text(f"gone.jpg\n{image}\n")
 
     assert call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out", capsys=capsys)[:2] == (
         1,
@@ -78,8 +78,8 @@ class TestCommands:
         labels = tmp_path / "labels"
         labels.mkdir()
         (labels / "scene-00000.png").write_bytes(b"labels")
-        picture = next(path for path in (raw / "images").rglob("*") if path.stem == "scene-00000")
-        code, _, err = call("predict", run, picture, "-o", labels, capsys=capsys)
+        image = next(path for path in (raw / "images").rglob("*") if path.stem == "scene-00000")
+        code, _, err = call("predict", run, image, "-o", labels, capsys=capsys)
 
         assert (code, err) == (
             2,
@@ -88,7 +88,7 @@ class TestCommands:
         )
         assert (labels / "scene-00000.png").read_bytes() == b"labels"
         for _ in range(2):  # its own it replaces
-            assert call("predict", run, picture, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+            assert call("predict", run, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
 
     def test_a_table_is_there_whoever_ends_it(self, tmp_path, capsys, monkeypatch):
         folder, _ = train(classes(tmp_path), tmp_path / "runs")
@@ -121,16 +121,16 @@ def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys)
     chosen = apply(recipe(packed.folder, steps=1, ema_decay=0.0), ["optimizer.lr=1e-12"])
     folder, _ = train(chosen, tmp_path / "runs")  # as it began, which sees everything everywhere
     trained = load_model(folder.path, device="cpu")
-    picture = min((raw / "images" / "val").iterdir())
-    pixels, cpu = read_upright(picture.read_bytes(), "x"), torch.device("cpu")
+    image = min((raw / "images" / "val").iterdir())
+    pixels, cpu = read_upright(image.read_bytes(), "x"), torch.device("cpu")
     plain = trained.parts.task.predict(trained.model, pixels, device=cpu).mask
     averaged = TTAModel(trained.model, TestTimeAugmentation((0.5, 1.0), flip=True)).eval()
     expected = trained.parts.task.predict(averaged, pixels, device=cpu).mask
-    words = ["predict", folder.path, picture, "-o", tmp_path / "out", "--scales", 0.5, 1, "--flip", "--device", "cpu"]
+    words = ["predict", folder.path, image, "-o", tmp_path / "out", "--scales", 0.5, 1, "--flip", "--device", "cpu"]
     assert call(*words, capsys=capsys)[0] == 0
 
     assert (plain != expected).any()
-    assert np.array_equal(decode_mask((tmp_path / "out" / f"{picture.stem}.png").read_bytes(), "x"), expected)
+    assert np.array_equal(decode_mask((tmp_path / "out" / f"{image.stem}.png").read_bytes(), "x"), expected)
 
 
 def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
@@ -140,9 +140,9 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
     words = ["--model", "unet:test_resnet", "--weights", "none", "--batch", 1, "--crop", 32, 32, "--steps", 1]
     call("train", dataset.folder, *words, "--set", "train.freeze_bn=true", "--runs", tmp_path / "runs", capsys=capsys)
     (run,) = (tmp_path / "runs").iterdir()
-    pictures = tmp_path / "raw" / "leftImg8bit" / "val"
+    images = tmp_path / "raw" / "leftImg8bit" / "val"
     for name, more in (("plain", []), ("raw", ["--ids", "original", "--palette", "cityscapes", "--color"])):
-        assert call("predict", run, pictures, "-o", tmp_path / name, *more, capsys=capsys)[0] == 0
+        assert call("predict", run, images, "-o", tmp_path / name, *more, capsys=capsys)[0] == 0
     (plain,) = (cv2.imread(str(path), 0) for path in (tmp_path / "plain").rglob("*8bit.png"))
     (raw,) = (cv2.imread(str(path), 0) for path in (tmp_path / "raw").glob("bonn/*8bit.png"))
     (color,) = (cv2.imread(str(path))[..., ::-1] for path in (tmp_path / "raw").glob("bonn/*-color.png"))
@@ -184,10 +184,10 @@ def test_what_makes_no_masks_has_no_window(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("window", [0, 32])
-def test_predict_writes_masks_of_the_pictures_own_size(trained, raw, tmp_path, window, capsys):
-    picture, _ = scenes.encode(scenes.draw(9, "x", 0, (50, 71)))
-    (tmp_path / "one.jpg").write_bytes(picture)
-    (tmp_path / "broken.jpg").write_bytes(picture[:500])
+def test_predict_writes_masks_of_the_images_own_size(trained, raw, tmp_path, window, capsys):
+    image, _ = scenes.encode(scenes.draw(9, "x", 0, (50, 71)))
+    (tmp_path / "one.jpg").write_bytes(image)
+    (tmp_path / "broken.jpg").write_bytes(image[:500])
     out = tmp_path / "out"
     arguments = ["predict", trained, raw / "images" / "val", tmp_path / "one.jpg", "-o", out, "--window", window]
     assert call(*arguments, capsys=capsys)[:2] == (

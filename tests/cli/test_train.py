@@ -151,7 +151,7 @@ def test_a_run_without_validation_is_asked_for_a_split(packed, tmp_path, capsys)
     )
 
 
-def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_pictures_are_noted(packed, tmp_path, capsys):
+def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_images_are_noted(packed, tmp_path, capsys):
     words = [
         "train",
         packed.folder,

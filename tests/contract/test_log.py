@@ -234,7 +234,7 @@ class TestBroker:
         topic.log.topic_id()
         assert len(made) == 2
 
-    def test_one_that_had_no_answer_is_not_asked_again(self, broker, monkeypatch):
+    def test_one_that_had_no_prediction_is_not_asked_again(self, broker, monkeypatch):
         """It would go on waiting for a controller that is gone."""
         from penstock.sources.kafka import admin, mistakes
 
@@ -270,10 +270,12 @@ class TestBroker:
 
             def list_offsets(self, *arguments, **options):
                 asked.append(1)
-                answer = self.admin.list_offsets(*arguments, **options)
+                prediction = self.admin.list_offsets(*arguments, **options)
                 if len(asked) > 2:
-                    return answer
-                return {place: mock.Mock(result=lambda: mock.Mock(offset=-1001, leader_epoch=None)) for place in answer}
+                    return prediction
+                return {
+                    place: mock.Mock(result=lambda: mock.Mock(offset=-1001, leader_epoch=None)) for place in prediction
+                }
 
         monkeypatch.setattr(admin, "connect", Leaderless)
         (extent,) = topic.log.topic().extents

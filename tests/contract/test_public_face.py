@@ -100,9 +100,9 @@ class TestFace:
             str(packed.folder), model="unet:test_resnet", weights="none", steps=2, crop=(32, 32), batch=4, device="cpu",
             runs=tmp_path / "runs", settings={"train.evaluate_every": 1},
         )  # fmt: skip
-        picture = next((raw / "images" / "val").iterdir())
+        image = next((raw / "images" / "val").iterdir())
         model = run.load(device="cpu")
-        from_file = model.predict(picture)
+        from_file = model.predict(image)
         shown = ps.export(run, tmp_path / "a.pt2", size=(64, 96))
 
         assert from_file.mask.shape == from_file.image.shape[:2]

@@ -9,7 +9,7 @@ from penstock.errors import LabelError, RecipeError
 from penstock.metrics import Confusion
 from penstock.metrics.boxes import DetectionScores, check_extra
 from penstock.metrics.cases import VolumeScores
-from penstock.metrics.classes import Answers, ClassificationScores
+from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import SegmentationScores
 from penstock.metrics.means import mean_of_present
 
@@ -59,7 +59,7 @@ def test_of_classes():
 
 def test_the_matrix_of_many_classes_is_left_out():
     for count, there in ((100, True), (101, False)):
-        scores = Answers(count).scores([str(number) for number in range(count)])
+        scores = PredictionCounts(count).scores([str(number) for number in range(count)])
         assert ("confusion" in scores.as_json()) is there
 
 

@@ -88,7 +88,7 @@ class TestDrawings:
 
         np.testing.assert_array_equal(CLASSES.draw(arrays), drawing.caption(large, "bee"))
         np.testing.assert_array_equal(
-            CLASSES.draw(arrays, logits), drawing.caption(drawing.caption(large, "bee"), "answer: cow (84%)")
+            CLASSES.draw(arrays, logits), drawing.caption(drawing.caption(large, "bee"), "prediction: cow (84%)")
         )
         np.testing.assert_array_equal(CLASSES.draw(shares), drawing.caption(large, "ant 25% + cow 75%"))
 
@@ -102,25 +102,25 @@ class TestDrawings:
         logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32))
         colors = drawing.palette(200)
         labelled = drawing.overlay(image, ids, colors)
-        answered = drawing.overlay(image, logits.argmax(0).to(torch.uint8).numpy(), colors)
+        predicted = drawing.overlay(image, logits.argmax(0).to(torch.uint8).numpy(), colors)
         arrays = {"image": image, "mask": ids}
 
         np.testing.assert_array_equal(MASKS.draw(arrays), np.hstack([image, labelled]))
-        np.testing.assert_array_equal(MASKS.draw(arrays, logits), np.hstack([image, labelled, answered]))
+        np.testing.assert_array_equal(MASKS.draw(arrays, logits), np.hstack([image, labelled, predicted]))
         many = {"image": np.dstack([image, image]), "mask": ids}
         np.testing.assert_array_equal(MASKS.draw(many), np.hstack([image, labelled]))
 
-    @pytest.mark.parametrize("answered", [False, True])
-    def test_what_is_around_the_picture_is_left_out(self, answered):
+    @pytest.mark.parametrize("predicted", [False, True])
+    def test_what_is_around_the_image_is_left_out(self, predicted):
         image, ids = pixels(6, 8), NOISE.integers(0, 3, (6, 8), np.uint8)
-        logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32)) if answered else None
+        logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32)) if predicted else None
         record = masked(image[:5, :3], ids[:5, :3])
         arrays = {"image": image, "mask": ids, "size": np.array([5, 3])}
         inside = {"image": image[:5, :3], "mask": ids[:5, :3]}
         expected = MASKS.draw(inside, None if logits is None else logits[:, :5, :3])
 
         np.testing.assert_array_equal(MASKS.draw(arrays, logits, record), expected)
-        assert expected.shape == (5, 9 if answered else 6, 3)
+        assert expected.shape == (5, 9 if predicted else 6, 3)
 
     def test_of_mattes(self):
         image, shares = pixels(2, 3), np.array([[0, 100, 255], [-1, -1, 7]], np.int16)
@@ -155,11 +155,11 @@ class TestDrawings:
         logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
         colors = drawing.palette(200)
         drawn = [voxels[1], drawing.overlay(voxels[1], ids[1], colors)]
-        answered = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors)
+        predicted = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors)
         arrays = {"image": voxels, "mask": ids}
 
         np.testing.assert_array_equal(VOLUMES.draw(arrays), np.hstack(drawn))
-        np.testing.assert_array_equal(VOLUMES.draw(arrays, logits), np.hstack([*drawn, answered]))
+        np.testing.assert_array_equal(VOLUMES.draw(arrays, logits), np.hstack([*drawn, predicted]))
 
     def test_of_a_volume_that_is_smaller_than_its_sample(self):
         voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)

@@ -26,13 +26,13 @@ def image(size=(20, 30), quality=95, **options):
 def mask(ids=None, mode="L", size=(20, 30), kind="PNG"):
     if ids is None:
         ids = np.arange(size[0] * size[1]).reshape(size) % 3
-    picture = Image.fromarray(np.asarray(ids, np.uint8), "L")
+    image = Image.fromarray(np.asarray(ids, np.uint8), "L")
     if mode == "P":
-        picture = picture.convert("P")
+        image = image.convert("P")
     elif mode != "L":
-        picture = picture.convert(mode)
+        image = image.convert(mode)
     buffer = io.BytesIO()
-    picture.save(buffer, kind)
+    image.save(buffer, kind)
     return buffer.getvalue()
 
 
@@ -93,7 +93,7 @@ def test_1_a_mask_is_missing(folder):
     )
 
 
-def test_2_a_picture_is_missing(folder):
+def test_2_a_image_is_missing(folder):
     folder.remove("images/val/c.jpg")
     refused(
         folder,
@@ -110,7 +110,7 @@ def test_3_sizes_differ(folder):
     )
 
 
-def test_4_a_picture_was_turned_by_its_camera_and_the_mask_was_not(folder):
+def test_4_a_image_was_turned_by_its_camera_and_the_mask_was_not(folder):
     tags = Image.Exif()
     tags[0x0112] = 6
     folder.put("images/train/a.jpg", image(exif=tags))
@@ -198,7 +198,7 @@ def test_11_ids_are_grey_values(folder):
     )
 
 
-def test_12_a_picture_is_in_two_splits(folder):
+def test_12_a_image_is_in_two_splits(folder):
     same = image()
     folder.put("images/train/a.jpg", same)
     folder.put("images/val/b.jpg", same)
@@ -209,7 +209,7 @@ def test_12_a_picture_is_in_two_splits(folder):
     )
 
 
-def test_13_a_picture_is_cut_short(folder):
+def test_13_a_image_is_cut_short(folder):
     folder.put("images/train/a.jpg", image()[:-400])
     refused(
         folder,
@@ -228,7 +228,7 @@ def test_14_a_mask_is_cut_short(folder):
     )
 
 
-def test_15_a_picture_is_another_file(folder):
+def test_15_a_image_is_another_file(folder):
     folder.put("images/train/a.jpg", b"RIFF\0\0\0\0WEBPVP8 ")
     refused(
         folder,
@@ -248,7 +248,7 @@ def test_16_a_mask_has_ids_above_a_byte(folder):
     )
 
 
-def test_17_two_pictures_have_one_name(folder):
+def test_17_two_images_have_one_name(folder):
     folder.put("images/train/a.png", image())
     refused(
         folder,
@@ -265,7 +265,7 @@ def test_17b_two_masks_have_one_name(folder):
     assert "two masks of one name" in [problem.kind for problem in found.fatal]
 
 
-def test_17c_pictures_lie_outside_the_splits(folder):
+def test_17c_images_lie_outside_the_splits(folder):
     folder.put("images/loose.jpg", image())
     folder.put("images/holdout/x.jpg", image())
 
@@ -322,7 +322,7 @@ def test_18_there_are_no_masks_at_all(folder):
     )
 
 
-def test_19_a_class_has_no_pictures(tmp_path):
+def test_19_a_class_has_no_images(tmp_path):
     folder = Folder.__new__(Folder)
     folder.root = tmp_path / "raw"
     for name in ("train/cat/1.jpg", "train/dog/1.jpg", "val/cat/2.jpg", "val/fox/1.jpg"):
@@ -398,7 +398,7 @@ def test_skipping_mends_nothing_that_is_about_all_masks(folder):
     assert len(sound.facts) == 6
 
 
-def test_what_is_no_picture_takes_no_masks_place(folder):
+def test_what_is_no_image_takes_no_masks_place(folder):
     folder.put("masks/train/a.txt", b"notes")
     folder.put("images/train/.cache/x.jpg", b"hidden")
 

@@ -30,7 +30,7 @@ def test_a_run_stopped_after_every_step_is_the_same(tmp_path, name):
     assert state(stopped.path) == state(whole.path)
 
 
-def test_the_recipe_passes_over_all_pictures_eight_times():
+def test_the_recipe_passes_over_all_images_eight_times():
     recipe = default_recipe("classification", "cifar10-fast")
 
     assert recipe.train.steps * recipe.train.batch == 8 * 50_000

@@ -48,7 +48,7 @@ class TestTraining:
         assert "class         accuracy  precision      images" in out
         assert "calibration" in out
 
-    def test_pictures_are_moved_by_less_than_their_size(self, colors, tmp_path, capsys):
+    def test_images_are_moved_by_less_than_their_size(self, colors, tmp_path, capsys):
         folder, _ = train(learn_colors(colors, steps=1), tmp_path)
 
         assert call("evaluate", folder.path, "--shift", 31, capsys=capsys)[0] == 0
@@ -72,7 +72,7 @@ class TestTraining:
             sum(float(row[f"probability{rank}"]) for rank in (1, 2, 3)) == pytest.approx(1, abs=1e-5) for row in rows
         )
 
-    def test_what_does_not_fit_a_label_a_picture_is_refused(self, colors, packed):
+    def test_what_does_not_fit_a_label_a_image_is_refused(self, colors, packed):
         cases = {
             "loss.dice=1": "loss: expected cross_entropy or focal, for one label an image, found loss.dice=1.0. Leave out "
             "the others.",
@@ -114,7 +114,7 @@ class TestTraining:
     def test_a_label_outside_the_classes_is_named(self, colors):
         prepare = open_parts(learn_colors(colors)).task.prepare(train=False)
         record = Record(
-            "s#1", encode_classification(ClassificationRecord(miniatures.picture(), 3, "a", "jpeg", 24, 32))
+            "s#1", encode_classification(ClassificationRecord(miniatures.make_image(), 3, "a", "jpeg", 24, 32))
         )
         with pytest.raises(LabelError) as caught:
             prepare(record, None, {})

@@ -40,17 +40,17 @@ class TestTraining:
         chosen = learn_squares(squares, f"{architecture}:resnet10t", steps=2, evaluate_every=2)
         folder, outcome = train(chosen, tmp_path / "runs")
         code, out, _ = call("evaluate", folder.path, capsys=capsys)
-        picture = squares.folder.parent / "raw" / "p0.png"
+        image = squares.folder.parent / "raw" / "p0.png"
 
         assert outcome.status == "finished"
         assert code == 0
         assert "mAP" in out
         assert "loss" not in out.splitlines()[-8]
-        assert call("predict", folder.path, picture, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        assert call("predict", folder.path, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
         assert (tmp_path / "out" / "p0-boxes.png").is_file()
         assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
 
-    def test_a_split_may_have_more_boxes_in_a_picture_than_the_one_that_is_learnt(self, squares, tmp_path):
+    def test_a_split_may_have_more_boxes_in_a_image_than_the_one_that_is_learnt(self, squares, tmp_path):
         rows = [
             f"p{n}.png,red,{split},1,1,{20 + m},30"
             for n, split, boxes in ((0, "train", 1), (1, "val", 5))
@@ -83,7 +83,7 @@ class TestTraining:
         assert folder.lines("metrics.jsonl")[-1]["evaluation"]["map50"] > 0.5
 
     @pytest.mark.parametrize("size", [(60, 80), (200, 130)])
-    def test_boxes_of_predictions_are_in_pixels_of_the_picture(self, squares, size):
+    def test_boxes_of_predictions_are_in_pixels_of_the_image(self, squares, size):
         task = open_parts(apply(learn_squares(squares), ["augment.resize_range=[120, 150]"])).task
         seen = []
 
@@ -104,26 +104,26 @@ class TestTraining:
     def test_predictions_are_a_table_of_boxes(self, squares, tmp_path, capsys, monkeypatch):
         folder, _ = train(learn_squares(squares, steps=1), tmp_path / "runs")
         predicted(monkeypatch, [[1, 2, 30, 40]], [0.75], [1])
-        picture = squares.folder.parent / "raw" / "p0.png"
-        code, _, _ = call("predict", folder.path, picture, "-o", tmp_path / "out", capsys=capsys)
+        image = squares.folder.parent / "raw" / "p0.png"
+        code, _, _ = call("predict", folder.path, image, "-o", tmp_path / "out", capsys=capsys)
         rows = list(csv.DictReader((tmp_path / "out" / "predictions.csv").read_text().splitlines()))
 
         assert code == 0
-        shape = cv2.imread(str(picture)).shape
-        drawn = cv2.imread(str(tmp_path / "out" / f"{picture.stem}-boxes.png"))
+        shape = cv2.imread(str(image)).shape
+        drawn = cv2.imread(str(tmp_path / "out" / f"{image.stem}-boxes.png"))
         scale = drawn.shape[0] // shape[0]
         assert (drawn.shape[:2], scale > 1) == ((scale * shape[0], scale * shape[1]), True)
         assert tuple(drawn[scale * 20, scale * 1, ::-1]) == tuple(drawing.palette(drawing.OBJECTS)[1])
         assert rows == [
-            {"file": str(picture), "class": "red", "score": "0.750000", "xmin": "1.00", "ymin": "2.00", "xmax": "30.00", "ymax": "40.00"}
+            {"file": str(image), "class": "red", "score": "0.750000", "xmin": "1.00", "ymin": "2.00", "xmax": "30.00", "ymax": "40.00"}
         ]  # fmt: skip
 
     def test_boxes_are_drawn_that_score_above_what_is_said(self, squares, tmp_path, capsys, monkeypatch):
         folder, _ = train(learn_squares(squares, steps=1), tmp_path / "runs")
         predicted(monkeypatch, [[1, 2, 30, 40]] * 2, [0.75, 0.2], [1, 0])
-        picture, out = squares.folder.parent / "raw" / "p0.png", tmp_path / "out"
+        image, out = squares.folder.parent / "raw" / "p0.png", tmp_path / "out"
         said = [
-            call("predict", folder.path, picture, "-o", out, *words, capsys=capsys)[1].splitlines()[-1]
+            call("predict", folder.path, image, "-o", out, *words, capsys=capsys)[1].splitlines()[-1]
             for words in ([], ["--score", 0.75], ["--score", 0.1])
         ]
 
@@ -132,7 +132,7 @@ class TestTraining:
             for drawn, score in ((1, 0.3), (0, 0.75), (2, 0.1))
         ]
         assert call(
-            "predict", folder.path, picture, "-o", out, "--color", "--window", 64, "--score", 0.5, capsys=capsys
+            "predict", folder.path, image, "-o", out, "--color", "--window", 64, "--score", 0.5, capsys=capsys
         ) == (
             2,
             "",

@@ -86,7 +86,7 @@ class TestOwnParts:
         assert 'custom = "code/my_loss.py:margin"' in recipe
 
     def test_it_is_resumed_evaluated_predicted_and_exported_from_them(self, run, raw, tmp_path, capsys):
-        picture = next((raw / "images" / "val").iterdir())
+        image = next((raw / "images" / "val").iterdir())
         longer = tmp_path / "moved" / run.path.name
         shutil.copytree(run.path, longer)
         again = ps.resume(longer, settings={"train.steps": 6})
@@ -95,11 +95,11 @@ class TestOwnParts:
         assert (again.outcome.status, again.outcome.step) == ("finished", 6)
         assert [(line["step"], line["line"]) for line in lines] == [(n, n) for n in range(1, 7)]
         assert "worst_accuracy" in again.evaluate("val").scores.summary()
-        code, _, err = call("predict", longer, picture, "-o", tmp_path / "out", capsys=capsys)
+        code, _, err = call("predict", longer, image, "-o", tmp_path / "out", capsys=capsys)
         assert code == 0, err
-        assert (tmp_path / "out" / f"{picture.stem}.png").is_file()
-        mask = ps.load(longer).predict(picture).mask
-        assert np.array_equal(cv2.imread(str(tmp_path / "out" / f"{picture.stem}.png"), cv2.IMREAD_UNCHANGED), mask)
+        assert (tmp_path / "out" / f"{image.stem}.png").is_file()
+        mask = ps.load(longer).predict(image).mask
+        assert np.array_equal(cv2.imread(str(tmp_path / "out" / f"{image.stem}.png"), cv2.IMREAD_UNCHANGED), mask)
         assert call("export", longer, "-o", tmp_path / "net.pt2", capsys=capsys)[0] == 0
 
     def test_a_recipe_of_the_run_trains_the_same_again(self, run, tmp_path):

@@ -45,7 +45,7 @@ def without_chance(network):
     return network
 
 
-def answers(network, images):
+def predictions(network, images):
     """In evaluation, and all that there is in training, with their weights."""
     with torch.no_grad():
         learnt = without_chance(network).train()(images)
@@ -77,9 +77,9 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
     theirs = build_segmenter("deeplab:test_resnet", classes, "none", DeepLab(**{**base, **parts}))
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn((2, 3, 96, 96), generator=torch.Generator().manual_seed(0))
-    found = answers(copy.deepcopy(ours), images)
+    found = predictions(copy.deepcopy(ours), images)
 
-    assert same(found, answers(theirs, images))
+    assert same(found, predictions(theirs, images))
     name = setting.partition("=")[0]
     plain = build_segmenter(
         "deeplab:test_resnet",
@@ -89,7 +89,7 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
     )
     if {k: v.shape for k, v in plain.state_dict().items()} == {k: v.shape for k, v in ours.state_dict().items()}:
         plain.load_state_dict(ours.state_dict())
-        assert not same(found, answers(plain, images))
+        assert not same(found, predictions(plain, images))
 
 
 def toml(value):

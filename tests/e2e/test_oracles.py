@@ -10,7 +10,7 @@ import timm
 from PIL import Image
 from support.beginnings import Fed
 from support.datasets import records
-from support.pictures import array_png
+from support.images import array_png
 from support.training import recipe
 
 from penstock import seeds
@@ -102,7 +102,7 @@ def test_crops_are_scaled_as_the_recipe_says(maps, tmp_path):
 
 
 @pytest.mark.parametrize(("bounds", "scale"), [([24, 1000], 0.5), ([96, 96], 1.5), ([96, 1000], 2.0)])
-def test_crops_are_of_pictures_brought_to_a_range(maps, tmp_path, bounds, scale):
+def test_crops_are_of_images_brought_to_a_range(maps, tmp_path, bounds, scale):
     """48 x 64: the shorter side becomes the first, unless the longer one would exceed the second."""
     found = crops(maps, tmp_path, f"augment.resize_range={bounds}", "augment.scale=[1.0, 1.0]")
 
@@ -138,7 +138,7 @@ def test_crops_are_mirrored_as_often_as_the_recipe_says(maps, tmp_path, flip):
     assert abs(sum(each.flipped for _, _, each in found) / 128 - flip) <= (0.1 if 0 < flip < 1 else 0)
 
 
-def test_masks_are_cropped_scaled_and_mirrored_with_their_pictures_by_nearest(maps, tmp_path):
+def test_masks_are_cropped_scaled_and_mirrored_with_their_images_by_nearest(maps, tmp_path):
     """Red says which column of the mask a pixel is from; near an edge of a stripe either neighbour may be meant."""
     found = crops(maps, tmp_path, "augment.scale=[0.5, 2.0]", "augment.scale_step=0.0")
     for image, mask, _ in found:
@@ -171,8 +171,8 @@ def test_a_record_whose_mask_has_a_palette_is_trained_on_by_its_indices():
     colored.putpalette(np.random.default_rng(1).integers(0, 256, 768).tolist())
     buffer = io.BytesIO()
     colored.save(buffer, "PNG")
-    picture = array_png(np.zeros((48, 64, 3), np.uint8))
-    record = Record("x", encode_segmentation(SegmentationRecord(picture, buffer.getvalue(), "x", "png", 48, 64)))
+    image = array_png(np.zeros((48, 64, 3), np.uint8))
+    record = Record("x", encode_segmentation(SegmentationRecord(image, buffer.getvalue(), "x", "png", 48, 64)))
     task = Segmentation(
         "unet:test_resnet", tuple("abcdefghijklmnopqrstu"), augment=Augment((48, 64), scale=(1.0, 1.0), flip=0.0)
     )

@@ -85,7 +85,7 @@ def test_pairs_that_are_mixed_are_not_parted():
 
 
 @pytest.mark.slow
-def test_ranks_evaluate_every_picture_once_in_training(packed, tmp_path):
+def test_ranks_evaluate_every_image_once_in_training(packed, tmp_path):
     done = processes.ranks(2, SUPPORT / "kill_child.py", packed.folder, tmp_path, "never", 0)
     assert done.returncode == 0, done.stderr
     (run,) = tmp_path.iterdir()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support import miniatures
 from support.classified import COLUMNS, HEIGHT, ROWS, WIDTH, areas
-from support.pictures import color_png
+from support.images import color_png
 from support.training import recipe
 from support.watching import Batches, Given, compare_losses
 from torch.nn import functional as F  # noqa: N812
@@ -77,11 +77,11 @@ def test_patches_have_as_many_slices_as_the_recipe_says(tmp_path):
 
 def tversky(logits, target, tversky_alpha, tversky_beta):
     worth = []
-    for picture in range(len(target)):
+    for image in range(len(target)):
         each = []
-        for label in target[picture].unique().tolist():
+        for label in target[image].unique().tolist():
             if label != 255:
-                true, extra, missed = areas(logits, target, picture, label)
+                true, extra, missed = areas(logits, target, image, label)
                 each.append(1 - true / (true + tversky_alpha * extra + tversky_beta * missed))
         worth.append(torch.stack(each).mean())
     return torch.stack(worth).mean()
@@ -90,13 +90,13 @@ def tversky(logits, target, tversky_alpha, tversky_beta):
 def lovasz(logits, target):
     """Berman et al. 2018: errors from large to small, each times what its pixel adds to the Jaccard loss of a set."""
     worth = []
-    for answer, labels in zip(logits.softmax(dim=1).flatten(2), target.flatten(1), strict=True):
+    for prediction, labels in zip(logits.softmax(dim=1).flatten(2), target.flatten(1), strict=True):
         each = []
         for label in labels.unique().tolist():
             if label == 255:
                 continue
             truth = (labels == label)[labels != 255]
-            errors = (truth.float() - answer[label][labels != 255]).abs()
+            errors = (truth.float() - prediction[label][labels != 255]).abs()
             total, before, wrong_inside, wrong_outside = 0.0, 0.0, 0, 0
             for index in errors.argsort(descending=True).tolist():
                 wrong_inside += int(truth[index])

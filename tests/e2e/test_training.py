@@ -295,15 +295,17 @@ def test_a_training_minds_the_losses_of_its_recipe(packed, tmp_path, settings):
     )
     if loss.ohem_ratio < 1:
         hardest = []
-        for picture, label in zip(plain, target, strict=True):
-            own = sorted(picture[label != 255].tolist(), reverse=True)
+        for image, label in zip(plain, target, strict=True):
+            own = sorted(image[label != 255].tolist(), reverse=True)
             hardest += own[: -(-len(own) // 4)]
         plain = torch.tensor(hardest).mean()
     dice, jaccard = [], []
-    for answer, label in zip(logits.softmax(dim=1), target, strict=True):
+    for prediction, label in zip(logits.softmax(dim=1), target, strict=True):
         valid = label != 255
         present = [c for c in range(6) if (label == c).any()]
-        overlaps = [2 * answer[c][label == c].sum() / (answer[c][valid].sum() + (label == c).sum()) for c in present]
+        overlaps = [
+            2 * prediction[c][label == c].sum() / (prediction[c][valid].sum() + (label == c).sum()) for c in present
+        ]
         dice.append(1 - torch.stack(overlaps).mean())
         jaccard.append(1 - torch.stack([each / (2 - each) for each in overlaps]).mean())
     regions = loss.dice * torch.stack(dice).mean() + loss.jaccard * torch.stack(jaccard).mean()
@@ -313,7 +315,7 @@ def test_a_training_minds_the_losses_of_its_recipe(packed, tmp_path, settings):
 
 
 @pytest.mark.parametrize(("name", "mean", "std"), [("test_resnet", 0.5, 0.5), ("resnet10t", 0.485, 0.229)])
-def test_a_network_is_given_pictures_as_its_backbone_expects_them(packed, tmp_path, name, mean, std):
+def test_a_network_is_given_images_as_its_backbone_expects_them(packed, tmp_path, name, mean, std):
     """The first of three channels by its own mean and deviation."""
     given = Given()
     train(apply(recipe(packed.folder, steps=1), [f"model.name=unet:{name}"]), tmp_path, hooks=[given])

@@ -28,7 +28,7 @@ class Updates(Hook):
             {
                 "params": [p],
                 "weight_decay": 0.1 if p.ndim > 1 or self.decays else 0.0,
-                "share": self.share(name, name in norms),
+                "lr_mult": self.share(name, name in norms),
                 "filters": name.startswith("encoder.") and p.ndim == 4,
             }
             for name, p in self.own.items()
@@ -41,7 +41,7 @@ class Updates(Hook):
         if self.clip:
             torch.nn.utils.clip_grad_norm_(self.own.values(), self.clip)
         for group in self.optimizer.param_groups:
-            group["lr"] = PEAK * self.rates[session.step] * group["share"]
+            group["lr"] = PEAK * self.rates[session.step] * group["lr_mult"]
         self.optimizer.step()
 
     def on_end(self, session):
@@ -74,7 +74,7 @@ class OwnMuon(torch.optim.Optimizer):
             if group["filters"] and self.unit:
                 p /= p.flatten(1).square().sum(dim=1).mean().sqrt()
             else:
-                p *= 1 - group["lr"] / group["share"] * group["weight_decay"]
+                p *= 1 - group["lr"] / group["lr_mult"] * group["weight_decay"]
             p -= group["lr"] * move
 
     @staticmethod

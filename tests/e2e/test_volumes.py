@@ -58,7 +58,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
         assert (found.affine == like.affine).all()
 
 
-def test_who_learnt_two_modalities_answers_no_pictures(tmp_path, capsys):
+def test_who_learnt_two_modalities_predictions_no_images(tmp_path, capsys):
     for number in range(2):
         for kind in ("0000", "0001"):
             write_volume(
@@ -70,7 +70,7 @@ def test_who_learnt_two_modalities_answers_no_pictures(tmp_path, capsys):
     words += ["--set", "data.validation=", "--runs", tmp_path / "runs"]
     assert call("train", tmp_path / "data", *words, capsys=capsys)[0] == 0
     (run,) = (tmp_path / "runs").iterdir()
-    (tmp_path / "a.jpg").write_bytes(miniatures.picture())
+    (tmp_path / "a.jpg").write_bytes(miniatures.make_image())
 
     assert call("predict", run, tmp_path / "a.jpg", "-o", tmp_path / "out", capsys=capsys) == (
         2,
@@ -102,9 +102,11 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
     assert out.startswith(f"predicted 6 of 6 volumes into {tmp_path / 'out'}, each in its own geometry\n")
     assert [row["case"] for row in rows] == [f"case_{number:02d}" for number in range(6)]
     for row in rows:
-        answer, true = (nibabel.load(tmp_path / folder / f"{row['case']}.nii.gz") for folder in ("out", "raw/labels"))
-        assert np.array_equal(answer.affine, true.affine)
-        found, wanted = (np.asanyarray(image.dataobj) for image in (answer, true))
+        prediction, true = (
+            nibabel.load(tmp_path / folder / f"{row['case']}.nii.gz") for folder in ("out", "raw/labels")
+        )
+        assert np.array_equal(prediction.affine, true.affine)
+        found, wanted = (np.asanyarray(image.dataobj) for image in (prediction, true))
         for label in (1, 2):
             both = ((found == label) & (wanted == label)).sum()
             assert float(row[f"class{label}"]) == pytest.approx(
@@ -168,7 +170,7 @@ def test_options_that_do_nothing_are_refused(tmp_path, capsys):
     assert (code, out.splitlines()[1]) == (0, f"no labels in {tmp_path / 'raw/labels'} for 1 of them")
 
 
-def test_answers_never_take_the_place_of_volumes(tmp_path, capsys):
+def test_predictions_never_take_the_place_of_volumes(tmp_path, capsys):
     write_cases(tmp_path / "raw", 2)
     call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
     words = [

@@ -68,9 +68,9 @@ def test_from_volumes_to_volumes_through_the_command_line(tmp_path, capsys):
     trained = load_model(run, device="cpu")
     for number in range(2):
         like = nibabel.load(tmp_path / f"raw/val/c{number}/c{number}_seg.nii.gz")
-        answer = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
-        assert (answer.affine == like.affine).all()
-        expected = dice(np.asarray(answer.dataobj), np.asarray(like.dataobj), 3)
+        prediction = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
+        assert (prediction.affine == like.affine).all()
+        expected = dice(np.asarray(prediction.dataobj), np.asarray(like.dataobj), 3)
         shown = [None if not cell else float(cell) for cell in list(rows[f"c{number}"].values())[1:]]
         assert shown == pytest.approx(expected, abs=1e-6)
     assert trained.parts.task.main_score == "mean_dice"
@@ -154,7 +154,7 @@ class TestMistakes:
 
         assert str(caught.value) == ("Test-time augmentation is not supported for volumes. Remove --flip.")
 
-    def test_a_folder_of_pictures(self, raw):
+    def test_a_folder_of_images(self, raw):
         with pytest.raises(DatasetError, match="expected the layout nifti-volumes"):
             inspect(raw, how=HOW)
 

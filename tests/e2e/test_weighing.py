@@ -78,12 +78,12 @@ def test_a_training_weighs_the_pixels_that_it_mines(packed, tmp_path, settings):
 
     def expected(logits, mask, step):
         total = worth = 0.0
-        for answer, label in zip(logits.movedim(1, -1), mask.long(), strict=True):
+        for prediction, label in zip(logits.movedim(1, -1), mask.long(), strict=True):
             own = label != 255
-            each = F.cross_entropy(answer[own], label[own], weight, reduction="none")
+            each = F.cross_entropy(prediction[own], label[own], weight, reduction="none")
             weights = weight[label[own]]
             if "threshold" in settings[0]:
-                sure = answer[own].softmax(dim=1).gather(1, label[own].unsqueeze(1))[:, 0]
+                sure = prediction[own].softmax(dim=1).gather(1, label[own].unsqueeze(1))[:, 0]
                 least = sure.sort().values[math.ceil(len(sure) / 16) - 1]
                 kept, part = (sure < 0.2) | (sure <= least), 1.0
             else:

@@ -11,7 +11,7 @@ from PIL import Image
 from penstock.datasets import inspect, pack
 from penstock.session import Hook
 from penstock.training import train
-from support.pictures import array_png
+from support.images import array_png
 
 
 class Fed(Hook):
@@ -32,8 +32,8 @@ def make_mattes(root, count=8):
         shares = np.asarray(
             Image.fromarray(draw.integers(0, 256, (6, 8), np.uint8)).resize((64, 48), Image.Resampling.BICUBIC)
         )
-        picture = np.stack([draw.integers(0, 256, (48, 64), np.uint8), shares, shares], axis=2)
-        for folder, data in (("images", array_png(picture)), ("alphas", array_png(shares))):
+        image = np.stack([draw.integers(0, 256, (48, 64), np.uint8), shares, shares], axis=2)
+        for folder, data in (("images", array_png(image)), ("alphas", array_png(shares))):
             path = root / "raw" / folder / "train" / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)

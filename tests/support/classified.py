@@ -10,7 +10,7 @@ from penstock.config import Data, Model, apply, default_recipe
 from penstock.datasets import inspect, pack
 from penstock.training import train
 from support import miniatures
-from support.pictures import color_png
+from support.images import color_png
 from support.watching import Given
 
 HEIGHT, WIDTH = 48, 64
@@ -19,9 +19,9 @@ HEIGHT, WIDTH = 48, 64
 ROWS, COLUMNS = np.mgrid[:HEIGHT, :WIDTH]
 
 
-def folders(root, pictures):
+def folders(root, images):
     """Images of two classes, packed; one of each in split val."""
-    for number, pixels in enumerate(pictures):
+    for number, pixels in enumerate(images):
         split = "val" if number < 2 else "train"
         miniatures.write(root / "raw" / split / "ab"[number % 2] / f"{number}.png", color_png(pixels))
     return pack(inspect(root / "raw"), root / "data")
@@ -38,8 +38,8 @@ def classified(dataset, folder, *settings, steps=4, batch=32, hooks=(), flip=("a
     return given
 
 
-def areas(logits, target, picture, label):
+def areas(logits, target, image, label):
     """True positives, false positives and false negatives of a class in an image, as probabilities."""
-    valid, own = target[picture] != 255, target[picture] == label
-    found = logits[picture].softmax(dim=0)[label]
+    valid, own = target[image] != 255, target[image] == label
+    found = logits[image].softmax(dim=0)[label]
     return found[own].sum(), found[valid & ~own].sum(), (1 - found[own]).sum()

@@ -184,7 +184,7 @@ def close(found, expected):
 class Others(Ranks):
     """One of two ranks; what the other adds to sums of flags is given, and whether it says yes to what is asked."""
 
-    of: int = 2
+    world_size: int = 2
     flags: list = dataclasses.field(default_factory=list)
     agrees: bool = False
     equalized: list = dataclasses.field(default_factory=list)
@@ -200,7 +200,7 @@ class Others(Ranks):
     def barrier(self):
         pass
 
-    def equalize(self, model):
+    def broadcast_buffers(self, model):
         self.equalized.append(model)
 
     def wrap(self, model, device):

@@ -16,7 +16,7 @@ from penstock.records.example import encode
 from penstock.records.framing import frame
 
 
-def picture(size=(24, 32), seed=0):
+def make_image(size=(24, 32), seed=0):
     """An image, as JPEG."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
     return simplejpeg.encode_jpeg(cv2.blur(pixels, (5, 5)), quality=95)
@@ -81,14 +81,14 @@ def ade20k(root):
     for split in ("training", "validation"):
         for number in range(2):
             seed = number + 10 * (split == "validation")
-            write(root / f"images/{split}/ADE_{split}_{number:08d}.jpg", picture(seed=seed))
+            write(root / f"images/{split}/ADE_{split}_{number:08d}.jpg", make_image(seed=seed))
             ids = np.random.default_rng(seed).integers(0, 151, (24, 32), np.uint8)
             write(root / f"annotations/{split}/ADE_{split}_{number:08d}.png", gray(ids))
 
 
 def camvid(root):
     for number, split in enumerate(("train", "val", "test")):
-        write(root / f"{split}/0001TP_{number}.jpg", picture(seed=number))
+        write(root / f"{split}/0001TP_{number}.jpg", make_image(seed=number))
         ids = np.random.default_rng(number).integers(0, 12, (24, 32), np.uint8)
         write(root / f"{split}annot/0001TP_{number}.png", gray(ids))
 
@@ -101,12 +101,12 @@ def voc_(root, *, augmented=False):
             write(root / f"ImageSets/{kind}/{split}.txt", "\n".join(names) + "\n")
     write(root / "ImageSets/Main/cat_train.txt", "2007_000001  1\n2007_000002 -1\n")
     for number, name in enumerate(name for names in lists.values() for name in names):
-        write(root / f"JPEGImages/{name}.jpg", picture(seed=number))
+        write(root / f"JPEGImages/{name}.jpg", make_image(seed=number))
         write(root / f"Annotations/{name}.xml", voc_xml(name, [("cat", 3, 5, 12, 20), ("dog", 1, 1, 32, 24)]))
         if name != "2007_000004":
             palette_mask(root / f"SegmentationClass/{name}.png", number)
     if augmented:
-        write(root / "JPEGImages/2008_000009.jpg", picture(seed=9))
+        write(root / "JPEGImages/2008_000009.jpg", make_image(seed=9))
         names = [*lists["train"], "2008_000009", "2007_000003"]
         write(root / "ImageSets/Segmentation/train_aug.txt", "\n".join(names) + "\n")
         for number, name in enumerate(names):
@@ -135,7 +135,7 @@ def coco(root):
     """Category ids with a gap, a polygon, a crowd as run lengths, an image without objects."""
     for split in ("train2017", "val2017"):
         for number in range(3):
-            write(root / f"{split}/{number:012d}.jpg", picture(seed=number + 10 * (split == "val2017")))
+            write(root / f"{split}/{number:012d}.jpg", make_image(seed=number + 10 * (split == "val2017")))
         write(root / f"annotations/instances_{split}.json", json.dumps(coco_tree()))
         write(root / f"annotations/captions_{split}.json", json.dumps({"images": [], "annotations": []}))
 
@@ -165,14 +165,14 @@ def coco_tree():
 def yolo(root):
     write(root / "data.yaml", "train: images/train\nval: images/val\nnames:\n  0: fig\n  1: date\n")
     for number, split in enumerate(("train", "val")):
-        write(root / f"images/{split}/a.jpg", picture(seed=number))
+        write(root / f"images/{split}/a.jpg", make_image(seed=number))
         write(root / f"labels/{split}/a.txt", "1 0.5 0.5 0.25 0.5\n0 0.25 0.25 0.5 0.5\n")
-        write(root / f"images/{split}/nothing.jpg", picture(seed=5 + number))
+        write(root / f"images/{split}/nothing.jpg", make_image(seed=5 + number))
 
 
 def csv_labels(root):
     for number in range(4):
-        write(root / f"images/p{number}.jpg", picture(seed=number))
+        write(root / f"images/p{number}.jpg", make_image(seed=number))
     rows = [
         "filename,label,split",
         *(f"p{n}.jpg,{'cat' if n % 2 else 'dog'},{'val' if n > 1 else 'train'}" for n in range(4)),
@@ -182,9 +182,9 @@ def csv_labels(root):
 
 def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20", more=""):
     """An image with a box, and a second image with the rows of `more`, if there are any."""
-    write(root / "images/p.jpg", picture())
+    write(root / "images/p.jpg", make_image())
     if more:
-        write(root / "images/q.jpg", picture(seed=1))
+        write(root / "images/q.jpg", make_image(seed=1))
     quoted = f'"{box}"' if columns.startswith("bbox") else box
     write(root / "boxes.csv", f"image,class,{columns}\np.jpg,cat,{quoted}\n{more}")
 
@@ -192,12 +192,12 @@ def csv_boxes(root, columns="xmin,ymin,xmax,ymax", box="2,3,12,20", more=""):
 def folders(root):
     for split in ("train", "val"):
         for number, name in enumerate(("cat", "dog")):
-            write(root / split / name / "a.jpg", picture(seed=number + 10 * (split == "val")))
+            write(root / split / name / "a.jpg", make_image(seed=number + 10 * (split == "val")))
 
 
 def masks(root):
     for split in ("train", "val"):
-        write(root / f"images/{split}/a.jpg", picture(seed=len(split)))
+        write(root / f"images/{split}/a.jpg", make_image(seed=len(split)))
         write(root / f"masks/{split}/a.png", gray(np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)))
 
 
@@ -210,16 +210,16 @@ def tfds(root):
     write(root / "features.json", "{}")
     write(root / "label.labels.txt", "rose\ntulip\n")
     for number in range(2):
-        found = [{"image": picture(seed=10 * number + i), "label": i % 2} for i in range(3)]
+        found = [{"image": make_image(seed=10 * number + i), "label": i % 2} for i in range(3)]
         shard(root / f"flowers-train.tfrecord-0000{number}-of-00002", found)
-    shard(root / "flowers-validation.tfrecord-00000-of-00001", [{"image": picture(seed=99), "label": 1}])
+    shard(root / "flowers-validation.tfrecord-00000-of-00001", [{"image": make_image(seed=99), "label": 1}])
 
 
 def tfds_boxes(root, **changes):
     """TensorFlow Datasets: boxes as (ymin, xmin, ymax, xmax)."""
     write(root / "objects-label.labels.txt", "fig\ndate\n")
     fields = {
-        "image": picture(),
+        "image": make_image(),
         "image/filename": "a.jpg",
         "objects/bbox": [0.25, 0.125, 0.5, 0.75, 0.0, 0.0, 1.0, 0.5],
     }
@@ -230,7 +230,8 @@ def tfds_boxes(root, **changes):
 def tfds_masks(root):
     ids = np.random.default_rng(5).integers(0, 3, (24, 32), np.uint8)
     shard(
-        root / "pets-test.tfrecord-00000-of-00001", [{"image": picture(), "label": 7, "segmentation_mask": gray(ids)}]
+        root / "pets-test.tfrecord-00000-of-00001",
+        [{"image": make_image(), "label": 7, "segmentation_mask": gray(ids)}],
     )
 
 
@@ -238,17 +239,17 @@ def object_detection(root, **options):
     """The Object Detection API: val.record and a label map with a gap; an image without objects."""
     names = "item {\n  id: 3\n  name: 'n01'\n  display_name: 'fig'\n}\nitem { name: \"date\" id: 7 }\n"
     write(root / "label_map.pbtxt", names)
-    fields = {"image/encoded": picture(), "image/filename": "b.jpg", "image/height": 24, "image/width": 32}
+    fields = {"image/encoded": make_image(), "image/filename": "b.jpg", "image/height": 24, "image/width": 32}
     edges = {"xmin": [0.125], "ymin": [0.25], "xmax": [0.75], "ymax": [0.5]}
     boxes = {f"image/object/bbox/{edge}": values for edge, values in edges.items()}
     there = {**fields, **boxes, "image/object/class/label": [7], "image/object/class/text": [b"date"]}
-    empty = {"image/encoded": picture(seed=2), "image/filename": "c.jpg", "image/height": 24, "image/width": 32}
+    empty = {"image/encoded": make_image(seed=2), "image/filename": "c.jpg", "image/height": 24, "image/width": 32}
     shard(root / "val.record", [there, empty], **options)
 
 
 def slim(root):
     write(root / "labels.txt", "0:daisy\n1:rose\n")
-    found = [{"image/encoded": picture(seed=i), "image/class/label": i % 2, "image/format": "jpg"} for i in range(2)]
+    found = [{"image/encoded": make_image(seed=i), "image/class/label": i % 2, "image/format": "jpg"} for i in range(2)]
     shard(root / "flowers_train_00000-of-00005.tfrecord", found)
 
 

@@ -17,9 +17,9 @@ def network():
     )
 
 
-def learn(model, pictures, steps=3):
+def learn(model, images, steps=3):
     """Gradients and buffers after some batches, each loss summed over its images."""
-    for batch in pictures[:steps]:
+    for batch in images[:steps]:
         model(batch).square().sum().backward()
     found = {name: parameter.grad for name, parameter in model.named_parameters()}
     return found | {name: buffer.clone() for name, buffer in model.named_buffers()}

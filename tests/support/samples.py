@@ -48,8 +48,8 @@ def cases():
     yield Matting("unet:test_resnet", classes[:2]), dense(8, 8)[0][:, :2], {"mask": shares}
     deep, voxels = dense(2, 8, 8)
     yield Volumes("unet3d", classes), deep, {"mask": voxels}
-    answers = torch.from_numpy(NOISE.random((4, 3), np.float32))
-    yield Classification("test_resnet", classes, Augment((8, 8))), answers, {"label": torch.tensor([0, 1, 2, 1])}
+    predictions = torch.from_numpy(NOISE.random((4, 3), np.float32))
+    yield Classification("test_resnet", classes, Augment((8, 8))), predictions, {"label": torch.tensor([0, 1, 2, 1])}
     true = torch.tensor([[(4.0, 6.0, 40.0, 46.0), (60.0, 10.0, 80.0, 30.0), (0, 0, 0, 0)]]).expand(4, -1, -1)
     label, crowd = torch.tensor([[1, 0, -1]] * 4), torch.zeros(4, 3, dtype=torch.uint8)
     boxes = {"boxes": true, "label": label, "crowd": crowd, "scale": torch.full((4,), 2.0)}

@@ -33,7 +33,7 @@ def probabilities(task, model, images):
     return model(task.inputs({"image": images})).float().softmax(dim=1)
 
 
-def picture(path):
+def make_image(path):
     """As `predict` reads it: uint8 (1, h, w, 3)."""
     from penstock.images.upright import read_upright
 

@@ -127,8 +127,8 @@ class RealTopic:
             time.sleep(0.1)
 
     def committed(self, group):
-        answer = self.world.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = answer[group].result(30).topic_partitions
+        prediction = self.world.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = prediction[group].result(30).topic_partitions
         return {place.partition: place.offset for place in found if place.topic == self.log.name}
 
     def expire(self, low, partition=0):

@@ -63,14 +63,14 @@ def test_training_on_a_cpu_is_laid_out_as_it_is_fastest(network, layout):
 
 
 def test_models_and_inputs_are_laid_out_alike():
-    pictures = torch.zeros((2, 5, 6, 3)).permute(0, 3, 1, 2)
+    images = torch.zeros((2, 5, 6, 3)).permute(0, 3, 1, 2)
     first, last = torch.contiguous_format, torch.channels_last
 
     for layout in (first, last):
         model = devices.place(nn.Conv2d(3, 4, 3, dilation=2), CPU, layout)
         assert model.weight.is_contiguous(memory_format=layout)
-        assert devices.lay_out(pictures, layout).is_contiguous(memory_format=layout)
-        assert devices.lay_out({"image": pictures}, layout)["image"].is_contiguous(memory_format=layout)
+        assert devices.lay_out(images, layout).is_contiguous(memory_format=layout)
+        assert devices.lay_out({"image": images}, layout)["image"].is_contiguous(memory_format=layout)
         assert devices.lay_out("what a task of one's own takes", layout) == "what a task of one's own takes"
     assert devices.place(model, CPU).weight.is_contiguous(memory_format=last)
 

@@ -108,7 +108,7 @@ class Parts:
             Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),
             source,
             task.prepare(train=False),
-            batch=max(share.of, min(self.recipe.train.batch, 8 * share.of)),
+            batch=max(share.world_size, min(self.recipe.train.batch, 8 * share.world_size)),
             share=share,
             augment=False,
             threads=self.recipe.train.num_threads or None,

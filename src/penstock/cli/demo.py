@@ -53,7 +53,7 @@ def demo(
         ("the records, masks laid over them", output / "records.png"),
         ("what the network is fed", output / "augmented.png"),
         ("the images of step 1", run / "figures" / "step-00000001.png"),
-        ("images, labels and predictions", run / "figures" / f"answers-test-{step:08d}.png"),
+        ("images, labels and predictions", run / "figures" / f"predictions-test-{step:08d}.png"),
         ("predicted masks", output / "predictions"),
         ("the report of the run", run / "report.html"),
     ):

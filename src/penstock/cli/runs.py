@@ -14,11 +14,11 @@ from penstock import devices, files
 from penstock import ranks as ranking
 from penstock.assembly import open_run
 from penstock.errors import RecipeError, RunError
-from penstock.inference import answers_name, evaluate_run, load_model
+from penstock.inference import evaluate_run, evaluation_name, load_model
 from penstock.models import TestTimeAugmentation, Window, cost_of
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
-from penstock.report import answers_sheet, class_table, samples_sheet, write_report
+from penstock.report import class_table, predictions_sheet, samples_sheet, write_report
 from penstock.report.sheets import encode, telling_positions
 from penstock.runs import RunFolder, code
 
@@ -97,17 +97,17 @@ def evaluate(
     trained = load_model(run, checkpoint, device, open_run(run, data)).with_tta(augmentation)
     trained = trained.with_window(chosen_window(trained, window, overlap))
     with ranking.joined(trained.device) as ranks:
-        watched = Progress("evaluate", "images") if ranks.writes else contextlib.nullcontext(silent)
+        watched = Progress("evaluate", "images") if ranks.is_main else contextlib.nullcontext(silent)
         with watched as progress:
             found = evaluate_run(run, trained, split, progress, segments=segments, ranks=ranks)
-    if not ranks.writes:
+    if not ranks.is_main:
         return
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))
     print(f"model: {_cost(trained, found.split)}")
     if images:
-        print(f"drawn {_draw_answers(run, trained, found.split, images)}")
+        print(f"drawn {_draw_predictions(run, trained, found.split, images)}")
     print(f"report {write_report(RunFolder(run))}")
 
 
@@ -134,13 +134,13 @@ def _cost(trained: Trained, split: str) -> str:
     return f"{cost_of(trained.evaluated, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
 
 
-def _draw_answers(run: Path, trained: Trained, split: str, count: int) -> Path:
+def _draw_predictions(run: Path, trained: Trained, split: str, count: int) -> Path:
     task, feed = trained.parts.evaluation(split)
     positions = telling_positions(task, feed, count)
-    sheet = answers_sheet(
+    sheet = predictions_sheet(
         task, trained.evaluated, feed, positions, trained.device, trained.parts.recipe.train.precision
     )
-    path = run / "figures" / f"answers-{answers_name(trained, split)}.png"
+    path = run / "figures" / f"predictions-{evaluation_name(trained, split)}.png"
     files.replace_whole(path, encode(sheet))
     return path
 

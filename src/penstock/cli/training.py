@@ -106,7 +106,7 @@ def train(
     else:
         recipe = _resolved(data, {**given, **parsed(settings or [])})
         folder, outcome = train_recipe(recipe, runs or Path("runs"), name, on_event=show)
-    if ranks.from_environment().writes:
+    if ranks.from_environment().is_main:
         _conclude(folder, outcome)
     return 128 + outcome.signal if outcome.signal else 0
 

@@ -100,7 +100,7 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
         raise _refused(
             "train.accumulate",
             f"as many micro-batches on each of {ranks} ranks, as train.sync_bn needs",
-            f"shares of {fewest} and {most} images, of which {train.accumulate} are to be made",
+            f"ranks with {fewest} and {most} images, of which {train.accumulate} are to be made",
             f"Use train.batch={ranks * most}",
         )
     pairs = 2 * ranks * train.accumulate

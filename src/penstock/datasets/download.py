@@ -87,18 +87,18 @@ def _fetch(url: str, part: Path, progress: Callable[[int, int], None]) -> None:
     there = part.stat().st_size if part.exists() else 0
     try:
         request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})  # noqa: S310 - ours
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
-            there = there if answer.status == _PARTIAL else 0
-            total = there + int(answer.headers.get("Content-Length", 0))
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310 - ours
+            there = there if response.status == _PARTIAL else 0
+            total = there + int(response.headers.get("Content-Length", 0))
             with part.open("ab" if there else "wb") as file:
-                while piece := answer.read(_PIECE):
+                while piece := response.read(_PIECE):
                     file.write(piece)
                     there += len(piece)
                     progress(there >> 20, total >> 20)
         if there < total:
             raise _broken(url, f"{there:,} of {total:,} bytes before the connection ended")
     except urllib.error.HTTPError as error:
-        error.close()  # it is the answer, too
+        error.close()  # it is the response, too
         if error.code != _PAST:
             raise _broken(url, f"{error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:  # of an address that is none

@@ -71,8 +71,8 @@ class Inspection:
         left = tuple(p for p in self.problems if p.whole or (not p.fatal and p.file not in dropped))
         return replace(self, facts=kept, problems=left)
 
-    def divided(self, share: float) -> Inspection:
-        """The inspection with a share of train set aside as val, chosen by content: the same images whenever asked,
+    def divided(self, fraction: float) -> Inspection:
+        """The inspection with a fraction of train set aside as val, chosen by content: the same images whenever asked,
         and equal ones, and those of a group, together.
 
         Raises:
@@ -87,7 +87,7 @@ class Inspection:
                 found=f"{len(train)} of them in {', '.join(self.splits)}",
                 remedy="Leave out --validation",
             )
-        chosen = set(contents[: min(len(contents) - 1, max(1, round(share * len(contents))))])
+        chosen = set(contents[: min(len(contents) - 1, max(1, round(fraction * len(contents))))])
         facts = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.facts]
         order = ["train", "val", *self.splits]
         return replace(self, facts=tuple(sorted(facts, key=lambda fact: order.index(fact.item.split))))

@@ -20,7 +20,7 @@ PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
-PICTURES: Final = frozenset({".jpg", ".jpeg", ".png"})
+IMAGES: Final = frozenset({".jpg", ".jpeg", ".png"})
 SPLITS: Final = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -120,9 +120,9 @@ def plain(folder: Path, *patterns: str) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]
 
 
-def is_picture(path: Path) -> bool:
+def is_image(path: Path) -> bool:
     """Whether a name ends as those of the images we read do."""
-    return path.suffix.lower() in PICTURES
+    return path.suffix.lower() in IMAGES
 
 
 def read_classes(folder: Path) -> tuple[str, ...]:

@@ -100,14 +100,14 @@ def _corners(count: int, inner: float) -> list[tuple[float, float]]:
 
 def encode(scene: Scene) -> tuple[bytes, bytes]:
     """The scene as files: the image as JPEG, the mask as PNG."""
-    picture = simplejpeg.encode_jpeg(np.ascontiguousarray(scene.image), quality=_QUALITY)
-    return picture, codecs.encode_mask(scene.mask)
+    image = simplejpeg.encode_jpeg(np.ascontiguousarray(scene.image), quality=_QUALITY)
+    return image, codecs.encode_mask(scene.mask)
 
 
 def payload(seed: int, split: str, index: int, size: tuple[int, int]) -> bytes:
     """One scene as the payload of a segmentation record."""
-    picture, mask = encode(draw(seed, split, index, size))
-    record = SegmentationRecord(picture, mask, f"{split}-{index:06d}", "jpeg", *size)
+    image, mask = encode(draw(seed, split, index, size))
+    record = SegmentationRecord(image, mask, f"{split}-{index:06d}", "jpeg", *size)
     return encode_segmentation(record)
 
 
@@ -127,8 +127,8 @@ def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], s
 
     def write(job: tuple[str, int]) -> None:
         split, index = job
-        picture, mask = encode(draw(seed, split, index, size))
-        (root / "images" / split / f"scene-{index:05d}.jpg").write_bytes(picture)
+        image, mask = encode(draw(seed, split, index, size))
+        (root / "images" / split / f"scene-{index:05d}.jpg").write_bytes(image)
         (root / "masks" / split / f"scene-{index:05d}.png").write_bytes(mask)
 
     with ThreadPoolExecutor(2) as pool:

@@ -78,10 +78,10 @@ class Feed:
     meter: Meter = field(default_factory=Meter, compare=False)
 
     def __post_init__(self) -> None:
-        if self.batch < self.share.of:
+        if self.batch < self.share.world_size:
             raise PlanError(
                 "the global batch",
-                expected=f"at least one sample for each of {self.share.of} ranks",
+                expected=f"at least one sample for each of {self.share.world_size} ranks",
                 found=f"a batch of {self.batch}",
                 remedy="Make the batch larger or use fewer ranks",
             )

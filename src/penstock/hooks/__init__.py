@@ -2,7 +2,7 @@
 
 logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
 console.py      what people watch
-evaluations.py  evaluations/*.json and images of the answers
+evaluations.py  evaluations/*.json and images of the predictions
 saving.py       checkpoints by the clock
 profiling.py    traces of single steps
 tensorboard.py  a mirror of the metrics

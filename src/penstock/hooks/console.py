@@ -42,7 +42,7 @@ class Console(Hook):
         until = "on, until it is stopped," if options.steps >= ENDLESS else f"to {options.steps:,}"
         line = (
             f"{'resuming at' if session.step else 'from'} step {session.step:,} {until} on {where}, "
-            f"{counted(ranks.of, 'rank')}, {counted(session.feed.batch, 'image')} a step"
+            f"{counted(ranks.world_size, 'rank')}, {counted(session.feed.batch, 'image')} a step"
         )
         self.tell(TrainingStarted(line, session.step))
         self._mark = (session.step, time.perf_counter(), 0.0)

@@ -34,7 +34,7 @@ class _Log(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut the file back to where the checkpoint left it."""
-        if self.ranks.writes:
+        if self.ranks.is_main:
             cut_back(self.path, int(state.get("bytes", 0)))
 
     def state_dict(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class OriginsLog(_Log):
     def after_step(self, session: Session) -> None:
         """Gather and write the step's origins."""
         origins = self.ranks.gather(_marked(session.batch) if session.batch else ())
-        if self.ranks.writes:
+        if self.ranks.is_main:
             self.write({"step": session.step, "origins": origins})
 
 
@@ -126,7 +126,7 @@ class EventsLog(Hook):
 
     def on_start(self, session: Session) -> None:
         """Note the start, or where it goes on."""
-        self.folder.event("resumed" if session.step else "started", step=session.step, ranks=session.ranks.of)
+        self.folder.event("resumed" if session.step else "started", step=session.step, ranks=session.ranks.world_size)
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Note the scores."""

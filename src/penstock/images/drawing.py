@@ -65,10 +65,10 @@ def gray(values: Pixels) -> Pixels:
     return np.repeat(values[..., np.newaxis], 3, axis=2)
 
 
-def composed(image: Pixels, shares: Pixels) -> Pixels:
-    """An image laid over green by its foreground's shares, 0 to 255 of shape (height, width)."""
-    share = shares[..., np.newaxis].astype(np.float32) / 255
-    laid: Pixels = (image * share + np.array(_GREEN, np.float32) * (1 - share)).round().astype(np.uint8)
+def composed(image: Pixels, alpha: Pixels) -> Pixels:
+    """An image laid over green by its alpha, 0 to 255 of shape (height, width)."""
+    opacity = alpha[..., np.newaxis].astype(np.float32) / 255
+    laid: Pixels = (image * opacity + np.array(_GREEN, np.float32) * (1 - opacity)).round().astype(np.uint8)
     return laid
 
 

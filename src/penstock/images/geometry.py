@@ -149,12 +149,12 @@ def resized_crop(
         source: the upright image's size.
         to: the output's size.
         generator: where the draws come from; six are taken.
-        area: bounds of the window's share of the image, in (0, 1].
+        area: bounds of the window's fraction of the image's area, in (0, 1].
         aspect: bounds of its width divided by its height, drawn log-uniformly.
     """
-    share = generator.uniform(*area) * source[0] * source[1]
+    pixels = generator.uniform(*area) * source[0] * source[1]
     ratio = math.exp(generator.uniform(math.log(aspect[0]), math.log(aspect[1])))
-    width, height = math.sqrt(share * ratio), math.sqrt(share / ratio)
+    width, height = math.sqrt(pixels * ratio), math.sqrt(pixels / ratio)
     grid = reduction(min(height / to[0], width / to[1]))
     y, rows = _window(source[0], height, generator.uniform(), grid)
     x, columns = _window(source[1], width, generator.uniform(), grid)
@@ -187,9 +187,9 @@ def _placed(source: int, crop: int, margin: int, at: float) -> int:
     return int(at * (room + 1)) - margin if room >= 0 else -((crop - source) // 2)
 
 
-def middle(source: Size, to: Size, share: float) -> View:
-    """The middle of an image, in the proportions of `to` and resized to it: `share` of the largest such window."""
-    scale = share * min(source[0] / to[0], source[1] / to[1])
+def middle(source: Size, to: Size, fraction: float) -> View:
+    """The middle of an image, in the proportions of `to` and resized to it: `fraction` of the largest such window."""
+    scale = fraction * min(source[0] / to[0], source[1] / to[1])
     height, width = (max(1, min(side, round(scale * out))) for side, out in zip(source, to, strict=True))
     y, x = (source[0] - height) // 2, (source[1] - width) // 2
     return View(to, Affine.rectangle((0, 0, to[1], to[0]), (x, y, width, height)))
@@ -207,7 +207,7 @@ def move_boxes(
         boxes: (n, 4), as x1, y1, x2, y2, in pixels of the source.
         view: what of the source fills the output.
         source: the upright image's size.
-        kept: share of the area, from 0 to 1.
+        kept: fraction of the area, from 0 to 1.
         least: pixels of the output.
     """
     back = view.affine.inverse()

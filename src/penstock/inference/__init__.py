@@ -9,7 +9,7 @@ evaluation.py  the scores of a model on a split
 export.py      a model as one file for other programs
 """
 
-from penstock.inference.evaluation import Evaluation, answers_name, evaluate_run
+from penstock.inference.evaluation import Evaluation, evaluate_run, evaluation_name
 from penstock.inference.export import Exported, export
 from penstock.inference.model import Trained, load_model
 from penstock.inference.predict import Predicted, predict_images
@@ -21,8 +21,8 @@ __all__ = [
     "Predicted",
     "PredictedVolumes",
     "Trained",
-    "answers_name",
     "evaluate_run",
+    "evaluation_name",
     "export",
     "load_model",
     "predict_images",

@@ -31,7 +31,7 @@ class Evaluation:
     scores: Scores
 
 
-def answers_name(trained: Trained, split: str) -> str:
+def evaluation_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
     return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
@@ -88,6 +88,6 @@ def evaluate_run(
     tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
     content = {"step": trained.step, "split": split, **tta, **window, **with_loss(loss, scores.as_json())}
-    if ranks.writes:
-        RunFolder(path).write_json(f"evaluations/{answers_name(trained, split)}.json", content)
+    if ranks.is_main:
+        RunFolder(path).write_json(f"evaluations/{evaluation_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores)

@@ -32,8 +32,8 @@ _OUTPUTS: Final = ["classes", "probabilities"]
 _LOOKED_AT: Final = 2  # images that the export is compared on
 
 
-class Answering(nn.Module):
-    """Images to answers.
+class Predictor(nn.Module):
+    """Images to predictions.
 
     From uint8 (n, height, width, 3) RGB: of masks `classes`, int32 (n, height, width), and `probabilities`, float32
     (n, classes, height, width); of classes `classes`, int32 (n,), and `probabilities`, float32 (n, classes).
@@ -58,7 +58,7 @@ class Exported:
         size: (height, width) of the images that it takes, any number of them.
         channels: theirs.
         shown: what of an image to give it, as it was trained; in the file's metadata too.
-        agreement: the share of answers on random images that are the model's own.
+        agreement: the fraction of predictions on random images that are the model's own.
         largest: the largest difference of a probability.
     """
 
@@ -85,31 +85,31 @@ def export(task: Task, model: nn.Module, path: Path, size: Size) -> Exported:
     if Ability.EXPORT not in task.supports:
         raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
     _check(task, path, size)
-    answering = Answering(task, model).eval()
+    predictor = Predictor(task, model).eval()
     generator = torch.Generator().manual_seed(0)
-    pictures = torch.randint(0, 256, (_LOOKED_AT, *size, task.channels), dtype=torch.uint8, generator=generator)
-    _try(answering, pictures, size)
+    images = torch.randint(0, 256, (_LOOKED_AT, *size, task.channels), dtype=torch.uint8, generator=generator)
+    _try(predictor, images, size)
     with _quiet():
-        program = torch.export.export(answering, (pictures,), dynamic_shapes=({0: torch.export.Dim("n")},))
+        program = torch.export.export(predictor, (images,), dynamic_shapes=({0: torch.export.Dim("n")},))
     shown = task.export_input(size)
     about = {"classes": list(task.classes), "height": size[0], "width": size[1], "shown": shown}
     write, read = (_write_onnx, _read_onnx) if path.suffix == ".onnx" else (_write_pt2, _read_pt2)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
         write(program, made, about)
-        found, probabilities = read(made, pictures)
+        found, probabilities = read(made, images)
         files.replace_whole(path, made.read_bytes())
     with torch.inference_mode():
-        expected, own = answering(pictures)
+        expected, own = predictor(images)
     agreement = (found == expected).float().mean().item()
     return Exported(path, size, task.channels, shown, agreement, (probabilities - own).abs().max().item())
 
 
-def _try(answering: nn.Module, pictures: torch.Tensor, size: Size) -> None:
+def _try(predictor: nn.Module, images: torch.Tensor, size: Size) -> None:
     """Every network has its own way to refuse a size."""
     try:
         with torch.inference_mode():
-            answering(pictures[:1])
+            predictor(images[:1])
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -146,9 +146,9 @@ def _write_pt2(program: torch.export.ExportedProgram, path: Path, about: dict[st
         torch.export.save(program, path, extra_files={"penstock.json": json.dumps(about)})
 
 
-def _read_pt2(path: Path, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_pt2(path: Path, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     with _quiet(), torch.inference_mode():
-        classes, probabilities = torch.export.load(path).module()(pictures)
+        classes, probabilities = torch.export.load(path).module()(images)
     return classes, probabilities
 
 
@@ -163,9 +163,9 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, about: dict[s
     made.save(path)
 
 
-def _read_onnx(path: Path, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_onnx(path: Path, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     session = _extra().InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    classes, probabilities = session.run(_OUTPUTS, {"image": pictures.numpy()})
+    classes, probabilities = session.run(_OUTPUTS, {"image": images.numpy()})
     return torch.from_numpy(classes), torch.from_numpy(probabilities)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
-from penstock.datasets.listing import is_picture, text_of
+from penstock.datasets.listing import is_image, text_of
 from penstock.errors import DatasetError, ImageError
 from penstock.images.upright import read_upright
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 STDIN: Final = "/dev/stdin"
-FILMS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
+VIDEOS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class InputImage:
     """One image to predict.
 
     Attributes:
-        name: of its answers, without an ending.
+        name: of its predictions, without a suffix.
         place: the file that it is in.
         where: for tables and errors.
         read: gives it, upright: uint8 RGB (height, width, 3); raises ImageError or OSError.
@@ -52,7 +52,7 @@ def find(paths: Sequence[Path]) -> list[InputImage]:
     Raises:
         DatasetError: a path is not there, or there is no image at all.
     """
-    found = [picture for path in paths for picture in _behind(path)]
+    found = [image for path in paths for image in _behind(path)]
     if not found:
         raise DatasetError(
             ", ".join(map(str, paths)), expected="JPEG or PNG images", found="none", remedy="Check the path"
@@ -69,7 +69,7 @@ def _behind(path: Path) -> Iterator[InputImage]:
         raise DatasetError(str(path), expected="an image or a folder", found="nothing", remedy="Check the path")
     elif path.suffix.lower() == ".txt":
         yield from _on_list(path)
-    elif path.suffix.lower() in FILMS:
+    elif path.suffix.lower() in VIDEOS:
         yield from _frames(path.stem, path)
     else:
         yield _of_file(path.stem, path)
@@ -78,16 +78,16 @@ def _behind(path: Path) -> Iterator[InputImage]:
 def _inside(folder: Path) -> Iterator[InputImage]:
     for entry in list_files(folder):
         name = entry.relative_to(folder).with_suffix("").as_posix()
-        if is_picture(entry) and not is_mask(entry, folder):
+        if is_image(entry) and not is_mask(entry, folder):
             yield _of_file(name, entry)
-        elif entry.suffix.lower() in FILMS:
+        elif entry.suffix.lower() in VIDEOS:
             try:
                 yield from _frames(name, entry)
             except DatasetError as error:
-                yield InputImage(name, entry, str(entry), partial(_refuse_film, error))
+                yield InputImage(name, entry, str(entry), partial(_refuse_video, error))
 
 
-def _refuse_film(error: DatasetError) -> Pixels:
+def _refuse_video(error: DatasetError) -> Pixels:
     raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
 
 
@@ -130,8 +130,8 @@ def _refuse_line(where: str, line: str) -> Pixels:
 
 def _frames(name: str, path: Path) -> Iterator[InputImage]:
     """The frames of a video, NAME/000000, NAME/000001, ...; they must be read in that order."""
-    film = cv2.VideoCapture(str(path))
-    count = int(film.get(cv2.CAP_PROP_FRAME_COUNT)) if film.isOpened() else 0
+    video = cv2.VideoCapture(str(path))
+    count = int(video.get(cv2.CAP_PROP_FRAME_COUNT)) if video.isOpened() else 0
     if count < 1:
         raise DatasetError(
             str(path),
@@ -141,11 +141,11 @@ def _frames(name: str, path: Path) -> Iterator[InputImage]:
         )
     for number in range(count):
         where = f"{path}#{number}"
-        yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, film, where))
+        yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, video, where))
 
 
-def _next_frame(film: Any, where: str) -> Pixels:
-    there, frame = film.read()
+def _next_frame(video: Any, where: str) -> Pixels:
+    there, frame = video.read()
     if not there:
         raise ImageError(where, expected="a frame", found="the end of the video", remedy="The video was cut short")
     pixels: Pixels = np.ascontiguousarray(frame[..., ::-1])

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
-from penstock.datasets.listing import is_picture
+from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
 from penstock.images import volumes
 from penstock.inference.writing import own_folder, write_table
@@ -71,7 +71,7 @@ def predict_volumes(
 
     Raises:
         RecipeError: the run learnt something else.
-        DatasetError: a path is no volume and holds none, or an answer would take the place of a volume.
+        DatasetError: a path is no volume and holds none, or a prediction would take the place of a volume.
     """
     task = trained.parts.task
     if Ability.PREDICT_VOLUMES not in task.supports:
@@ -88,14 +88,14 @@ def predict_volumes(
     with scorer:
         for done, case in enumerate(found, 1):
             try:
-                volume, answer = _predict(trained, case, output, style)
+                volume, predicted = _predict(trained, case, output, style)
             except ImageError as error:
                 skipped.append(str(error))
             else:
                 with _collected(wrong):
-                    scorer.add(case, volume, answer)
+                    scorer.add(case, volume, predicted)
             progress(done, len(found))
-    images = [file for path in paths if path.is_dir() for file in list_files(path) if is_picture(file)]
+    images = [file for path in paths if path.is_dir() for file in list_files(path) if is_image(file)]
     unlabelled = sum(case.labels is None for case in found) if labels else 0
     done = len(found) - len(skipped)
     return PredictedVolumes(
@@ -105,7 +105,7 @@ def predict_volumes(
 
 @contextlib.contextmanager
 def _collected(sentences: list[str]) -> Iterator[None]:
-    """Labels that do not fit keep nobody from an answer."""
+    """Labels that do not fit keep nobody from a prediction."""
     try:
         yield
     except ImageError as error:
@@ -113,7 +113,7 @@ def _collected(sentences: list[str]) -> Iterator[None]:
 
 
 def _predict(trained: Trained, case: Case, output: Path, style: Style) -> tuple[volumes.Volume, NDArray[np.uint8]]:
-    """Write the answer for one case, and give both."""
+    """Write the prediction for one case, and give both."""
     volume = volumes.read_volume(case.images)
     learnt, many = trained.parts.dataset.description.modalities, len(volume.voxels)
     if many != (learnt or many):
@@ -123,10 +123,10 @@ def _predict(trained: Trained, case: Case, output: Path, style: Style) -> tuple[
             found=str(many),
             remedy="Give the case the files that the training cases had",
         )
-    answer = trained.predict_volume(volume)
+    predicted = trained.predict_volume(volume)
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
-    volumes.write_labels(output / f"{case.name}.nii.gz", style.written(answer), case.images[0])
-    return volume, answer
+    volumes.write_labels(output / f"{case.name}.nii.gz", style.written(predicted), case.images[0])
+    return volume, predicted
 
 
 def _cases(paths: list[Path], labels: Path | None) -> list[Case]:
@@ -152,7 +152,7 @@ def _refuse_overwriting(found: list[Case], output: Path) -> None:
         if (output / f"{case.name}.nii.gz").resolve() in inputs or names.count(case.name) > 1:
             raise DatasetError(
                 str(case.images[0]),
-                expected="volumes whose answers go to files of their own",
+                expected="volumes whose predictions go to files of their own",
                 found=f"that {case.name}.nii.gz is wanted twice, or is a volume itself",
                 remedy="Choose another folder with -o, or predict the volumes into two",
             )
@@ -174,8 +174,8 @@ class _Scorer:
             named = [[name, *each] for (name, _), each in zip(self.rows, cells, strict=True)]
             write_table(self.path, [["case", *self.described.classes[1:]], *named])
 
-    def add(self, case: Case, volume: volumes.Volume, answer: NDArray[np.uint8]) -> None:
-        """Compare an answer with the labels of its case, if it has some; what is ignored counts for neither.
+    def add(self, case: Case, volume: volumes.Volume, predicted: NDArray[np.uint8]) -> None:
+        """Compare a prediction with the labels of its case, if it has some; what is ignored counts for neither.
 
         Raises:
             ImageError: the labels do not lie on the volume, or are none.
@@ -187,7 +187,7 @@ class _Scorer:
             table[raw] = label
         true = table[volumes.read_labels(case.labels, volume)]
         counts = true != self.described.ignore_label
-        self.rows.append((case.name, dice(answer[counts], true[counts], len(self.described.classes))))
+        self.rows.append((case.name, dice(predicted[counts], true[counts], len(self.described.classes))))
 
     def lines(self) -> list[str]:
         """A table of the means."""

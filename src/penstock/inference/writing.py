@@ -21,15 +21,15 @@ _LIST: Final = ".penstock-predictions"
 _TABLE: Final = "predictions.csv"
 
 
-def own_folder(output: Path, answers: Iterable[Path]) -> None:
+def own_folder(output: Path, predictions: Iterable[Path]) -> None:
     """Make a folder for predictions, and note the names of those, so that later ones may take their place.
 
     Raises:
-        DatasetError: an answer would take the place of a file that is not noted: labels, perhaps, or images.
+        DatasetError: a prediction would take the place of a file that is not noted: labels, perhaps, or images.
     """
     noted = output / _LIST
     names = set(noted.read_text(errors="surrogateescape").splitlines()) if noted.exists() else set()
-    wanted = {path.relative_to(output).as_posix() for path in answers}
+    wanted = {path.relative_to(output).as_posix() for path in predictions}
     if there := next((name for name in sorted(wanted - names) if (output / name).exists()), None):
         raise DatasetError(
             str(output / there),
@@ -75,13 +75,13 @@ class Writer:
         ends = self.task.prediction_suffixes(self.style)
         taken = {image.place.resolve(): image for image in images}
         for image in images:
-            for answer in (self._path(image, end) for end in ends):
-                other = taken.setdefault(answer.resolve(), image)
-                if other is not image or answer.resolve() == image.place.resolve():
+            for file in (self._path(image, end) for end in ends):
+                other = taken.setdefault(file.resolve(), image)
+                if other is not image or file.resolve() == image.place.resolve():
                     raise DatasetError(
                         image.where,
-                        expected="images whose answers go to files of their own",
-                        found=f"that {answer} is wanted for {other.where} too",
+                        expected="images whose predictions go to files of their own",
+                        found=f"that {file} is wanted for {other.where} too",
                         remedy="Choose another folder with -o, or predict the images into two",
                     )
         tables = [self.table] if self.task.column_names else []

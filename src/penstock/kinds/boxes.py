@@ -70,7 +70,7 @@ def _said(box: Box) -> str:
 
 
 def _is_speck(box: Box) -> bool:
-    """Whether a box in pixels is smaller than one: then its edges are shares, among others in pixels."""
+    """Whether a box in pixels is smaller than one: then its edges are fractions of the size, among others in pixels."""
     return 0 < box.right - box.left < 1 and 0 < box.bottom - box.top < 1
 
 
@@ -82,7 +82,7 @@ def _again(name: str, number: int, first: int) -> Problem:
 def _speck(name: str, number: int, box: Box) -> Problem:
     message = (
         f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is smaller than one. Write all "
-        "boxes in pixels, or all in shares of their image's size."
+        "boxes in pixels, or all in fractions of their image's size."
     )
     return Problem("box smaller than a pixel", name, message)
 

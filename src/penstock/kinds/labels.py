@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 _IDS: Final = 256
-_NEAR: Final = 1e-3  # pixels: edges are kept as shares, in float32
+_NEAR: Final = 1e-3  # pixels: edges are kept as fractions, in float32
 
 
 def decode_ids(mask: bytes, where: str, size: Size) -> tuple[Pixels, Affine]:

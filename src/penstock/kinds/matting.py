@@ -49,7 +49,7 @@ class MattingKind(MaskKind):
                 continue
             name = mask_name(fact, folder)
             found, remedy = ("0 and 1", "Multiply it by 255") if highest else ("only 0", "Right if nothing is in front")
-            message = f"{name}: expected shares of foreground from 0 to 255, found {found}. {remedy}."
+            message = f"{name}: expected alpha values from 0 to 255, found {found}. {remedy}."
             kind = "matte of 0 and 1" if highest else "matte without foreground"
             yield Problem(kind, name, message, fatal=highest == 1)
 
@@ -72,7 +72,7 @@ class MattingKind(MaskKind):
 
     def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
         """Pixels of background and foreground."""
-        return [f"{line}, by their shares" for line in super().describe(facts, labels)]
+        return [f"{line}, by their alpha values" for line in super().describe(facts, labels)]
 
     def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
         """Mattes as gray."""

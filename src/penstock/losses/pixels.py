@@ -36,7 +36,7 @@ class CrossEntropy:
     ohem_threshold: float = 0.0
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """Pixels with a label, int64, or the sum of their classes' weights, float32; of the hardest, their share."""
+        """Pixels with a label, int64, or the sum of their classes' weights, float32; of the hardest, their fraction."""
         valid = target != ignore
         if self.ohem_ratio < 1:
             return self._worth(target, valid).sum()
@@ -71,19 +71,19 @@ class CrossEntropy:
         return torch.where(valid, weights[own], 0.0)
 
     def _worth(self, target: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
-        """What each image's mean weighs: its pixels' weights, and of the hardest their share of them."""
+        """What each image's mean weighs: its pixels' weights, and of the hardest their fraction."""
         weights = self._weight(target, valid).flatten(1).sum(dim=1)
         if self.ohem_ratio >= 1:
             return weights
         labelled = valid.flatten(1).sum(dim=1)
-        return weights * _share(labelled, self.ohem_ratio) / labelled.clamp(min=1)
+        return weights * _fraction(labelled, self.ohem_ratio) / labelled.clamp(min=1)
 
     def _hardest(self, loss: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
         """Which pixels of each image, flat, have its largest losses."""
         with torch.no_grad():
             loss = torch.where(valid, loss, -1.0).flatten(1)
             order = loss.argsort(dim=1, descending=True)
-            kept = _share(valid.flatten(1).sum(dim=1), self.ohem_ratio).unsqueeze(1)
+            kept = _fraction(valid.flatten(1).sum(dim=1), self.ohem_ratio).unsqueeze(1)
             first = torch.arange(loss.shape[1], device=loss.device) < kept
             return torch.zeros_like(first).scatter(1, order, first)
 
@@ -94,7 +94,7 @@ class CrossEntropy:
             probability = logits.float().softmax(dim=1).gather(1, own).flatten(1)
             valid = valid.flatten(1)
             probability = torch.where(valid, probability, 2.0)
-            least = _share(valid.sum(dim=1), 1 / 16)
+            least = _fraction(valid.sum(dim=1), 1 / 16)
             ordered = probability.sort(dim=1).values
             limit = ordered.gather(1, (least - 1).clamp(min=0).unsqueeze(1))
             return valid & ((probability < self.ohem_threshold) | (probability <= limit))
@@ -121,6 +121,6 @@ class Focal:
         return (wrong**self.focal_gamma * loss).sum()
 
 
-def _share(count: torch.Tensor, share: float) -> torch.Tensor:
-    """A share of some pixels, rounded up."""
-    return torch.ceil(count * share).long()
+def _fraction(count: torch.Tensor, fraction: float) -> torch.Tensor:
+    """A fraction of some pixels, rounded up."""
+    return torch.ceil(count * fraction).long()

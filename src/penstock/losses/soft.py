@@ -1,4 +1,4 @@
-"""Cross-entropy against probabilities instead of labels: mixed images have several classes, mattes shares of two."""
+"""Cross-entropy against probabilities instead of labels: mixed images have several classes, mattes two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SoftCrossEntropy:
 
     Attributes:
         weights: one per class, or none.
-        label_smoothing: share of the target that is spread evenly over all classes, from 0 to below 1.
+        label_smoothing: fraction of the target that is spread evenly over all classes, from 0 to below 1.
         factor: what the loss weighs.
     """
 
@@ -40,15 +40,15 @@ class SoftCrossEntropy:
 
 @dataclass(frozen=True)
 class SoftLabels:
-    """Cross-entropy of two classes against the second one's share, pixel by pixel, over the pixels with a label."""
+    """Cross-entropy of two classes against the second one's alpha, pixel by pixel, over the pixels with a label."""
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
-        """Pixels with a label, int64. Targets are (samples, height, width), shares in 255ths."""
+        """Pixels with a label, int64. Targets are (samples, height, width), alpha in 255ths."""
         return (target != ignore).sum()
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The summed cross-entropies, in float32, from logits (samples, 2, height, width)."""
         valid = target != ignore
-        share = torch.where(valid, target, 0).float() / _WHOLE
+        alpha = torch.where(valid, target, 0).float() / _WHOLE
         background, foreground = logits.float().log_softmax(dim=1).unbind(dim=1)
-        return -torch.where(valid, (1 - share) * background + share * foreground, 0.0).sum()
+        return -torch.where(valid, (1 - alpha) * background + alpha * foreground, 0.0).sum()

@@ -2,14 +2,13 @@
 
 from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra
 from penstock.metrics.cases import Cases, VolumeScores
-from penstock.metrics.classes import Answers, ClassificationScores
+from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
 from penstock.metrics.mattes import Mattes, MatteScores
 from penstock.metrics.segments import Segments, SegmentScores
 
 __all__ = [
-    "Answers",
     "Boxes",
     "Cases",
     "ClassificationScores",
@@ -18,6 +17,7 @@ __all__ = [
     "Found",
     "MatteScores",
     "Mattes",
+    "PredictionCounts",
     "SegmentScores",
     "SegmentationScores",
     "Segments",

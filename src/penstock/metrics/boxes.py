@@ -26,7 +26,7 @@ class Found(NamedTuple):
         score: of one that was found; of a true one, 1 if it is a crowd, which does not count, else 0.
     """
 
-    picture: str
+    image: str
     label: int
     box: tuple[float, float, float, float]
     score: float
@@ -56,15 +56,15 @@ class Boxes:
         true, found: the boxes.
     """
 
-    pictures: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
     true: list[Found] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
 
     def gather(self, gather: Callable[[Sequence[str]], list[str]]) -> None:
         """Put together what all ranks have; `gather` gives the texts of all of them."""
-        own = json.dumps([self.pictures, self.true, self.found])
+        own = json.dumps([self.images, self.true, self.found])
         everybody = [json.loads(text) for text in gather([own])]
-        self.pictures = [picture for each in everybody for picture in each[0]]
+        self.images = [image for each in everybody for image in each[0]]
         self.true, self.found = ([Found(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
 
     def scores(self, names: Sequence[str]) -> DetectionScores:
@@ -76,7 +76,7 @@ class Boxes:
         check_extra()
         from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415 - an extra
 
-        numbers = {picture: number for number, picture in enumerate(sorted(self.pictures), 1)}
+        numbers = {image: number for number, image in enumerate(sorted(self.images), 1)}
         counts = [sum(each.label == label and not each.score for each in self.true) for label in range(len(names))]
         truth = COCO(_truth(numbers, sorted(self.true), len(names)))
         results = [_row(numbers, each) | {"score": each.score} for each in sorted(self.found)]
@@ -107,7 +107,7 @@ def _truth(numbers: dict[str, int], true: list[Found], classes: int) -> dict[str
 
 
 def _row(numbers: dict[str, int], each: Found) -> dict[str, Any]:
-    return {"image_id": numbers[each.picture], "category_id": each.label, "bbox": list(each.box)}
+    return {"image_id": numbers[each.image], "category_id": each.label, "bbox": list(each.box)}
 
 
 def _per_class(precision: Any, counts: Sequence[int]) -> tuple[float | None, ...]:
@@ -126,7 +126,7 @@ class DetectionScores:
         true: boxes of every class that should be found.
         every: of every class, the mean over overlaps from 0.5 to 0.95; None without a box.
         half: the same at an overlap of 0.5.
-        recall: the mean share of boxes that are among the 100 best of their image, over the same overlaps.
+        recall: the mean fraction of boxes that are among the 100 best of their image, over the same overlaps.
         found: how many boxes were found.
     """
 

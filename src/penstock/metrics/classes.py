@@ -16,13 +16,13 @@ _WHOLE: Final = 100  # classes up to which the confusion matrix is written out
 _TOP: Final = 5
 
 
-class Answers:
-    """Counts answers to single labels.
+class PredictionCounts:
+    """Counts predictions of single labels.
 
     Attributes:
-        counts: int64, on the CPU: the confusion matrix by true and answered class, those whose class was among the five
-            most likely, and for each of 15 equal bins of confidence the answers, the right ones, and the sum of
-            confidences in 2**-32.
+        counts: int64, on the CPU: the confusion matrix by true and predicted class, those whose class was among the
+            five most likely, and for each of 15 equal bins of confidence the predictions, the right ones, and the sum
+            of confidences in 2**-32.
     """
 
     def __init__(self, classes: int) -> None:
@@ -30,7 +30,7 @@ class Answers:
         self.counts = torch.zeros(classes**2 + 1 + 3 * _BINS, dtype=torch.int64)
 
     def update(self, probabilities: torch.Tensor, target: torch.Tensor) -> None:
-        """Count some answers.
+        """Count some predictions.
 
         Args:
             probabilities: float (samples, classes).
@@ -40,13 +40,13 @@ class Answers:
         lost = ~probabilities.isfinite().all(dim=1, keepdim=True)  # a network that has diverged is never right
         own_least = torch.zeros_like(probabilities).scatter(1, target.unsqueeze(1), -1.0)
         probabilities = torch.where(lost, own_least, probabilities)
-        confidence, answer = probabilities.max(dim=1)
-        right = (answer == target).long()
+        confidence, predicted = probabilities.max(dim=1)
+        right = (predicted == target).long()
         own = probabilities.gather(1, target.unsqueeze(1))
         better = (probabilities > own).sum(dim=1)
         bins = (confidence * _BINS).long().clamp(0, _BINS - 1)
         matrix, rest = self.counts[: self.classes**2], self.counts[self.classes**2 :]
-        matrix += torch.bincount(target * self.classes + answer, minlength=self.classes**2)
+        matrix += torch.bincount(target * self.classes + predicted, minlength=self.classes**2)
         rest[0] += (better < _TOP).sum()
         table = rest[1:].view(3, _BINS)
         parts = (torch.ones_like(right), right, (confidence * _UNIT).round().long())
@@ -72,9 +72,9 @@ class ClassificationScores:
 
     Attributes:
         names: the classes.
-        matrix: answers, `matrix[true][answered]`.
+        matrix: predictions, `matrix[true][predicted]`.
         in_top5: how many had their class among the five most likely.
-        bins: by confidence, 15 of equal width: answers, right ones, sum of confidences.
+        bins: by confidence, 15 of equal width: predictions, right ones, sum of confidences.
     """
 
     names: tuple[str, ...]
@@ -89,22 +89,22 @@ class ClassificationScores:
 
     @property
     def top1(self) -> float:
-        """The share of right answers."""
+        """The fraction of right predictions."""
         return sum(row[i] for i, row in enumerate(self.matrix)) / max(1, sum(self.true))
 
     @property
     def top5(self) -> float:
-        """The share whose class is among the five most likely."""
+        """The fraction whose class is among the five most likely."""
         return self.in_top5 / max(1, sum(self.true))
 
     @property
     def recall(self) -> list[float | None]:
-        """The share of every class's images that were answered right; None without an image."""
+        """The fraction of every class's images that were predicted right; None without an image."""
         return [self.matrix[i][i] / true if true else None for i, true in enumerate(self.true)]
 
     @property
     def precision(self) -> list[float | None]:
-        """The share of every class's answers that were right; None without an answer."""
+        """The fraction of every class's predictions that were right; None without a prediction."""
         columns = [sum(column) for column in zip(*self.matrix, strict=True)]
         return [self.matrix[i][i] / found if found else None for i, found in enumerate(columns)]
 

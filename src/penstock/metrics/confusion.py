@@ -88,7 +88,7 @@ class SegmentationScores:
 
     @property
     def predicted(self) -> list[int]:
-        """Pixels of every class in the answers."""
+        """Pixels of every class in the predictions."""
         return [sum(column) for column in zip(*self.matrix, strict=True)]
 
     @property
@@ -99,12 +99,12 @@ class SegmentationScores:
 
     @property
     def recall(self) -> list[float | None]:
-        """The share of every class's pixels that were found."""
+        """The fraction of every class's pixels that were found."""
         return [self.matrix[c][c] / true if true else None for c, true in enumerate(self.true)]
 
     @property
     def precision(self) -> list[float | None]:
-        """The share of what was taken for a class that is it."""
+        """The fraction of what was taken for a class that is it."""
         return [self.matrix[c][c] / found if found else None for c, found in enumerate(self.predicted)]
 
     @property
@@ -119,7 +119,7 @@ class SegmentationScores:
 
     @property
     def pixel_accuracy(self) -> float:
-        """The share of all labelled pixels that were predicted right."""
+        """The fraction of all labelled pixels that were predicted right."""
         total = sum(self.true)
         return sum(self.matrix[c][c] for c in range(len(self.names))) / total if total else 0.0
 

@@ -1,4 +1,4 @@
-"""How far predicted shares of foreground are from true ones."""
+"""How far predicted alpha values are from true ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Mattes:
         """Count some images.
 
         Args:
-            predicted: shares from 0 to 1, float (samples, height, width).
-            target: shares in 255ths, or the ignored label, of the same shape.
+            predicted: alpha from 0 to 1, float (samples, height, width).
+            target: alpha in 255ths, or the ignored label, of the same shape.
         """
         valid = target != self.ignore
         found, true = (predicted * _WHOLE).round().long()[valid], target.long()[valid]
@@ -45,7 +45,7 @@ class Mattes:
 
 @dataclass(frozen=True)
 class MatteScores:
-    """Errors of shares from 0 to 1, and intersection over union of the foreground above a half.
+    """Errors of alpha from 0 to 1, and intersection over union of the foreground above a half.
 
     Attributes:
         pixels: how many were counted.

@@ -14,7 +14,7 @@ from penstock.metrics.means import mean_of_present
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WIDTH: Final = 0.02  # of a boundary, as a share of the diagonal (Cheng et al. 2021)
+_WIDTH: Final = 0.02  # of a boundary, as a fraction of the diagonal (Cheng et al. 2021)
 _MATCH: Final = 0.5  # overlap above which two segments are the same; no other pair can then overlap as much
 _UNIT: Final = 1 << 32  # overlaps are counted in these parts, so that sums are exact
 _AREA: Final = 1 << 16  # and those weighed by pixels in these

@@ -12,7 +12,7 @@ normalization.py  what a network expects of its input
 own.py            a network of somebody's own
 pretrained.py     published weights of backbones, from the hub or a file
 together.py       batch normalisation over all ranks
-views.py          one answer from several looks at an image
+tta.py            test-time augmentation
 volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
 windows.py        a window that slides over large images

@@ -1,4 +1,4 @@
-"""How large a model is, and what an answer costs."""
+"""How large a model is, and what a prediction costs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Decoder(nn.Module):
         width = parts.channels
         self.skip = convolution(inside, coarse if self.adds else _SKIP)
         first = coarse if self.adds else coarse + _SKIP
-        if classes:  # they are the answer, without a norm or a cut at 0
+        if classes:  # they are the logits, without a norm or a cut at 0
             self.refine = nn.Sequential(nn.Conv2d(first, classes, 3, padding=1))
         else:
             self.refine = nn.Sequential(

@@ -124,7 +124,7 @@ class Detector(nn.Module):
 
 
 def _heads(network: nn.Module) -> list[nn.Module]:
-    """What answers with scores and with offsets of boxes, which torchvision decodes in the type it gets."""
+    """Gives scores and offsets of boxes, which torchvision decodes in the type it gets."""
     if isinstance(network, tv.FasterRCNN):
         return [network.rpn.head, network.roi_heads.box_predictor]
     head = network.head
@@ -227,7 +227,7 @@ def _fcos(encoder: Any, classes: int) -> Detector:
 
 def _ssd(encoder: Any, classes: int) -> Detector:
     backbone = Pyramid(encoder, _Coarser(encoder.feature_info.channels()))
-    # SSD's own boxes are shares of an image of one size; in pixels, as here, images may be of any size.
+    # SSD's own boxes are fractions of an image of one size; in pixels, as here, images may be of any size.
     boxes = AnchorGenerator(_SIZES, ((0.5, 1.0, 2.0),) * len(_SIZES))
     network = SSD(
         backbone, boxes, (320, 320), classes + 1, score_thresh=_LEAST, detections_per_img=KEPT,

@@ -19,7 +19,7 @@ _TINY: Final = 1e-12
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window: its side in pixels, and the share of it by which neighbours overlap."""
+    """A sliding window: its side in pixels, and the fraction of it by which neighbours overlap."""
 
     side: int = 512
     overlap: float = OVERLAP

@@ -73,10 +73,10 @@ class SyncNorm(nn.BatchNorm2d):
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None or not count:
             return
         self.num_batches_tracked += 1
-        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        weight = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         unbiased = variance * count / (count - 1).clamp(min=1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
 
 
 def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

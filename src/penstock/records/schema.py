@@ -143,9 +143,9 @@ def decode_classification(record: Record) -> ClassificationRecord:
 
 
 def encode_detection(record: DetectionRecord) -> bytes:
-    """The payload with the keys of TensorFlow's Object Detection API: edges in shares of height and width."""
+    """The payload with the keys of TensorFlow's Object Detection API: edges in fractions of height and width."""
     objects, height, width = record.objects, record.height, record.width
-    picture: dict[str, Value] = {
+    image: dict[str, Value] = {
         "image/encoded": record.image,
         "image/filename": record.name,
         "image/source_id": record.name,
@@ -154,10 +154,10 @@ def encode_detection(record: DetectionRecord) -> bytes:
         "image/width": width,
     }
     if not objects:  # an empty list has no type
-        return encode(picture)
+        return encode(image)
     return encode(
         {
-            **picture,
+            **image,
             "image/object/bbox/xmin": [each.left / width for each in objects],
             "image/object/bbox/xmax": [each.right / width for each in objects],
             "image/object/bbox/ymin": [each.top / height for each in objects],

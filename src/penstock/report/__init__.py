@@ -1,12 +1,12 @@
 """Images and pages for people.
 
-sheets.py   contact sheets: of records, of what the network is fed, of a step, of answers
+sheets.py   contact sheets: of records, of what the network is fed, of a step, of predictions
 tables.py   scores as text
 page.py     report.html of a run
 """
 
 from penstock.report.page import write_report
-from penstock.report.sheets import answers_sheet, records_sheet, samples_sheet
+from penstock.report.sheets import predictions_sheet, records_sheet, samples_sheet
 from penstock.report.tables import class_table
 
-__all__ = ["answers_sheet", "class_table", "records_sheet", "samples_sheet", "write_report"]
+__all__ = ["class_table", "predictions_sheet", "records_sheet", "samples_sheet", "write_report"]

@@ -174,8 +174,9 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
     scores = folder.read_json(name, "step", "split")
     with folder.reading(name):
         loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
-        looks = path.stem.partition(f"{scores['step']:08d}-")[2]
-        title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({when}{looks and f', {looks}'})"
+        augmentation = path.stem.partition(f"{scores['step']:08d}-")[2]
+        details = ", ".join(filter(None, (when, augmentation)))
+        title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({details})"
         title += f": loss {loss}" if "loss" in scores else ""
         return _section(title, f"<pre>{html.escape(class_table(scores))}</pre>")
 

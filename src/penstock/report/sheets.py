@@ -105,7 +105,7 @@ def _read(feed: Feed, position: int) -> Record | None:
 
 
 @torch.inference_mode()
-def answers_sheet(
+def predictions_sheet(
     task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str
 ) -> Pixels:
     """Image, labels and prediction side by side, at some positions of an evaluation feed."""

@@ -59,10 +59,10 @@ def _of_pictures(scores: dict[str, Any]) -> str:
 def _of_pixels(scores: dict[str, Any]) -> str:
     width = max(12, *(len(row["name"]) for row in scores["classes"]))
     total = sum(row["pixels"] for row in scores["classes"]) or 1
-    lines = [f"{'class':<{width}}  {'IoU':>7}  {'recall':>7}  {'pixels':>14}  {'share':>6}"]
+    lines = [f"{'class':<{width}}  {'IoU':>7}  {'recall':>7}  {'pixels':>14}  {'fraction':>8}"]
     lines += [
         f"{row['name']:<{width}}  {_percent(row['iou'])}  {_percent(row['recall'])}  {row['pixels']:>14,}  "
-        f"{row['pixels'] / total:>6.1%}"
+        f"{row['pixels'] / total:>8.1%}"
         for row in scores["classes"]
     ]
     lines.append(f"{'mean IoU':<{width}}  {_percent(scores['mean_iou'])}")

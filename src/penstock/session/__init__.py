@@ -11,7 +11,7 @@ attached.py      how hooks are called
 finite.py        nothing infinite goes on
 checkpoint.py    saved states: atomic, hashed, pruned
 state.py         optimizers and models as named tensors
-options.py       what the loop is told, what it asks for, what it answers
+options.py       what the loop is given, what it asks for, how it ended
 optimizer.py     parameter groups, optimizers, schedules
 ema.py           the moving average of the weights
 signals.py       Ctrl-C and SIGTERM as a flag

@@ -39,7 +39,7 @@ def evaluate(
 
     Args:
         task: what is asked.
-        model: answers; left in evaluation mode.
+        model: predicts; left in evaluation mode.
         feed: walks the split; its share is this rank's.
         device: where the model is.
         ranks: whose counts are added up.
@@ -60,7 +60,7 @@ def evaluate(
     model.eval()
     records = len(feed.plan)
     try:
-        with contextlib.closing(feed.walk(stop if ranks.of == 1 else lambda: False)) as batches:  # type: ignore[type-var]
+        with contextlib.closing(feed.walk(stop if ranks.world_size == 1 else lambda: False)) as batches:  # type: ignore[type-var]
             for batch in batches:
                 total = total + _score(task, model, batch, (scorer, own), device, precision)
                 if progress:
@@ -92,7 +92,7 @@ class _Everybody:
     device: torch.device
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.copy_(self.ranks.sum(tensor.to(self.device))) if self.ranks.of > 1 else tensor
+        return tensor.copy_(self.ranks.sum(tensor.to(self.device))) if self.ranks.world_size > 1 else tensor
 
     def gather(self, texts: Sequence[str]) -> list[str]:
         return self.ranks.gather(texts)

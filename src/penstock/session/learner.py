@@ -103,7 +103,7 @@ class Learner:
             torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.grad_clip, norm)
         rate = self.spec.rate(step, self.options.steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["share"]
+            group["lr"] = rate * group["lr_mult"]
         self.optimizer.step()
         if self.average:
             self.average.update(self.model, step)

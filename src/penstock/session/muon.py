@@ -15,7 +15,7 @@ class Muon(torch.optim.Optimizer):
     """Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon) for groups whose `orthogonal` is true: filters are
     seen as matrices (out, in * height * width), whose momentum is brought near the closest orthogonal one by five
     Newton-Schulz iterations, and scaled by sqrt(max(1, rows / columns)). All other groups take SGD's step. Momentum is
-    Nesterov's in both; weight decay is decoupled, as in AdamW, and a group's `share` of the learning rate does not
+    Nesterov's in both; weight decay is decoupled, as in AdamW, and a group's `lr_mult` does not
     multiply it. Filters of groups whose `unit` is true do not decay: before every step their root mean square norm is
     brought back to 1 (airbench94_muon), which behind a norm changes nothing but how far an update turns them.
 
@@ -23,7 +23,7 @@ class Muon(torch.optim.Optimizer):
     """
 
     def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
-        rest = {"weight_decay": 0.0, "share": 1.0, "orthogonal": False, "unit": False}
+        rest = {"weight_decay": 0.0, "lr_mult": 1.0, "orthogonal": False, "unit": False}
         super().__init__(groups, {"lr": lr, "momentum": momentum, **rest})
 
     @torch.no_grad()
@@ -45,8 +45,8 @@ class Muon(torch.optim.Optimizer):
             update = orthogonal(update.flatten(1)).view_as(update)
         if group["unit"]:
             parameter.mul_(len(parameter) ** 0.5 / parameter.norm().clamp_min(_EPSILON))
-        elif group["share"]:
-            parameter.mul_(1 - rate / group["share"] * group["weight_decay"])
+        elif group["lr_mult"]:
+            parameter.mul_(1 - rate / group["lr_mult"] * group["weight_decay"])
         parameter.add_(update, alpha=-rate)
 
 

@@ -109,7 +109,7 @@ class OptimizerSpec:
 def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer over a model's trainable parameters, in groups that share weight decay and learning rate.
 
-    Vectors and scalars are biases and normalisation parameters. Each group's `share` multiplies the learning rate.
+    Vectors and scalars are biases and normalisation parameters. Each group's `lr_mult` multiplies the learning rate.
     """
     spared, shifts = _spared(model), _shifts(model)
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
@@ -118,10 +118,10 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
             decays = (parameter.ndim > 1 or spec.decay_biases) and name not in spared
             decay = spec.weight_decay if decays else 0.0
             filters = spec.name == "muon" and parameter.ndim > 1 and in_backbone(name)
-            groups.setdefault((decay, _share(spec, name, shifts), filters), []).append(parameter)
+            groups.setdefault((decay, _lr_mult(spec, name, shifts), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay, "share": share, **(_of_filters(spec) if filters else {})}
-        for (decay, share, filters), parameters in groups.items()
+        {"params": parameters, "weight_decay": decay, "lr_mult": lr_mult, **(_of_filters(spec) if filters else {})}
+        for (decay, lr_mult, filters), parameters in groups.items()
     ]
     if spec.name == "muon":
         return Muon(listed, lr=spec.lr, momentum=spec.sgd_momentum)
@@ -190,7 +190,7 @@ def gives_logits(name: str) -> bool:
     return name.startswith(("logits.", "segmentation_head."))
 
 
-def _share(spec: OptimizerSpec, name: str, shifts: set[str]) -> float:
+def _lr_mult(spec: OptimizerSpec, name: str, shifts: set[str]) -> float:
     """What multiplies the learning rate of a parameter."""
     bias = spec.norm_bias_lr_mult if name in shifts else spec.bias_lr_mult
     in_head = gives_logits(name) if spec.head == "logits" else not in_backbone(name)

@@ -1,4 +1,4 @@
-"""What a session is told, what it asks for more, and what it answers."""
+"""What a session is given, what it asks for, and how it ended."""
 
 from __future__ import annotations
 

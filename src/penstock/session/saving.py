@@ -94,7 +94,7 @@ class Saver:
         """
         tensors = learner.tensors()
         finite.check_saved(tensors, standing.step, lambda wrong: self.ranks.any(wrong, self.device))
-        if self.ranks.writes:
+        if self.ranks.is_main:
             self.store.save(Checkpoint(standing.step, tensors, {**standing.as_json(), **more}))
         self.ranks.barrier()
         self.step = standing.step
@@ -105,7 +105,7 @@ class Saver:
         It comes before logs are cut back, so that the last checkpoint never lies behind their end.
         """
         self.ranks.barrier()  # until all have read it
-        if self.ranks.writes:
+        if self.ranks.is_main:
             self.store.rewind(checkpoint)
         self.ranks.barrier()
         self.step = checkpoint.step
@@ -113,5 +113,5 @@ class Saver:
 
     def mark_best(self, step: int) -> None:
         """Mark the checkpoint of a step as the best."""
-        if self.ranks.writes:
+        if self.ranks.is_main:
             self.store.mark_best(step)

@@ -189,7 +189,7 @@ class Session:
 
     def _gives_up(self) -> bool:
         """Whether to wait no longer for data that does not come. Several ranks cannot: the others may have theirs."""
-        return bool(self._flag) and self.ranks.of == 1
+        return bool(self._flag) and self.ranks.world_size == 1
 
     def _interrupted(self) -> bool:
         """Whether a signal came, on any rank."""
@@ -256,7 +256,7 @@ class Session:
     def _save(self, *, pending_evaluation: bool) -> None:
         self.standing.pending_evaluation = pending_evaluation
         more = {"follow": self.follow.state_dict()} if self.follow else {}
-        if self.ranks.writes:
+        if self.ranks.is_main:
             more["hooks"] = self.attached.state_dict()
         self.saver.save(self.learner, self.standing, more)
 
@@ -272,7 +272,7 @@ class Session:
             self.standing.pending_evaluation = False
             return True
         model = self.learner.evaluated
-        self.ranks.equalize(model)
+        self.ranks.broadcast_buffers(model)
         result = self.evaluate_with(model, self._interrupted)
         self.learner.begin()
         if result is None:

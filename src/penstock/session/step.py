@@ -54,7 +54,7 @@ class Gradients:
             tensors, rows = _rows(masked, task.kept(real)), int(real.sum())
         count = self.ranks.sum(task.count(tensors))
         count = torch.where(count > 0, count, 1)
-        total = self._backward(task, tensors, blank, self._cuts(rows, len(batch)), self.ranks.of / count)
+        total = self._backward(task, tensors, blank, self._cuts(rows, len(batch)), self.ranks.world_size / count)
         return (self.ranks.sum(total) / count).sum()
 
     def _cuts(self, rows: int, size: int) -> list[tuple[int, int]]:
@@ -73,14 +73,14 @@ class Gradients:
         """Gradients of all micro-batches, added up; the sums of this rank's losses."""
         total = torch.zeros(scale.shape, device=self.device)
         for number, (start, stop) in enumerate(cuts):
-            alone = self.ranks.of > 1 and number < len(cuts) - 1  # gradients travel once, with the last piece
+            alone = self.ranks.world_size > 1 and number < len(cuts) - 1  # gradients travel once, with the last piece
             with self.network.no_sync() if alone else contextlib.nullcontext():
                 if start < stop:
                     part = {name: tensor[start:stop] for name, tensor in tensors.items()}
                     loss = self._loss(task, part, lonely=blank is not None and stop - start == 1)
                     (loss * scale).sum().backward()  # type: ignore[no-untyped-call]
                     total += loss.detach()
-                elif blank and self.ranks.of > 1:
+                elif blank and self.ranks.world_size > 1:
                     self._accompany(task, blank, scale)
         return total
 

@@ -54,7 +54,7 @@ class Together(Protocol):
 
 
 class Scorer(Protocol):
-    """Counts answers."""
+    """Counts predictions."""
 
     def gather(self, ranks: Together) -> None:
         """Put together what all ranks have counted; called before `scores`."""
@@ -192,7 +192,7 @@ class Task(ABC):
 
     @abstractmethod
     def scorer(self) -> Scorer:
-        """A fresh counter of answers."""
+        """A fresh counter of predictions."""
 
     def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
         """What a network should have given for one image of a size and what it gave, in words; None where it is right.
@@ -238,7 +238,7 @@ class Task(ABC):
         outputs: Any = None,
         record: Record | None = None,
     ) -> NDArray[np.uint8]:
-        """An image of one sample, with its label and, where there are outputs, the answer: uint8 RGB.
+        """An image of one sample, with its label and, where there are outputs, the prediction: uint8 RGB.
 
         Args:
             arrays: the sample's.

@@ -16,7 +16,7 @@ from penstock.feed import Field
 from penstock.images import drawing, fetch_image, probe, warp_image
 from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
-from penstock.metrics import Answers, ClassificationScores
+from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.models.classification import CIFAR_SIDES
 from penstock.records.schema import decode_classification
@@ -51,7 +51,7 @@ PADDING: Final = -1
 """The label of what does not count."""
 
 _SIDE: Final = 192  # of a drawn image
-_LEAST: Final = 0.005  # share of a class that is worth a word
+_LEAST: Final = 0.005  # fraction of a class that is worth a word
 
 
 @dataclass(frozen=True)
@@ -108,24 +108,24 @@ NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)
 
 
 class ClassificationScorer:
-    """Counts answers."""
+    """Counts predictions."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        self.answers = Answers(len(names))
+        self.predictions = PredictionCounts(len(names))
 
     def gather(self, ranks: Together) -> None:
         """Add up what all ranks have counted."""
-        ranks.sum(self.answers.counts)
+        ranks.sum(self.predictions.counts)
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has a label below 0."""
         del origins
-        self.answers.update(outputs.float().softmax(dim=1), tensors["label"])
+        self.predictions.update(outputs.float().softmax(dim=1), tensors["label"])
 
     def scores(self) -> ClassificationScores:
         """Accuracies and calibration."""
-        return self.answers.scores(self.names)
+        return self.predictions.scores(self.names)
 
 
 @dataclass(frozen=True)
@@ -289,22 +289,22 @@ class Classification(Task):
         height, width = tensors["image"].shape[1:3]
         return regularize.mixed_targets(whole, tensors["draws"], (height, width))
 
-    def _share(self, label: int, share: float) -> str:
-        return f"{self.classes[label]}{'' if share > 1 - _LEAST else f' {share:.0%}'}"
+    def _named_fraction(self, label: int, fraction: float) -> str:
+        return f"{self.classes[label]}{'' if fraction > 1 - _LEAST else f' {fraction:.0%}'}"
 
     def _certain(self, label: int) -> NDArray[Any]:
-        """The shares of the classes in an image that is not mixed; none in a hole of a topic."""
-        shares = np.zeros(len(self.classes))
+        """The fractions of the classes in an image that is not mixed; none in a hole of a topic."""
+        fractions = np.zeros(len(self.classes))
         if label != PADDING:
-            shares[label] = 1
-        return shares
+            fractions[label] = 1
+        return fractions
 
     def scorer(self) -> ClassificationScorer:
-        """A fresh counter of answers."""
+        """A fresh counter of predictions."""
         return ClassificationScorer(self.classes)
 
     def seen(self, tensors: Tensors) -> Tensors:
-        """The images mixed, erased and toned, and `target`, the shares of their classes."""
+        """The images mixed, erased and toned, and `target`, the fractions of their classes."""
         if "draws" not in tensors:
             return tensors
         draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, 3, 1, 1)
@@ -323,14 +323,14 @@ class Classification(Task):
         outputs: torch.Tensor | None = None,
         record: Record | None = None,
     ) -> Pixels:
-        """The image above its class, or the classes that are mixed in it, and the answer."""
+        """The image above its class, or the classes that are mixed in it, and the prediction."""
         del record
         image = drawing.fit(np.ascontiguousarray(arrays["image"]), _SIDE)
         target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
-        words = [" + ".join(self._share(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
+        words = [" + ".join(self._named_fraction(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
         if outputs is not None:
-            probability, answer = outputs.float().softmax(dim=0).max(dim=0)
-            words.append(f"answer: {self.classes[int(answer)]} ({float(probability):.0%})")
+            probability, predicted = outputs.float().softmax(dim=0).max(dim=0)
+            words.append(f"prediction: {self.classes[int(predicted)]} ({float(probability):.0%})")
         for word in words:
             image = drawing.caption(image, word)
         return image

@@ -142,15 +142,15 @@ class DetectionScorer:
 
     def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
         """Add what was found in some images; padding has no origin."""
-        for row, (origin, answer) in enumerate(zip(origins, outputs, strict=True)):
+        for row, (origin, output) in enumerate(zip(origins, outputs, strict=True)):
             if not origin:
                 continue
             scale = float(tensors["scale"][row])
             there = tensors["label"][row] >= 0
-            self.boxes.pictures.append(origin)
+            self.boxes.images.append(origin)
             label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
             self.boxes.true += _found(origin, label, boxes, crowd, scale)
-            self.boxes.found += _found(origin, answer["labels"], answer["boxes"], answer["scores"], scale)
+            self.boxes.found += _found(origin, output["labels"], output["boxes"], output["scores"], scale)
 
     def scores(self) -> DetectionScores:
         """Average precisions."""
@@ -333,8 +333,8 @@ class Detection(Task):
         warp_image(pixels, view.affine, self.normalization.fill, shown)
         tensors = {"image": torch.from_numpy(shown).to(device).unsqueeze(0), **self.blank(height, width, device)}
         with devices.autocast(device, precision):
-            (answer,) = model(self.inputs(tensors))
-        found = {name: value.cpu().numpy() for name, value in answer.items()}
+            (output,) = model(self.inputs(tensors))
+        found = {name: value.cpu().numpy() for name, value in output.items()}
         scale = np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
         boxes = found["boxes"].astype(np.float32) * scale
         return BoxPrediction(pixels, boxes, found["scores"], found["labels"], self.classes)

@@ -115,10 +115,10 @@ class SegmentationScorer:
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has only ignored labels."""
-        answers = outputs.argmax(dim=1)
-        self.confusion.update(answers, tensors["mask"], origins)
+        predicted = outputs.argmax(dim=1)
+        self.confusion.update(predicted, tensors["mask"], origins)
         if self.segments:
-            self.segments.update(answers, tensors["mask"], tensors["size"])
+            self.segments.update(predicted, tensors["mask"], tensors["size"])
 
     def scores(self) -> SegmentationScores:
         """Intersection over union and accuracy."""

@@ -1,4 +1,4 @@
-"""Matting: every pixel gets a share of foreground, learnt from soft labels (DeepLab's `gt_is_matting_map`)."""
+"""Matting: every pixel gets an alpha value, learnt from soft labels (DeepLab's `gt_is_matting_map`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOWHERE: Final = -1
 
 @dataclass(frozen=True)
 class PrepareMatte(PrepareSegmentation):
-    """A record to `image`, uint8 (height, width, channels), and `mask`, int16 (height, width): the foreground's share
+    """A record to `image`, uint8 (height, width, channels), and `mask`, int16 (height, width): alpha
     in 255ths, bilinear as the image is, -1 outside it.
     """
 
@@ -58,17 +58,17 @@ class PrepareMatte(PrepareSegmentation):
     def _mask(
         self, fields: SegmentationRecord, image: ImageInfo, affine: Affine, origin: str, out: NDArray[Any]
     ) -> None:
-        shares, upright = decode_ids(fields.mask, f"{origin} (mask)", image.size)
+        alpha, upright = decode_ids(fields.mask, f"{origin} (mask)", image.size)
         view = affine.then(upright)
         soft, inside = np.empty((*out.shape, 1), np.uint8), np.empty(out.shape, np.uint8)
-        warp_image(shares[..., np.newaxis], view, (0,), soft)
-        warp_mask(np.ones_like(shares), view, 0, inside)
+        warp_image(alpha[..., np.newaxis], view, (0,), soft)
+        warp_mask(np.ones_like(alpha), view, 0, inside)
         out[...] = NOWHERE
         np.copyto(out, soft[..., 0], where=inside > 0)
 
 
 class MatteScorer:
-    """Adds up how far predicted shares are from true ones."""
+    """Adds up how far predicted alpha values are from true ones."""
 
     def __init__(self) -> None:
         self.mattes = Mattes(NOWHERE)
@@ -83,7 +83,7 @@ class MatteScorer:
         self.mattes.update(outputs.float().softmax(dim=1)[:, 1], tensors["mask"])
 
     def scores(self) -> MatteScores:
-        """Errors of the shares."""
+        """Errors of alpha."""
         return self.mattes.scores()
 
 
@@ -113,7 +113,7 @@ class Matting(Segmentation):
 
     @cached_property
     def losses(self) -> Mixture:
-        """Cross-entropy against shares."""
+        """Cross-entropy against alpha."""
         return Mixture([(1.0, SoftLabels())])
 
     def scorer(self) -> MatteScorer:  # type: ignore[override] # both are scorers
@@ -136,12 +136,12 @@ class Matting(Segmentation):
         outputs: torch.Tensor | None = None,
         record: Record | None = None,
     ) -> Pixels:
-        """Image, shares as gray and, where there are logits (2, h, w), the predicted ones, side by side."""
+        """Image, alpha as gray and, where there are logits (2, h, w), the predicted ones, side by side."""
         arrays, outputs = without_padding(arrays, outputs, record)
-        shares = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
+        mattes = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
         if outputs is not None:
-            shares.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
-        return np.hstack([arrays["image"][..., :3], *(drawing.gray(each) for each in shares)])
+            mattes.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
+        return np.hstack([arrays["image"][..., :3], *(drawing.gray(each) for each in mattes)])
 
     def predict(  # type: ignore[override] # a prediction too
         self,
@@ -169,7 +169,7 @@ class Matting(Segmentation):
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
         del table, rows, drawn, style
-        return "NAME.png holds the foreground's share, white for all of it; NAME-overlay.png lays it over green"
+        return "NAME.png holds alpha, white for foreground; NAME-overlay.png lays it over green"
 
     def with_segments(self) -> Self:
         """Mattes have no segments."""

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from penstock.seeds import Generator
 
-_ERASED: Final = (0.02, 1 / 3)  # bounds of the erased share of an image, and below of height by width (Zhong et al.)
+_ERASED: Final = (0.02, 1 / 3)  # bounds of the erased fraction of an image, and below of height by width (Zhong et al.)
 _ASPECT: Final = (0.3, 1 / 0.3)
 DRAWS: Final = 11
-"""Numbers per sample: the share of the own image; a rectangle cut from the partner and one that is erased (top,
-bottom, left, right, in shares of the image); brightness and contrast."""
+"""Numbers per sample: the fraction of the own image; a rectangle cut from the partner and one that is erased (top,
+bottom, left, right, in fractions of the image); brightness and contrast."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Regularize:
             own = _beta(generator, self.mixup)
         erased = (0.0, 0.0, 0.0, 0.0)
         if self.random_erasing and generator.chance(self.random_erasing):
-            share, ratio = generator.uniform(*_ERASED), generator.uniform(*(math.log(bound) for bound in _ASPECT))
-            height, width = (min(1.0, math.sqrt(share * math.exp(sign * ratio))) for sign in (1, -1))
+            fraction, ratio = generator.uniform(*_ERASED), generator.uniform(*(math.log(bound) for bound in _ASPECT))
+            height, width = (min(1.0, math.sqrt(fraction * math.exp(sign * ratio))) for sign in (1, -1))
             erased = _rectangle(generator, height, width, inside=True)
         tone = generator.uniform(-self.brightness, self.brightness), generator.uniform(*self.contrast)
         return np.array((own, *cut, *erased, *tone), np.float32)

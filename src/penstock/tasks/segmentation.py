@@ -195,7 +195,9 @@ class Segmentation(Task):
         """The task with a canvas that images of up to a size fit."""
         del slices
         canvas = filled(height), filled(width)
-        return replace(self, canvas=canvas, parts=replace(self.parts, upsample=True))  # answers are of the labels' size
+        return replace(
+            self, canvas=canvas, parts=replace(self.parts, upsample=True)
+        )  # predictions are of the labels' size
 
     def shown(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
@@ -290,7 +292,7 @@ class Segmentation(Task):
         return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
 
     def export_size(self, splits: Iterable[Split]) -> Size | None:
-        """What holds every image of the dataset, where its size is known and the answers are not too large."""
+        """What holds every image of the dataset, where its size is known and the predictions are not too large."""
         sizes = [(split.height, split.width) for split in splits]
         height, width = max(size[0] for size in sizes), max(size[1] for size in sizes)
         if not height:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     """The run that this very command of torchrun began before one of its processes failed; None where it began none."""
     launch, found = ranking.launch(), ""
-    if launch and launch.restarts and ranks.writes and root.is_dir():
+    if launch and launch.restarts and ranks.is_main and root.is_dir():
         for path in sorted(root.glob("*/environment.json"), reverse=True):
             folder = RunFolder(path.parent)
             with contextlib.suppress(RunError):
                 if not found and folder.read_json("environment.json").get("launch") == launch.name:
                     found = str(folder.path)
-    found = ranks.share_text(found)
+    found = ranks.broadcast(found)
     if found:
         events.note(f"started again by torchrun: going on with {found}")
     return Path(found) if found else None
@@ -44,8 +44,8 @@ def agreed_recipe(recipe: Recipe, ranks: Ranks, events: Events) -> Recipe:
     """The recipe with a shuffle: a topic that grows may not look the same to all ranks, so the writer chooses."""
     if recipe.follow.on:
         await_first(recipe.data, ranks, events)
-    chosen = toml.dump(chosen_shuffle(recipe)) if ranks.writes else ""
-    return toml.convert(tomllib.loads(ranks.share_text(chosen)), "the recipe")
+    chosen = toml.dump(chosen_shuffle(recipe)) if ranks.is_main else ""
+    return toml.convert(tomllib.loads(ranks.broadcast(chosen)), "the recipe")
 
 
 def agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
@@ -53,6 +53,6 @@ def agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
     recipe = parts.recipe
     splits = [split for split in (recipe.data.train, recipe.data.validation) if split]
     fixed = splits[1:] if recipe.follow.on else splits
-    text = json.dumps(gather(parts, fixed).as_json()) if ranks.writes else ""
-    facts = shared(ranks.share_text(text))
+    text = json.dumps(gather(parts, fixed).as_json()) if ranks.is_main else ""
+    facts = shared(ranks.broadcast(text))
     return replace(parts, pinned=facts.snapshots), facts

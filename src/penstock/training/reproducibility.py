@@ -35,7 +35,7 @@ def promise(recipe: Recipe, device: torch.device, ranks: Ranks) -> dict[str, Any
     return {
         "device": devices.describe(device),
         "threads": torch.get_num_threads(),
-        "ranks": ranks.of,
+        "ranks": ranks.world_size,
         "exact": WHOLE if exact else ROUNDED,
     }
 

@@ -52,10 +52,10 @@ def is_finished(folder: RunFolder, recipe: Recipe) -> bool:
 
 def nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks, events: Events) -> Outcome:
     """Answer for a finished run, once it is known to be whole."""
-    with folder.locked() if ranks.writes else contextlib.nullcontext():
+    with folder.locked() if ranks.is_main else contextlib.nullcontext():
         store = CheckpointStore(folder.checkpoints)
         store.load()
-        if ranks.writes:
+        if ranks.is_main:
             store.sweep()
     events.note(f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps")
     return Outcome("finished", "nothing was left to do", recipe.train.steps)

@@ -81,7 +81,7 @@ def train(
     check_follow(recipe)
     check_new(recipe)
     with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):
-        events = Events(on_event, silent=not ranks.writes)
+        events = Events(on_event, silent=not ranks.is_main)
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
         recipe = agreed_recipe(_located(recipe), ranks, events)
@@ -91,14 +91,14 @@ def train(
         if recipe.data.validation:
             parts.dataset.split(recipe.data.validation)
         parts, facts = agreed_data(parts, ranks)
-        check_pieces(recipe, ranks.of)
+        check_pieces(recipe, ranks.world_size)
         plan, model = parts.plan, initial_model(parts, events)
         place = place_of(recipe.model.name)
         model_name = place.short if place else re.sub("[:/]", "-", recipe.model.name)
         title = name or f"{model_name}-{parts.dataset.name}"
-        path = str(RunFolder.create(root, title).path) if ranks.writes else ""
-        folder = RunFolder(Path(ranks.share_text(path)))
-        if ranks.writes:
+        path = str(RunFolder.create(root, title).path) if ranks.is_main else ""
+        folder = RunFolder(Path(ranks.broadcast(path)))
+        if ranks.is_main:
             _write_settings(folder, replace(resolved, recipe=recipe), parts.dataset.description)
             launch = ranking.launch()
             launched = {"launch": launch.name} if launch else {}
@@ -131,7 +131,7 @@ def resume(
     train = toml.changed(run_recipe(path), settings).train
     device = devices.choose(train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=train.deterministic):
-        return _resumed(path, settings, hooks, checkpoint, ranks, Events(on_event, silent=not ranks.writes))
+        return _resumed(path, settings, hooks, checkpoint, ranks, Events(on_event, silent=not ranks.is_main))
 
 
 def _resumed(
@@ -191,13 +191,13 @@ class _Run:
 
 def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
     recipe, folder, ranks = run.parts.recipe, run.folder, run.ranks
-    check_pieces(recipe, ranks.of)
+    check_pieces(recipe, ranks.world_size)
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every, run.events)
-    if ranks.writes and (note := devices.too_many_threads(run.device)):
+    if ranks.is_main and (note := devices.too_many_threads(run.device)):
         console.say(note)
-    with folder.locked() if ranks.writes else contextlib.nullcontext():
-        if ranks.writes:
+    with folder.locked() if ranks.is_main else contextlib.nullcontext():
+        if ranks.is_main:
             store.sweep()
             apart = has_norms(model) and not (recipe.train.sync_bn or recipe.train.freeze_bn)
             note_changes(folder, promise(recipe, run.device, ranks), run.events, apart=apart)
@@ -208,7 +208,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
         session.restore(begun)
         if absent := session.attached.absent:
             run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
-        if ranks.writes:
+        if ranks.is_main:
             _keep_changes(folder, recipe, session.step)
         with _told_of_lone_pictures():
             return session.train()
@@ -217,7 +217,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
 def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Console, hooks: Sequence[Hook]) -> Session:
     """The session of a run, made of what its recipe names."""
     recipe, ranks = run.parts.recipe, run.ranks
-    network = synchronise_norms(model) if recipe.train.sync_bn and ranks.of > 1 else model
+    network = synchronise_norms(model) if recipe.train.sync_bn and ranks.world_size > 1 else model
     return Session(
         run.parts.task,
         Learner.of(network, options=options_of(recipe), optimizer=recipe.optimizer, ranks=ranks, device=run.device),
@@ -263,8 +263,8 @@ def _keep_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
 
 def _follower(run: _Run, console: Console) -> Follower:
     """Made once the run is locked: what another process had taken up until then counts, on all ranks."""
-    facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.writes else ""
-    return Follower(run.parts, shared(run.ranks.share_text(facts)), run.folder, run.ranks, console.say, pin=run.pin)
+    facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.is_main else ""
+    return Follower(run.parts, shared(run.ranks.broadcast(facts)), run.folder, run.ranks, console.say, pin=run.pin)
 
 
 @contextlib.contextmanager

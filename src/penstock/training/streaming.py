@@ -109,7 +109,7 @@ class Follower:
     def _tell_group(self) -> None:
         """Have dashboards show how far the training is; never an error, as nothing rests on it."""
         group = self.parts.recipe.follow.group
-        if group and self._seen and self._ranks.writes:
+        if group and self._seen and self._ranks.is_main:
             trained = {int(part.name.rpartition("/")[2]): part.stop for part in self._seen}
             try:
                 self._source.log.tell_group(group, trained)
@@ -122,10 +122,10 @@ class Follower:
         known = len(self._facts.stages) >= len(self.parts.stages)
         if not known:
             self._facts = replace(self._facts, stages=self.parts.stages)
-        if self._ranks.writes and not known:
+        if self._ranks.is_main and not known:
             self._facts.write(self._folder, self.parts.plan.digest)
             self._folder.event("snapshot", number=len(self.parts.stages), records=len(stage.new))
-        if self._ranks.writes:
+        if self._ranks.is_main:
             mixed = f", {len(stage.older):,} older ones to draw from" if stage.older else ""
             self._say(f"snapshot {len(self.parts.stages):,}: {counted(len(stage.new), 'new record')}{mixed}")
 
@@ -189,7 +189,7 @@ def await_first(data: Data, ranks: Ranks, events: Events) -> None:
 def _agreed(ranks: Ranks, look: Callable[[], str], stop: Callable[[], bool]) -> str:
     """What the writer finds, on every rank, once it finds something; "" if all are to stop."""
     while not stop():
-        if text := ranks.share_text(look() if ranks.writes else ""):
+        if text := ranks.broadcast(look() if ranks.is_main else ""):
             return text
         time.sleep(_AGAIN)
     return ""

@@ -75,7 +75,7 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
     """What is attached to every training; other ranks than the writer only help to gather."""
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     own = named_hooks(recipe.hooks, folder.path)
-    if not ranks.writes:
+    if not ranks.is_main:
         return [*origins, *own]
     interval = recipe.train.log_every
     clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []

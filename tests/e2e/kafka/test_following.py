@@ -29,7 +29,7 @@ BATCH = 4
 
 
 @pytest.fixture(scope="module")
-def pictures(packed):
+def images(packed):
     """A record's payload for every number, and the header that tells what they are."""
     shards = packed.split("train").shards
     found = [r.payload for shard in shards for r in packed.source("train").read(shard.name, 0, shard.records)]
@@ -40,8 +40,8 @@ def pictures(packed):
 class Camera:
     """Puts records into a topic."""
 
-    def __init__(self, topic, pictures):
-        self.topic, (self.payloads, self.headers) = topic, pictures
+    def __init__(self, topic, images):
+        self.topic, (self.payloads, self.headers) = topic, images
         self.sent = 0
 
     def take(self, count, partition=0):
@@ -52,9 +52,9 @@ class Camera:
 
 
 @pytest.fixture
-def camera(broker, pictures):
+def camera(broker, images):
     def make(partitions=1, **settings):
-        return Camera(broker.topic(partitions, **{"retention_ms": -1, **settings}), pictures)
+        return Camera(broker.topic(partitions, **{"retention_ms": -1, **settings}), images)
 
     return make
 
@@ -148,15 +148,15 @@ def test_older_records_are_mixed_in(camera, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fixed_set_is_evaluated_between_snapshots(camera, pictures, tmp_path):
+def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     source = camera(1)
     source.topic.world.create(f"{source.topic.log.name}.val", 1, {})
     held = dataclasses.replace(source.topic.log.address, topic=f"{source.topic.log.name}.val")
     from penstock.sources.kafka.producer import Writer
 
     with Writer(held) as writer:
-        for payload in pictures[0][:3]:
-            writer.send(payload, b"key", pictures[1], partition=0)
+        for payload in images[0][:3]:
+            writer.send(payload, b"key", images[1], partition=0)
     source.take(8)
     chosen = following(source, seconds=0.1)
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, validation="val"))
@@ -408,7 +408,7 @@ def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path)
 
 
 @pytest.mark.slow
-def test_replay_shows_the_pictures_of_any_step_of_any_snapshot(camera, tmp_path, capsys):
+def test_replay_shows_the_images_of_any_step_of_any_snapshot(camera, tmp_path, capsys):
     source = camera(1)
     source.take(8)
     run, _ = train(following(source), tmp_path, hooks=[Takes(source, {2: [(8, 0)]})])

@@ -52,7 +52,7 @@ class TestMadeAgain:
     def test_one_that_is_all_in_memory_is_asked_again_too(self, world):
         topic = world.topic()
         fill(topic, b"a")
-        source = opened(topic, look=0.0)
+        source = opened(topic, recheck=0.0)
         assert len(read(source, 0, 40)) == 40
         topic.recreate()
         fill(topic, b"b")
@@ -63,18 +63,18 @@ class TestMadeAgain:
         log = FakeLog("t")
         topic = FakeTopic(log)
         fill(topic, b"a")
-        source = opened(topic, look=1000.0)
+        source = opened(topic, recheck=1000.0)
         read(source, 0, 40)
         asked = counted(log, "topic")
         for _ in range(50):
             read(source, 0, 40)
         assert asked == []
-        source.look = 0.0
+        source.recheck = 0.0
         for _ in range(5):
             read(source, 0, 4)
         assert len(asked) == 5
 
-    def test_threads_that_read_at_once_share_an_answer(self):
+    def test_threads_that_read_at_once_share_an_prediction(self):
         log = FakeLog("t")
         fill(FakeTopic(log), b"a")
         source = opened(FakeTopic(log))
@@ -124,7 +124,7 @@ class TestCompacted:
     def test_while_all_is_there_yet(self):
         log = FakeLog("t")
         fill(FakeTopic(log), b"a")
-        source = opened(FakeTopic(log), look=0.0)
+        source = opened(FakeTopic(log), recheck=0.0)
         log.settings["cleanup.policy"] = "compact"
         with pytest.raises(SourceError, match=COMPACT):
             read(source, 8, 12)

@@ -29,7 +29,7 @@ def test_settings_are_read_as_toml_or_text():
     assert (recipe.model.name, recipe.data.path, recipe.train.compile) == ("unet:resnet18", "a b", True)
 
 
-def test_unknown_keys_are_answered_with_the_nearest():
+def test_unknown_keys_are_predicted_with_the_nearest():
     assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch?")
     assert message(convert, {"optimiser": {}}, "r.toml") == (
         "r.toml: optimiser: expected one of seed, init, init_partial, task, task_options, hooks, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "

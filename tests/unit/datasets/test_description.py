@@ -82,7 +82,7 @@ class TestDescription:
         )
 
     def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
-        miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.picture())
+        miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.make_image())
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
         with pytest.raises(DatasetError) as caught:
             dataset.split("val")

@@ -46,7 +46,7 @@ def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, cap
 def test_minus_one_is_no_class(tmp_path, capsys):
     miniatures.tfds(tmp_path / "raw")
     (tmp_path / "raw/label.labels.txt").unlink()
-    unlabelled = [{"image": miniatures.picture(seed=50), "label": -1}]
+    unlabelled = [{"image": miniatures.make_image(seed=50), "label": -1}]
     miniatures.shard(tmp_path / "raw/flowers-test.tfrecord-00000-of-00001", unlabelled)
     found = inspect(tmp_path / "raw")
 
@@ -81,7 +81,7 @@ def test_a_split_without_labels_is_told_of(tmp_path, layout, gone, note):
 
 def test_masks_of_nothing_that_counts(tmp_path):
     for number in range(2):
-        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(np.full((24, 32), 255, np.uint8)))
 
     assert words(tmp_path)[0] == (
@@ -90,9 +90,9 @@ def test_masks_of_nothing_that_counts(tmp_path):
     )
 
 
-def test_a_bad_picture_is_left_out_before_some_are_set_aside(tmp_path, capsys):
+def test_a_bad_image_is_left_out_before_some_are_set_aside(tmp_path, capsys):
     for number in range(4):
-        miniatures.write(tmp_path / f"raw/cat/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"raw/cat/{number}.jpg", miniatures.make_image(seed=number))
     whole = [inspect(tmp_path / "raw").divided(0.25).splits["val"][0].item.image]
     whole[0].write_bytes(whole[0].read_bytes()[:50])
     pack_skipping(tmp_path, capsys, "--validation", 0.25)
@@ -102,13 +102,13 @@ def test_a_bad_picture_is_left_out_before_some_are_set_aside(tmp_path, capsys):
 
 def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):
     miniatures.folders(tmp_path)
-    miniatures.write(tmp_path / "lost+found/a.jpg", miniatures.picture())
+    miniatures.write(tmp_path / "lost+found/a.jpg", miniatures.make_image())
 
     assert "lost+found/a.jpg" not in {path.relative_to(tmp_path).as_posix() for path in listing.files(tmp_path)}
 
 
-def test_a_folder_of_nothing_but_pictures_says_how_their_names_are_read(tmp_path):
-    miniatures.write(tmp_path / "cat_1.jpg", miniatures.picture())
+def test_a_folder_of_nothing_but_images_says_how_their_names_are_read(tmp_path):
+    miniatures.write(tmp_path / "cat_1.jpg", miniatures.make_image())
 
     assert words(tmp_path)[0].endswith(
         "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of images "
@@ -120,7 +120,7 @@ def test_masks_of_0_and_255_with_named_classes(tmp_path):
     ids = np.zeros((24, 32), np.uint8)
     ids[5:] = 255
     for number in range(2):
-        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(ids))
     miniatures.write(tmp_path / "classes.txt", "ground\nthing\n")
 
@@ -148,10 +148,10 @@ def test_linked_folders_are_entered_once(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "coco"])
-def test_pictures_outside_the_folder_are_told_of(tmp_path, capsys, kind):
+def test_images_outside_the_folder_are_told_of(tmp_path, capsys, kind):
     raw, beside = tmp_path / "raw", tmp_path / "beside"
     for number in range(3):
-        miniatures.write((beside if number else raw) / f"{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write((beside if number else raw) / f"{number}.jpg", miniatures.make_image(seed=number))
     names = ["0.jpg", "../beside/1.jpg", "../beside/2.jpg"]
     if kind == "csv":
         rows = [f"{name},{'cat' if number else 'dog'}" for number, name in enumerate(names)]

@@ -21,7 +21,7 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
 
 
 def test_items_without_a_label_are_named(tmp_path):
-    miniatures.write(tmp_path / "raw" / "a.png", miniatures.picture())
+    miniatures.write(tmp_path / "raw" / "a.png", miniatures.make_image())
     (tmp_path / "own.py").write_text(
         "from penstock.datasets import Item, Labels, Layout\n"
         "def recognise(folder):\n"
@@ -44,7 +44,7 @@ def test_items_without_a_label_are_named(tmp_path):
     ],
 )
 def test_items_without_a_mask_or_boxes_are_named(tmp_path, task, message):
-    miniatures.write(tmp_path / "raw" / "a.png", miniatures.picture())
+    miniatures.write(tmp_path / "raw" / "a.png", miniatures.make_image())
     (tmp_path / "own.py").write_text(
         "from penstock.datasets import Item, Labels, Layout\n"
         "def recognise(folder):\n"
@@ -62,7 +62,7 @@ def test_a_label_that_is_a_word_in_a_layout_of_ones_own_is_named(tmp_path):
     from penstock.kinds.items import Item, Labels
 
     for name in "ab":
-        miniatures.write(tmp_path / f"{name}.jpg", miniatures.picture(seed=ord(name)))
+        miniatures.write(tmp_path / f"{name}.jpg", miniatures.make_image(seed=ord(name)))
     labels = Labels(("cat", "dog"))
     items = (Item("train", "a", tmp_path / "a.jpg", label="cat"), Item("train", "b", tmp_path / "b.jpg", label=0))
     layout = Layout("classification", "own", ("because",), items, labels)
@@ -90,7 +90,7 @@ def recognise(folder):
 
 def test_a_layout_of_ones_own_is_a_file(tmp_path, capsys):
     for number, name in enumerate(("ada.jpg", "anna.jpg", "bob.jpg")):
-        miniatures.write(tmp_path / "raw" / name, miniatures.picture(seed=number))
+        miniatures.write(tmp_path / "raw" / name, miniatures.make_image(seed=number))
     (tmp_path / "letters.py").write_text(OWN)
     code, out, _ = call(
         "pack",

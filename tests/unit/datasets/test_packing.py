@@ -14,7 +14,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 from support.datasets import records
-from support.pictures import array_png
+from support.images import array_png
 
 from penstock import files
 from penstock.datasets import FolderDataset, Labels, PackOptions, inspect, pack, scenes, verify
@@ -111,10 +111,10 @@ def test_mapping_rewrites_masks(raw, tmp_path):
 
 def test_class_folders_are_packed(tmp_path):
     for i in range(6):
-        picture, _ = scenes.encode(scenes.draw(0, "x", i, (20, 30)))
+        image, _ = scenes.encode(scenes.draw(0, "x", i, (20, 30)))
         path = tmp_path / "raw" / ("train" if i < 4 else "val") / ("cat" if i % 2 else "dog") / f"{i}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture)
+        path.write_bytes(image)
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "packed")
     found = {r.name: (r.label, r.text) for r in map(decode_classification, records(dataset, "train"))}
 
@@ -256,9 +256,9 @@ def test_what_is_packed_are_the_files_in_shards_of_a_size_and_out_of_order(tmp_p
     """Masks of others' encoders too; a PNG that is called JPEG is a PNG."""
     draw = np.random.default_rng(0)
     for number in range(12):
-        picture = array_png(draw.integers(0, 256, (300, 300, 3), np.uint8))
+        image = array_png(draw.integers(0, 256, (300, 300, 3), np.uint8))
         for name, data in (
-            (f"images/train/{number:02d}.jpg", picture),
+            (f"images/train/{number:02d}.jpg", image),
             (f"masks/train/{number:02d}.png", array_png(draw.integers(0, 3, (300, 300), np.uint8), compress_level=1)),
         ):
             (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)

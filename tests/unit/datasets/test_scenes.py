@@ -10,10 +10,10 @@ from penstock.images import decode_image
 def test_scenes_have_the_size_that_is_asked_for(tmp_path, capsys):
     words = ["scenes", "-o", tmp_path, "--train", 1, "--val", 1, "--test", 1, "--size", 48, 80]
     assert call(*words, capsys=capsys)[0] == 0
-    pictures = [*tmp_path.rglob("*.jpg")]
+    images = [*tmp_path.rglob("*.jpg")]
 
-    assert len(pictures) == 3
-    assert {decode_image(path.read_bytes(), "x").shape for path in pictures} == {(48, 80, 3)}
+    assert len(images) == 3
+    assert {decode_image(path.read_bytes(), "x").shape for path in images} == {(48, 80, 3)}
 
 
 def test_scenes_follow_from_their_seed():

@@ -22,7 +22,7 @@ class TestTopics:
                 f"--until {words}: expected each partition of t once at most: 0, 1, found {found}. Name those."
             )
 
-    def test_the_most_boxes_of_a_picture_are_said(self):
+    def test_the_most_boxes_of_a_image_are_said(self):
         about = About("detection", ("a",), objects=600)
         assert json.loads(about.encoded())["objects"] == 600
         assert "objects" not in json.loads(About("detection", ("a",)).encoded())

@@ -103,7 +103,7 @@ def test_the_meter_counts_batches_and_waiting():
 
 @pytest.mark.parametrize("method", ["scale-crop", "resized-crop"])
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_pictures_with_all_augmentation_restore_byte_for_byte(packed, method, ranks):
+def test_images_with_all_augmentation_restore_byte_for_byte(packed, method, ranks):
     """The real prepare: decode, scale, crop, flip, rotate, jitter; restored at every step, at several thread counts."""
     augment = Augment((48, 64), method=method, rotate=15, jitter=Jitter(0.2, 0.2, 0.2, 0.05))
     source = packed.source("train")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
-from support.pictures import jpeg, picture, png
+from support.images import jpeg, make_image, png
 
 from penstock.errors import ImageError
 from penstock.images import codecs
@@ -16,13 +16,13 @@ from penstock.images import codecs
 
 class TestDecode:
     def test_jpeg_is_libjpeg_turbos(self):
-        data = jpeg(picture())
+        data = jpeg(make_image())
 
         assert np.array_equal(codecs.decode_image(data, "a"), simplejpeg.decode_jpeg(data))
 
     @pytest.mark.parametrize("mode", ["L", "CMYK", "RGB"])
     def test_gray_and_cmyk_become_rgb(self, mode):
-        original = Image.fromarray(picture())
+        original = Image.fromarray(make_image())
         buffer = io.BytesIO()
         original.convert(mode).save(buffer, "JPEG", quality=98)
         found = codecs.decode_image(buffer.getvalue(), "a").astype(int)
@@ -33,7 +33,7 @@ class TestDecode:
 
     def test_cmyk_is_told_by_adobes_marker_wherever_it_lies(self):
         buffer = io.BytesIO()
-        Image.fromarray(picture()).convert("CMYK").save(buffer, "JPEG", quality=98)
+        Image.fromarray(make_image()).convert("CMYK").save(buffer, "JPEG", quality=98)
         data = buffer.getvalue()
         late = data[:2] + b"\xff\xe5" + struct.pack(">H", 6002) + bytes(6000) + data[2:]
 
@@ -41,7 +41,7 @@ class TestDecode:
 
     @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "LA"])
     def test_png_kinds_become_rgb(self, mode):
-        image = Image.fromarray(picture()).convert(mode)
+        image = Image.fromarray(make_image()).convert(mode)
 
         found = codecs.decode_image(png(image), "a")
 
@@ -55,7 +55,7 @@ class TestDecode:
 
     @pytest.mark.parametrize("reduction", [1, 2, 4, 8])
     def test_jpegs_are_reduced_in_the_dct(self, reduction):
-        data = jpeg(picture(200, 301))
+        data = jpeg(make_image(200, 301))
 
         assert codecs.decode_image(data, "a", reduction=reduction).shape == (
             -(-200 // reduction),
@@ -64,14 +64,14 @@ class TestDecode:
         )
 
     def test_truncated_files_are_named(self):
-        whole = jpeg(picture(200, 200))
+        whole = jpeg(make_image(200, 200))
         with pytest.raises(ImageError) as caught:
             codecs.decode_image(whole[: len(whole) // 2], "cut.jpg")
         assert str(caught.value) == (
             "cut.jpg: expected a whole image, found a damaged JPEG (Premature end of JPEG file). Restore the file from "
             "a copy, or leave it out."
         )
-        whole = png(Image.fromarray(picture()))
+        whole = png(Image.fromarray(make_image()))
         with pytest.raises(ImageError) as caught:
             codecs.decode_image(whole[: len(whole) // 2], "cut.png")
         assert str(caught.value) == (

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
-from support.pictures import jpeg, picture, png, rng
+from support.images import jpeg, make_image, png, rng
 
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing
@@ -57,7 +57,7 @@ class TestDecodeMask:
 
     def test_jpeg_masks_are_refused(self):
         with pytest.raises(LabelError) as caught:
-            codecs.decode_mask(jpeg(picture()), "m.jpg")
+            codecs.decode_mask(jpeg(make_image()), "m.jpg")
         assert str(caught.value) == (
             "m.jpg: expected a mask with one channel of class ids, as PNG, found a JPEG. JPEG changes the ids of "
             "pixels; save masks as PNG."

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from support.pictures import picture
+from support.images import make_image
 from support.strategies import seeds
 
 from penstock.images.color import Jitter, apply
@@ -13,11 +13,11 @@ from penstock.seeds import generator
 class TestColor:
     def test_nothing_asked_is_nothing_done(self):
         assert Jitter().draw(generator(0, "j", 0)) is None
-        pixels = picture()
+        pixels = make_image()
         assert apply(pixels, None) is pixels
 
     def test_brightness_scales_and_saturation_greys(self):
-        pixels = picture()
+        pixels = make_image()
         light = Jitter(brightness=0.5).draw(generator(0, "j", 1))
         ratio = apply(pixels, light).astype(float).sum() / pixels.sum()
         assert 0.5 <= ratio <= 1.5

@@ -3,7 +3,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from support.pictures import picture
+from support.images import make_image
 
 from penstock.images import drawing
 
@@ -68,7 +68,7 @@ def test_boxes_are_drawn_with_a_word_on_their_colour(label, box, at):
     assert np.array_equal(drawing.boxes(blank, edges, labels, ["mug 9%"]), expected)
 
 
-def test_mattes_are_gray_or_lay_their_picture_over_green():
+def test_mattes_are_gray_or_lay_their_image_over_green():
     shares = np.array([[0, 51, 255]], np.uint8)
     image = np.array([[[10, 20, 30], [100, 150, 200], [7, 8, 9]]], np.uint8)
 
@@ -86,7 +86,7 @@ def test_objects_have_no_background():
     assert np.array_equal(drawing.palette_of("distinct", 7), classes)
 
 
-def test_pictures_are_fitted_with_both_sides_at_least_a_pixel():
+def test_images_are_fitted_with_both_sides_at_least_a_pixel():
     wide = np.random.default_rng(0).integers(0, 256, (2, 400, 3), np.uint8)
 
     assert drawing.fit(wide, 100).shape == (1, 100, 3)
@@ -126,7 +126,7 @@ class TestDrawing:
         assert {i for i in range(5) if (sheet == i).all(axis=2).sum() >= 20 * (10 + i)} == set(range(5))
 
     def test_captions_and_fits(self):
-        image = picture(100, 200)
+        image = make_image(100, 200)
 
         assert drawing.caption(image, "x" * 500).shape == (118, 200, 3)
         assert drawing.fit(image, 50).shape == (25, 50, 3)

@@ -22,7 +22,7 @@ def turned(pixels, orientation):
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
-def test_a_picture_and_its_mask_go_through_one_map(orientation):
+def test_a_image_and_its_mask_go_through_one_map(orientation):
     """Images whose colours are their ids, through training's view: scaled, cropped, mirrored, turned by EXIF."""
     from penstock.records.schema import SegmentationRecord, encode_segmentation
     from penstock.seeds import generator
@@ -30,9 +30,9 @@ def test_a_picture_and_its_mask_go_through_one_map(orientation):
     from penstock.values import Record
 
     ids = np.random.default_rng(2).integers(0, 5, (5, 7)).repeat(16, 0).repeat(16, 1).astype(np.uint8)
-    picture = np.repeat((50 * ids)[..., None], 3, 2)
+    image = np.repeat((50 * ids)[..., None], 3, 2)
     payload = encode_segmentation(
-        SegmentationRecord(turned(picture, orientation), turned(ids, orientation), "a", "png", *ids.shape)
+        SegmentationRecord(turned(image, orientation), turned(ids, orientation), "a", "png", *ids.shape)
     )
     prepare = PrepareSegmentation(5, 255, (7, 7, 7), Augment((64, 96), scale=(0.75, 1.75), scale_step=0.0))
     between, seen = 0, 0
@@ -51,7 +51,7 @@ def test_a_picture_and_its_mask_go_through_one_map(orientation):
 
 
 @pytest.mark.parametrize("channels", [1, 4])
-def test_pictures_of_other_channels_are_fetched_as_definitions_say(channels):
+def test_images_of_other_channels_are_fetched_as_definitions_say(channels):
     pixels = np.random.default_rng(channels).integers(0, 256, (20, 30, channels), np.uint8)
     data, out = encode_png(pixels), np.empty((16, 16, channels), np.uint8)
     crop = geometry.scale_and_crop((20, 30), (16, 16), 1.0, (0.5, 0.5))

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 from support.datasets import learn_colors
-from support.pictures import picture
+from support.images import make_image
 from support.strategies import affines, numbers, seeds, sizes
 
 from penstock.assembly import open_parts
@@ -46,7 +46,7 @@ def test_every_place_of_a_crop_in_a_margin_is_as_likely(source, crop, margin):
     assert rows == columns == {float(place): 12 for place in range(-margin, source + margin - crop + 1)}
 
 
-def test_a_crop_that_is_larger_than_all_has_the_picture_in_its_middle():
+def test_a_crop_that_is_larger_than_all_has_the_image_in_its_middle():
     view = geometry.pad_and_crop((3, 4), (10, 11), 2, (0.9, 0.1))
 
     assert view == View((10, 11), Affine(x0=-3.0, y0=-3.0))
@@ -89,7 +89,7 @@ def test_scaled_crops_are_of_whole_blocks(scale, grid):
         assert [round(each, 6) % grid for each in (affine.x0, affine.y0, width, height)] == [0.0] * 4
 
 
-def test_resizing_fetches_the_whole_picture():
+def test_resizing_fetches_the_whole_image():
     assert geometry.resize((40, 60), (20, 20)) == View((20, 20), Affine(xx=3.0, yy=2.0))
     assert geometry.resize((40, 60), (20, 20), (30, 50)) == View((30, 50), Affine(xx=3.0, yy=2.0))
 
@@ -183,7 +183,7 @@ class TestViews:
         assert 0 <= y < source[0]
 
     @given(seeds, sizes, sizes)
-    def test_a_resized_crop_lies_within_the_picture(self, seed, source, to):
+    def test_a_resized_crop_lies_within_the_image(self, seed, source, to):
         view = geometry.resized_crop(source, to, generator(seed, "crop", 0), (0.08, 1), (0.75, 1.33))
         right, bottom = view.affine.point(to[1], to[0])
 
@@ -215,7 +215,7 @@ class TestViews:
         assert [geometry.reduction(s) for s in (0.5, 1.99, 2, 3.9, 4, 7.9, 8, 50)] == [1, 1, 2, 2, 4, 4, 8, 8]
 
     def test_a_quarter_turn_is_exact(self):
-        pixels = picture(32, 32)
+        pixels = make_image(32, 32)
         out = np.zeros_like(pixels)
         warp_image(pixels, geometry.rotate(geometry.whole((32, 32)), 90).affine, (0, 0, 0), out)
 
@@ -234,7 +234,7 @@ class TestAffine:
     def test_orientation_is_what_pillow_does(self, orientation):
         from PIL import ImageOps
 
-        pixels = picture(13, 29)
+        pixels = make_image(13, 29)
         image = Image.fromarray(pixels)
         image.getexif()[0x0112] = orientation
         expected = np.asarray(ImageOps.exif_transpose(image))

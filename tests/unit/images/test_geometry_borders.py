@@ -34,7 +34,7 @@ class TestBorders:
         return out["image"]
 
     @pytest.mark.parametrize("margin", [1, 2, 4])
-    def test_what_is_around_a_picture_may_be_its_mirror(self, margin):
+    def test_what_is_around_a_image_may_be_its_mirror(self, margin):
         padded = np.pad(self.PIXELS, ((margin, margin), (margin, margin), (0, 0)), "reflect")
         moves = range(2 * margin + 1)
         windows = {padded[y : y + 8, x : x + 8][:, ::step].tobytes() for y in moves for x in moves for step in (1, -1)}
@@ -43,7 +43,7 @@ class TestBorders:
         assert seen <= windows
         assert len(seen) > 0.9 * len(windows)
 
-    def test_evaluation_reflects_what_is_larger_than_the_picture(self):
+    def test_evaluation_reflects_what_is_larger_than_the_image(self):
         augment = Augment((12, 10), "pad-crop", border="reflect")
         out = {"image": np.empty((12, 10, 3), np.uint8), "label": np.empty((), np.int64)}
         Classification("test_resnet", ("a",), augment).prepare(train=False)(
@@ -55,7 +55,7 @@ class TestBorders:
     @pytest.mark.parametrize(
         "affine", [Affine(xx=0.8, xy=-0.6, yx=0.6, yy=0.8), Affine(x0=9.0), Affine(x0=-0.5, y0=0.25)]
     )
-    def test_turned_pictures_are_reflected_too(self, affine):
+    def test_turned_images_are_reflected_too(self, affine):
         out, more = np.full((8, 8, 3), 99, np.uint8), np.full((8, 8, 3), 99, np.uint8)
         warp_image(self.PIXELS, affine, None, out)
         padded = np.pad(self.PIXELS, ((14, 14), (14, 14), (0, 0)), "reflect")
@@ -91,7 +91,7 @@ class TestMirrored:
     @pytest.mark.parametrize(
         ("down", "right"), [(0, 0), (5, 0), (-5, 0), (0, 7), (0, -7), (3, -4), (-3, 4), (11, 0), (0, 15), (-9, 13)]
     )
-    def test_it_is_the_mirror_of_the_picture(self, down, right):
+    def test_it_is_the_mirror_of_the_image(self, down, right):
         """Up to the image's whole size away, by pixels counted from its edges."""
         out = np.full((12, 16, 3), 77, np.uint8)
         warp_image(self.noise, Affine(x0=-right, y0=-down), None, out)
@@ -106,7 +106,7 @@ class TestMirrored:
 
 
 @pytest.mark.parametrize(("x", "y"), [(40.0, 0.0), (-40.0, 0.0), (0.0, 40.0), (0.0, -40.0), (16.0, 0.0)])
-def test_a_view_beside_the_picture_is_filled(x, y):
+def test_a_view_beside_the_image_is_filled(x, y):
     out = np.full((12, 16, 3), 77, np.uint8)
     warp_image(TestMirrored.noise, Affine(x0=x, y0=y), (1, 2, 3), out)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from support.pictures import exif, jpeg, picture, png
+from support.images import exif, jpeg, make_image, png
 
 from penstock.errors import ImageError
 from penstock.images import header as probing
@@ -17,7 +17,7 @@ from penstock.images import probe
 
 class TestProbe:
     def test_jpeg(self):
-        info = probe(jpeg(picture()), "a.jpg")
+        info = probe(jpeg(make_image()), "a.jpg")
 
         assert (info.format, info.height, info.width, info.channels, info.orientation) == ("jpeg", 40, 60, 3, 1)
 
@@ -25,7 +25,7 @@ class TestProbe:
     @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
     def test_orientation(self, orientation, kind):
         buffer = io.BytesIO()
-        Image.fromarray(picture()).save(buffer, kind, exif=exif(orientation))
+        Image.fromarray(make_image()).save(buffer, kind, exif=exif(orientation))
         info = probe(buffer.getvalue(), "a")
 
         assert info.orientation == orientation
@@ -55,7 +55,7 @@ class TestProbe:
         assert probing.exif_orientation(b"XX" + block((0x0112, 3, 6))[2:]) == 1
 
     def test_png_kinds(self):
-        gray = Image.fromarray(picture()[..., 0])
+        gray = Image.fromarray(make_image()[..., 0])
         assert probe(png(gray), "a").channels == 1
         assert probe(png(gray.convert("P")), "a").palette
         assert probe(png(Image.new("I;16", (3, 2))), "a").bits == 16
@@ -72,7 +72,7 @@ class TestProbe:
             probe(b"", "x")
 
     def test_a_cut_header_is_named(self):
-        for data in (jpeg(picture())[:30], png(Image.new("L", (3, 2)))[:20]):
+        for data in (jpeg(make_image())[:30], png(Image.new("L", (3, 2)))[:20]):
             with pytest.raises(ImageError) as caught:
                 probe(data, "x")
             assert str(caught.value) == (
@@ -93,7 +93,7 @@ class TestProbe:
         )
 
     @given(st.binary(max_size=200))
-    def test_any_bytes_give_an_answer_or_an_image_error(self, data):
+    def test_any_bytes_give_an_prediction_or_an_image_error(self, data):
         for start in (b"", b"\xff\xd8", b"\xff\xd8\xff\xe1\x00\x20Exif\0\0II", probing.PNG_SIGNATURE):
             with contextlib.suppress(ImageError):
                 probe(start + data, "x")

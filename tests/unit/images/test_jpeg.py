@@ -33,14 +33,14 @@ class Poisoned(codecs.Scratch):
         return memory
 
 
-def picture(seed=0, size=SIZE):
+def make_image(seed=0, size=SIZE):
     noise = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
     return cv2.blur(noise, (9, 9))
 
 
 def encoded(pixels=None, **options):
     buffer = io.BytesIO()
-    Image.fromarray(picture() if pixels is None else pixels).save(buffer, "JPEG", quality=90, **options)
+    Image.fromarray(make_image() if pixels is None else pixels).save(buffer, "JPEG", quality=90, **options)
     return buffer.getvalue()
 
 
@@ -112,7 +112,7 @@ def test_what_no_pixel_depends_on_changes_none(name, monkeypatch):
 def test_a_repaired_file_keeps_adobes_mark_of_its_colours(mode, broken):
     """Without it, inks would be taken for their opposites, and red, green and blue for luma and chroma."""
     buffer = io.BytesIO()
-    Image.fromarray(picture()).convert(mode).save(buffer, "JPEG", quality=90, keep_rgb=True)
+    Image.fromarray(make_image()).convert(mode).save(buffer, "JPEG", quality=90, keep_rgb=True)
     data = buffer.getvalue()
     assert b"Adobe" in data
 

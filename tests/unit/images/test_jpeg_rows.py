@@ -7,7 +7,7 @@ import pytest
 import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pictures import exif, jpeg, picture, rng
+from support.images import exif, jpeg, make_image, rng
 
 from penstock.errors import ImageError
 from penstock.images import codecs, fetch_image, geometry, probe
@@ -43,7 +43,7 @@ class TestRows:
 
     @pytest.mark.parametrize("sampling", ["440", "411"])
     def test_rare_samplings_too(self, sampling):
-        data = simplejpeg.encode_jpeg(picture(150, 131), colorsubsampling=sampling)
+        data = simplejpeg.encode_jpeg(make_image(150, 131), colorsubsampling=sampling)
         whole = codecs.decode_image(data, "a")
         for rows in range(1, 160):
             found = codecs.decode_image(data, "a", rows=rows)
@@ -52,7 +52,7 @@ class TestRows:
     @given(st.integers(0, 2**32), st.sampled_from(["scale-crop", "resized-crop"]), st.sampled_from([0.0, 30.0]))
     def test_a_view_sees_the_same(self, seed, method, rotate):
         draw = generator(seed, "t", 0)
-        data = jpeg(picture(300, 200), subsampling="4:2:0", exif=exif(1 + draw.integer(8)))
+        data = jpeg(make_image(300, 200), subsampling="4:2:0", exif=exif(1 + draw.integer(8)))
         info = probe(data, "a")
         augment = Augment((40 + draw.integer(60), 50), method, (0.05, 3.0), 0, rotate=rotate)
         affine = augment.view(info.size, draw).affine
@@ -66,13 +66,13 @@ class TestRows:
         assert np.array_equal(found, expected)
 
     def test_a_file_cut_anywhere_is_named_though_few_rows_are_wanted(self):
-        data = jpeg(picture(150, 131))
+        data = jpeg(make_image(150, 131))
         for end in range(len(data) // 3, len(data) - 2):
             with pytest.raises(ImageError, match=r"a damaged JPEG \(Premature end of JPEG file\)"):
                 codecs.decode_image(data[:end], "cut.jpg", rows=10)
 
     def test_damage_in_the_rows_that_are_wanted_is_named(self):
-        data = jpeg(picture(150, 131), restart_marker_rows=1)
+        data = jpeg(make_image(150, 131), restart_marker_rows=1)
         third = [i for i in range(len(data)) if data[i] == 0xFF and 0xD0 <= data[i + 1] <= 0xD7][2]
         damaged = data[: third - 20] + data[third:]
         with pytest.raises(ImageError, match="premature end of data segment"):

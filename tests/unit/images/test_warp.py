@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pictures import picture, rng
+from support.images import make_image, rng
 from support.strategies import seeds, sizes
 
 from penstock.images import fetch_image, geometry, probe
@@ -99,7 +99,7 @@ class TestWarp:
 
 
 def test_identity_is_a_copy():
-    pixels = picture()
+    pixels = make_image()
     out = np.zeros_like(pixels)
     warp_image(pixels, Affine(), (0, 0, 0), out)
 

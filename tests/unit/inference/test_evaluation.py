@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.commands import call
-from support.shaking import Shakes, normalised, picture, probabilities
+from support.shaking import Shakes, make_image, normalised, probabilities
 from support.training import Stop, recipe
 
 from penstock.config import apply
@@ -37,7 +37,7 @@ class TestScores:
         assert found["absent"] == [row["name"] for row in found["classes"] if row["iou"] is None]
         assert len({str(values) for values in columns.values()}) == 4
 
-    def test_segments_of_pictures_of_several_sizes(self, tmp_path, capsys):
+    def test_segments_of_images_of_several_sizes(self, tmp_path, capsys):
         """The largest image is in another split than the one that is learnt, and not its first."""
         scenes.write_folder(tmp_path / "raw", {"train": 4, "val": 1}, (48, 48))
         for number, size in enumerate(((32, 40), (64, 96)), 1):
@@ -57,10 +57,10 @@ class TestScores:
         for path in sorted((tmp_path / "raw/masks/val").iterdir()):
             true = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
             padded = torch.full((1, 64, 96, 3), 128, dtype=torch.uint8)
-            seen = picture(tmp_path / f"raw/images/val/{path.stem}.jpg")
+            seen = make_image(tmp_path / f"raw/images/val/{path.stem}.jpg")
             padded[:, : true.shape[0], : true.shape[1]] = seen
-            answer = probabilities(task, model, padded)[0].argmax(dim=0).numpy()[: true.shape[0], : true.shape[1]]
-            counts += counted(answer, true)
+            prediction = probabilities(task, model, padded)[0].argmax(dim=0).numpy()[: true.shape[0], : true.shape[1]]
+            counts += counted(prediction, true)
         both, either, overlaps, matched, unmatched, area, covered = counts.T
         with np.errstate(invalid="ignore", divide="ignore"):
             columns = {
@@ -74,7 +74,7 @@ class TestScores:
             assert found[name] == pytest.approx(np.nanmean(values), abs=1e-6), name
         assert len({round(found[name], 9) for name in columns}) == 3
 
-    def test_another_split_is_scored_on_its_own_pictures(self, shaken_run, raw, capsys):
+    def test_another_split_is_scored_on_its_own_images(self, shaken_run, raw, capsys):
         assert call("evaluate", shaken_run, "--split", "train", "--images", 0, capsys=capsys)[0] == 0
         (path,) = (shaken_run / "evaluations").glob("train-*.json")
         found = json.loads(path.read_text())
@@ -85,7 +85,7 @@ class TestScores:
 
         assert np.array(found["confusion"]).sum(axis=1).tolist() == pixels.tolist()
 
-    def test_the_precision_of_the_training_is_that_of_its_answers(self, packed, raw, tmp_path, capsys):
+    def test_the_precision_of_the_training_is_that_of_its_predictions(self, packed, raw, tmp_path, capsys):
         chosen = recipe(packed.folder, steps=2, ema_decay=0.0, precision="bfloat16")
         run = train(chosen, tmp_path / "runs", hooks=[Shakes()])[0].path
         assert call("evaluate", run, "--checkpoint", "last", "--images", 0, capsys=capsys)[0] == 0
@@ -100,14 +100,14 @@ class TestScores:
         differs = False
         for path in sorted((raw / "images/val").iterdir()):
             with torch.autocast("cpu", torch.bfloat16):
-                coarse = probabilities(task, model, picture(path))[0].argmax(dim=0).numpy()
-            fine = probabilities(task, model, picture(path))[0].argmax(dim=0).numpy()
+                coarse = probabilities(task, model, make_image(path))[0].argmax(dim=0).numpy()
+            fine = probabilities(task, model, make_image(path))[0].argmax(dim=0).numpy()
             found = cv2.imread(str(tmp_path / f"out/{path.stem}.png"), cv2.IMREAD_UNCHANGED)
             assert (found == coarse).all()
             differs |= bool((coarse != fine).any())
         assert differs
 
-    def test_the_best_is_what_answers_where_no_other_is_named(self, shaken_run, tmp_path, raw, capsys):
+    def test_the_best_is_what_predictions_where_no_other_is_named(self, shaken_run, tmp_path, raw, capsys):
         """Whichever it is: the other one is made the best here."""
         best = shaken_run / "checkpoints/best"
         was = best.readlink()
@@ -127,7 +127,7 @@ class TestScores:
                 assert f"exported step {other} to" in out
                 assert call("predict", shaken_run, image, "-o", tmp_path / str(other), *words, capsys=capsys)[0] == 0
                 trained = load_model(shaken_run, f"step-{other:08d}", "cpu")
-                expected = probabilities(trained.parts.task, trained.model, picture(image))[0].argmax(dim=0).numpy()
+                expected = probabilities(trained.parts.task, trained.model, make_image(image))[0].argmax(dim=0).numpy()
                 found = cv2.imread(str(tmp_path / str(other) / f"{image.stem}.png"), cv2.IMREAD_UNCHANGED)
                 assert (found == expected).all()
         finally:

@@ -36,10 +36,10 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
     assert (status, errors) == (0, "")
     assert "takes: image, uint8 (n, 64, 96, 3), RGB; gives: classes, probabilities" in out
     assert "on random images 100.00 % of its answers are the model's own" in out
-    trained, pictures = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
-    classes, probabilities = answers(file, pictures)
+    trained, images = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
+    classes, probabilities = predictions(file, images)
     with torch.inference_mode():
-        expected = trained.model(trained.parts.task.inputs({"image": pictures})).softmax(dim=1)
+        expected = trained.model(trained.parts.task.inputs({"image": images})).softmax(dim=1)
     assert (classes.dtype, tuple(classes.shape)) == (torch.int32, (3, 64, 96))
     torch.testing.assert_close(probabilities, expected, rtol=1e-4, atol=1e-5)
     assert (classes == expected.argmax(dim=1)).float().mean() > 0.999
@@ -53,12 +53,12 @@ def test_masks_are_made_of_all_the_dataset_holds(run, tmp_path, capsys, monkeypa
     assert f"uint8 (n, {crop[0]}, {crop[1]}, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
 
 
-def answers(file, pictures):
+def predictions(file, images):
     if file.suffix == ".pt2":
-        return torch.export.load(file).module()(pictures)
+        return torch.export.load(file).module()(images)
     import onnxruntime
 
-    found = onnxruntime.InferenceSession(str(file)).run(["classes", "probabilities"], {"image": pictures.numpy()})
+    found = onnxruntime.InferenceSession(str(file)).run(["classes", "probabilities"], {"image": images.numpy()})
     return tuple(torch.from_numpy(each) for each in found)
 
 
@@ -105,7 +105,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
     trained = load_model(folder.path, device="cpu")
     found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", trained.parts.recipe.augment.crop)
     pixels = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
-    _, probabilities = answers(tmp_path / "a.pt2", torch.from_numpy(pixels[4:20, 8:24].copy()).unsqueeze(0))
+    _, probabilities = predictions(tmp_path / "a.pt2", torch.from_numpy(pixels[4:20, 8:24].copy()).unsqueeze(0))
 
     assert found.shown == "the middle 16 x 16 pixels of an image"
     expected = trained.predict(pixels).probabilities

@@ -24,11 +24,11 @@ def film(path, frames=4):
 
 def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
     folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
-    pictures = sorted((raw / "images" / "val").iterdir())[:2]
-    (tmp_path / "list.txt").write_text(f"{pictures[0]}\n\n{os.path.relpath(pictures[1], tmp_path)}\n")
+    images = sorted((raw / "images" / "val").iterdir())[:2]
+    (tmp_path / "list.txt").write_text(f"{images[0]}\n\n{os.path.relpath(images[1], tmp_path)}\n")
     film(tmp_path / "video.avi")
     capsys.readouterr()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pictures[0].read_bytes())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(images[0].read_bytes())))
     code, out, _ = call(
         "predict",
         folder.path,
@@ -42,11 +42,11 @@ def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, cap
     written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.png")}
 
     assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 images into {tmp_path / 'out'}")
-    names = [*(picture.stem for picture in pictures), *(f"video/{n:06d}" for n in range(4)), "stdin"]
+    names = [*(image.stem for image in images), *(f"video/{n:06d}" for n in range(4)), "stdin"]
     assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")}
     overlays = [cv2.imread(str(tmp_path / "out" / f"video/{n:06d}-overlay.png")).mean() for n in range(4)]
     assert overlays == sorted(overlays)
-    first = (tmp_path / "out" / f"{pictures[0].stem}.png").read_bytes()
+    first = (tmp_path / "out" / f"{images[0].stem}.png").read_bytes()
     assert (tmp_path / "out" / "stdin.png").read_bytes() == first
 
 
@@ -67,8 +67,8 @@ def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
     ("masks", "pictures"),
     [("alphas", "images"), ("gtFine", "leftImg8bit"), ("valannot", "val"), ("SegmentationObject", "JPEGImages")],
 )
-def test_masks_of_every_layout_are_no_pictures(tmp_path, masks, pictures):
-    for folder in (masks, pictures):
+def test_masks_of_every_layout_are_no_images(tmp_path, masks, images):
+    for folder in (masks, images):
         miniatures.write(tmp_path / folder / "a.png", cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes())
 
-    assert [each.place.parent.name for each in find([tmp_path])] == [pictures]
+    assert [each.place.parent.name for each in find([tmp_path])] == [images]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from support.commands import call
-from support.shaking import normalised, picture, probabilities
+from support.shaking import make_image, normalised, probabilities
 from torch.nn import functional
 
 from penstock.datasets import scenes
@@ -21,7 +21,7 @@ class TestPredict:
             assert call("predict", shaken_run, raw / "images/val", *out, *words, capsys=capsys)[0] == 0
         differ = dict.fromkeys(looks, 0)
         for path in sorted((raw / "images/val").iterdir()):
-            seen = task.inputs({"image": picture(path)})
+            seen = task.inputs({"image": make_image(path)})
             with torch.inference_mode():
                 straight = model(seen).softmax(dim=1)
                 mirrored = model(seen.flip(3)).softmax(dim=1).flip(3)
@@ -29,12 +29,12 @@ class TestPredict:
                 small = functional.interpolate(
                     model(half).softmax(dim=1), (64, 96), mode="bilinear", align_corners=False
                 )
-            answers = {"plain": straight, "sizes": straight + small, "mirror": straight + mirrored}
-            for name, answer in answers.items():
+            predictions = {"plain": straight, "sizes": straight + small, "mirror": straight + mirrored}
+            for name, prediction in predictions.items():
                 found = cv2.imread(str(tmp_path / name / f"{path.stem}.png"), cv2.IMREAD_UNCHANGED)
-                expected = answer[0].argmax(dim=0).numpy()
+                expected = prediction[0].argmax(dim=0).numpy()
                 assert (found != expected).mean() < 0.001, name  # rounding may decide a tie
-                differ[name] += (expected != answers["plain"][0].argmax(dim=0).numpy()).mean() > 0.01
+                differ[name] += (expected != predictions["plain"][0].argmax(dim=0).numpy()).mean() > 0.01
         assert all(differ[name] for name in ("sizes", "mirror"))
 
     @pytest.mark.parametrize("palette", ["voc", "ade20k", "cityscapes"])
@@ -53,23 +53,23 @@ class TestPredict:
         overlay = cv2.imread(str(tmp_path / f"{image.stem}-overlay.png"))[..., ::-1]
 
         assert (color == colors[mask]).all()
-        assert (overlay == drawing.overlay(picture(image)[0].numpy(), mask, colors)).all()
+        assert (overlay == drawing.overlay(make_image(image)[0].numpy(), mask, colors)).all()
 
-    def test_pictures_are_filled_up_with_the_mean(self, shaken_run, tmp_path, capsys):
+    def test_images_are_filled_up_with_the_mean(self, shaken_run, tmp_path, capsys):
         """At the right and below, to what the network takes; in windows too."""
         encoded, _ = scenes.encode(scenes.draw(4, "x", 0, (40, 71)))
         (tmp_path / "a.jpg").write_bytes(encoded)
-        seen = picture(tmp_path / "a.jpg")
+        seen = make_image(tmp_path / "a.jpg")
         task, model = normalised(shaken_run)
         for words, size in (([], (64, 96)), (["--window", 96], (96, 96))):
             out = ["-o", tmp_path / "out", "--checkpoint", "last"]
             assert call("predict", shaken_run, tmp_path / "a.jpg", *out, *words, capsys=capsys)[0] == 0
             found = cv2.imread(str(tmp_path / "out/a.png"), cv2.IMREAD_UNCHANGED)
-            answers = {}
+            predictions = {}
             for value in (128, 0):
                 padded = torch.full((1, *size, 3), value, dtype=torch.uint8)
                 padded[:, :40, :71] = seen
-                answers[value] = probabilities(task, model, padded)[0].argmax(dim=0).numpy()[:40, :71]
-            wrong = {value: (found != answer).mean() for value, answer in answers.items()}
+                predictions[value] = probabilities(task, model, padded)[0].argmax(dim=0).numpy()[:40, :71]
+            wrong = {value: (found != prediction).mean() for value, prediction in predictions.items()}
             assert wrong[128] < 0.01, words  # the mean is half a step from a byte
             assert wrong[0] > 0.03, words

@@ -39,23 +39,23 @@ def test_labels_are_written_in_the_geometry_of_the_input(tmp_path):
     nibabel.save(image, source)
     volume = read_volume([source])
     own = read_labels(write_volume(tmp_path / "l.nii", stored(labels, "PIR", (0.8, 1.1, 2.5))), volume)
-    write_labels(tmp_path / "answer.nii.gz", own, source)
-    answer = nibabel.load(tmp_path / "answer.nii.gz")
+    write_labels(tmp_path / "predicted.nii.gz", own, source)
+    predicted = nibabel.load(tmp_path / "predicted.nii.gz")
 
-    assert answer.get_data_dtype() == np.uint8
-    assert np.array_equal(answer.affine, image.affine)
-    assert answer.header.get_zooms() == image.header.get_zooms()
-    assert answer.header.get_xyzt_units() == ("mm", "unknown")
-    assert bytes(answer.header["descrip"]).startswith(b"scanner 7")
-    assert [float(answer.header[name]) for name in ("cal_min", "cal_max")] == [0.0, 0.0]
-    assert (answer.header["sform_code"], answer.header["qform_code"]) == (
+    assert predicted.get_data_dtype() == np.uint8
+    assert np.array_equal(predicted.affine, image.affine)
+    assert predicted.header.get_zooms() == image.header.get_zooms()
+    assert predicted.header.get_xyzt_units() == ("mm", "unknown")
+    assert bytes(predicted.header["descrip"]).startswith(b"scanner 7")
+    assert [float(predicted.header[name]) for name in ("cal_min", "cal_max")] == [0.0, 0.0]
+    assert (predicted.header["sform_code"], predicted.header["qform_code"]) == (
         image.header["sform_code"],
         image.header["qform_code"],
     )
-    assert (np.asanyarray(answer.dataobj) == own).all()
+    assert (np.asanyarray(predicted.dataobj) == own).all()
 
 
-def test_volumes_are_answered_as_they_were_scored(tmp_path, capsys):
+def test_volumes_are_predicted_as_they_were_scored(tmp_path, capsys):
     import csv
 
     from support.volumes import brats

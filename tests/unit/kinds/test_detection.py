@@ -38,7 +38,7 @@ class TestObjects:
         )
 
     @pytest.mark.parametrize("size", [(41, 60), (40, 61)])
-    def test_a_picture_of_another_size_is_named(self, size):
+    def test_a_image_of_another_size_is_named(self, size):
         with pytest.raises(LabelError) as caught:
             labels.check_objects(self.record(), 2, size, "r#1")
         assert str(caught.value) == (

@@ -8,7 +8,7 @@ from penstock.images import decode_image
 from penstock.images.codecs import encode_png
 
 
-def test_a_picture_of_other_channels_than_the_dataset_says_is_named():
+def test_a_image_of_other_channels_than_the_dataset_says_is_named():
     with pytest.raises(ImageError) as caught:
         decode_image(encode_png(np.zeros((4, 4, 3), np.uint8)), "a.png", channels=4)
 

@@ -43,8 +43,8 @@ class TestAgainstOthers:
         logits, target = drawn(seed)
         loss = functional.cross_entropy(logits, target.long(), ignore_index=IGNORE, reduction="none")
         total, count = 0.0, 0
-        for picture, label in zip(loss, target, strict=True):
-            valid = sorted(picture[label != IGNORE].tolist(), reverse=True)
+        for image, label in zip(loss, target, strict=True):
+            valid = sorted(image[label != IGNORE].tolist(), reverse=True)
             kept = -(-len(valid) * 3 // 10)
             total, count = total + sum(valid[:kept]), count + kept
         term = TERMS["hardest"]

@@ -21,11 +21,11 @@ from penstock.session.evaluation import evaluate
 
 
 class TestScores:
-    def random(self, seed=0, pictures=12, classes=3):
+    def random(self, seed=0, images=12, classes=3):
         draw, boxes = np.random.default_rng(seed), Boxes()
-        for number in range(pictures):
+        for number in range(images):
             name = f"p{number:02d}"
-            boxes.pictures.append(name)
+            boxes.images.append(name)
             for _ in range(int(draw.integers(0, 6))):
                 x, y, width, height = (float(value) for value in draw.uniform(5, 100, 4))
                 label, crowd = int(draw.integers(classes)), float(draw.random() < 0.1)
@@ -42,7 +42,7 @@ class TestScores:
         coco, cocoeval = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
         boxes = self.random(seed)
         scores = boxes.scores(["a", "b", "c"])
-        numbers = {name: number for number, name in enumerate(boxes.pictures, 1)}
+        numbers = {name: number for number, name in enumerate(boxes.images, 1)}
         with contextlib.redirect_stdout(io.StringIO()):
             truth = coco.COCO()
             truth.dataset = {
@@ -50,14 +50,14 @@ class TestScores:
                 "images": [{"id": number} for number in numbers.values()],
                 "categories": [{"id": label} for label in range(3)],
                 "annotations": [
-                    {"id": i, "image_id": numbers[t.picture], "category_id": t.label, "bbox": list(t.box),
+                    {"id": i, "image_id": numbers[t.image], "category_id": t.label, "bbox": list(t.box),
                      "area": t.box[2] * t.box[3], "iscrowd": int(t.score)}
                     for i, t in enumerate(boxes.true, 1)
                 ],
             }  # fmt: skip
             truth.createIndex()
             results = [
-                {"image_id": numbers[f.picture], "category_id": f.label, "bbox": list(f.box), "score": f.score}
+                {"image_id": numbers[f.image], "category_id": f.label, "bbox": list(f.box), "score": f.score}
                 for f in boxes.found
             ]
             judge = cocoeval.COCOeval(truth, truth.loadRes(results), "bbox")
@@ -73,11 +73,11 @@ class TestScores:
         expected = whole.scores(["a", "b", "c"])
         for count in (2, 3):
             parts = [Boxes() for _ in range(count)]
-            for number, name in enumerate(whole.pictures):
-                parts[number % count].pictures.append(name)
-                parts[number % count].true += [each for each in whole.true if each.picture == name]
-                parts[number % count].found += [each for each in whole.found if each.picture == name]
-            texts = [json.dumps([part.pictures, part.true, part.found]) for part in parts]
+            for number, name in enumerate(whole.images):
+                parts[number % count].images.append(name)
+                parts[number % count].true += [each for each in whole.true if each.image == name]
+                parts[number % count].found += [each for each in whole.found if each.image == name]
+            texts = [json.dumps([part.images, part.true, part.found]) for part in parts]
             together = Boxes()
             together.gather(lambda _, texts=texts: texts)
             assert together.scores(["a", "b", "c"]) == expected
@@ -89,7 +89,7 @@ class TestScores:
         assert scores.summary() == {"map": 0.0, "map50": 0.0}
         assert (scores.absent, scores.every) == (["b"], (0.0, None))
 
-    def test_the_truth_is_perfect_whatever_size_pictures_are_brought_to(self, squares):
+    def test_the_truth_is_perfect_whatever_size_images_are_brought_to(self, squares):
         chosen = apply(learn_squares(squares), ["augment.resize_range=[50, 70]"])
         task, feed = open_parts(chosen).evaluation("val")
 
@@ -120,14 +120,14 @@ def test_small_true_boxes_are_scored(tmp_path):
     assert task.augment.fitted((100, 100)) == (20, 20)
 
 
-def test_boxes_are_scored_in_pixels_of_the_picture():
+def test_boxes_are_scored_in_pixels_of_the_image():
     """What the network sees is enlarged by 2; without an origin a sample is padding."""
     task, outputs, tensors = list(cases())[-1]
     scorer = task.scorer()
     scorer.update(outputs, tensors, ["p#0", "", "p#2", ""])
 
-    assert scorer.boxes.pictures == ["p#0", "p#2"]
-    assert [(each.picture, each.label, each.box, each.score) for each in scorer.boxes.true[:2]] == [
+    assert scorer.boxes.images == ["p#0", "p#2"]
+    assert [(each.image, each.label, each.box, each.score) for each in scorer.boxes.true[:2]] == [
         ("p#0", 1, (2.0, 3.0, 18.0, 20.0), 0.0),
         ("p#0", 0, (30.0, 5.0, 10.0, 10.0), 0.0),
     ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from penstock.metrics import Answers
+from penstock.metrics import PredictionCounts
 
 
 class TestScores:
@@ -11,10 +11,10 @@ class TestScores:
         generator = torch.Generator().manual_seed(1)
         probabilities = (3 * torch.randn((samples, classes), generator=generator)).softmax(dim=1)
         target = torch.randint(0, classes, (samples,), generator=generator)
-        answers = Answers(classes)
+        predictions = PredictionCounts(classes)
         for part in torch.arange(samples).split(64):
-            answers.update(probabilities[part], target[part])
-        return answers.scores([f"c{i}" for i in range(classes)]), probabilities, target
+            predictions.update(probabilities[part], target[part])
+        return predictions.scores([f"c{i}" for i in range(classes)]), probabilities, target
 
     def test_they_are_those_of_torchmetrics(self):
         functional = pytest.importorskip("torchmetrics.functional.classification")
@@ -35,10 +35,10 @@ class TestScores:
 
     def test_ranks_add_up_to_the_same_integers(self):
         _, probabilities, target = self.counted()
-        whole = Answers(7)
+        whole = PredictionCounts(7)
         whole.update(probabilities, target)
         for ranks in (2, 3):
-            parts = [Answers(7) for _ in range(ranks)]
+            parts = [PredictionCounts(7) for _ in range(ranks)]
             for rank, part in enumerate(parts):
                 part.update(probabilities[rank::ranks], target[rank::ranks])
             assert torch.equal(sum(part.counts for part in parts), whole.counts)
@@ -47,39 +47,39 @@ class TestScores:
         assert set(self.counted(5)[0].as_json()) == set(self.counted(6)[0].as_json()) - {"top5"}
 
     def test_padding_does_not_count_and_absent_classes_are_named(self):
-        answers = Answers(3)
-        answers.update(torch.tensor([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1]]), torch.tensor([0, -1]))
-        scores = answers.scores(["a", "b", "c"])
+        predictions = PredictionCounts(3)
+        predictions.update(torch.tensor([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1]]), torch.tensor([0, -1]))
+        scores = predictions.scores(["a", "b", "c"])
 
         assert (scores.true, scores.absent, scores.recall) == ([1, 0, 0], ["b", "c"], [1.0, None, None])
 
 
 def test_classifiers_that_have_diverged_are_scored_as_wrong():
-    from penstock.metrics import Answers
+    from penstock.metrics import PredictionCounts
 
-    answers = Answers(7)
+    predictions = PredictionCounts(7)
     probabilities = torch.full((4, 7), float("nan"))
-    answers.update(probabilities, torch.tensor([0, 1, 6, 3]))
-    found = answers.scores([str(n) for n in range(7)]).as_json()
+    predictions.update(probabilities, torch.tensor([0, 1, 6, 3]))
+    found = predictions.scores([str(n) for n in range(7)]).as_json()
 
     assert (found["top1"], found["top5"]) == (0.0, 0.0)
 
 
 def test_calibration_is_counted_in_all_of_fifteen_bins():
-    """Of 40 classes the surest answer may be less sure than a fifteenth."""
+    """Of 40 classes the surest predicted may be less sure than a fifteenth."""
     draw = torch.Generator().manual_seed(2)
     logits = torch.randn((500, 40), generator=draw) * torch.linspace(0, 6, 500).unsqueeze(1)
     logits[0, 7] = 1000.0  # as sure as can be
     probabilities, target = logits.softmax(dim=1), torch.randint(0, 40, (500,), generator=draw)
-    answers = Answers(40)
-    answers.update(probabilities, target)
-    scores = answers.scores([str(number) for number in range(40)])
-    confidence, answer = probabilities.double().max(dim=1)
+    predictions = PredictionCounts(40)
+    predictions.update(probabilities, target)
+    scores = predictions.scores([str(number) for number in range(40)])
+    confidence, predicted = probabilities.double().max(dim=1)
     gaps = 0.0
     for number in range(15):
         edge = 1.0 if number == 14 else (number + 1) / 15
         own = (confidence >= number / 15) & ((confidence < edge) | (number == 14))
-        gaps += abs(float((answer == target)[own].sum() - confidence[own].sum()))
+        gaps += abs(float((predicted == target)[own].sum() - confidence[own].sum()))
         assert scores.bins[number][0] == int(own.sum())
 
     assert min(count for count, *_ in scores.bins) > 0

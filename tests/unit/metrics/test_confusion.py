@@ -42,11 +42,11 @@ def test_absent_classes_are_named_and_false_ones_count():
     assert scores.mean_iou == pytest.approx(1 / 3)
     assert scores.absent == ["b", "d"]
     assert class_table(scores.as_json()).splitlines() == [
-        "class             IoU   recall          pixels   share",
-        "a              66.67%   66.67%               3  100.0%",
-        "b                   -        -               0    0.0%",
-        "c               0.00%        -               0    0.0%",
-        "d                   -        -               0    0.0%",
+        "class             IoU   recall          pixels  fraction",
+        "a              66.67%   66.67%               3    100.0%",
+        "b                   -        -               0      0.0%",
+        "c               0.00%        -               0      0.0%",
+        "d                   -        -               0      0.0%",
         "mean IoU       33.33%",
         "pixel acc.     66.67%",
         "neither labelled nor predicted, and not in the mean: b, d",

@@ -7,7 +7,7 @@ import torch
 from penstock.metrics import Mattes
 
 
-def test_scores_are_their_definitions_however_pictures_are_divided():
+def test_scores_are_their_definitions_however_images_are_divided():
     draw = np.random.default_rng(0)
     predicted, target = draw.random((6, 7, 8)).astype(np.float32), draw.integers(-1, 256, (6, 7, 8)).astype(np.int16)
     whole, parts = Mattes(-1), [Mattes(-1) for _ in range(3)]

@@ -60,7 +60,7 @@ def test_perfect_masks_are_perfect_and_absent_classes_have_none():
     assert found["segments"][3] == {"name": "d", "boundary_iou": None, "panoptic_quality": None, "covering": None}
 
 
-def test_a_boundary_is_as_wide_as_the_picture_wants_it():
+def test_a_boundary_is_as_wide_as_the_image_wants_it():
     """Not as the canvas does, which is as large as the split's largest image."""
     draw = np.random.default_rng(0)
     small = torch.from_numpy(cv2.resize(draw.integers(0, 3, (6, 8), np.uint8), (64, 48), interpolation=0))[None]
@@ -121,7 +121,7 @@ class TestSegments:
 
         assert segments.scores().panoptic_quality[1] == pytest.approx(quality)
 
-    def test_borders_are_as_wide_as_the_picture_wants_that_fills_a_corner(self):
+    def test_borders_are_as_wide_as_the_image_wants_that_fills_a_corner(self):
         draw = torch.Generator().manual_seed(1)
         coarse = torch.randint(0, 3, (2, 1, 6, 8), generator=draw).repeat_interleave(20, 2).repeat_interleave(20, 3)
         predicted, target = coarse[0].to(torch.uint8), coarse[1].to(torch.uint8)

@@ -21,7 +21,7 @@ from penstock.session.optimizer import make_optimizer
 from penstock.training import train
 
 
-def test_the_tutorials_network_is_given_toned_and_standardised_pictures(tmp_path):
+def test_the_tutorials_network_is_given_toned_and_standardised_images(tmp_path):
     """cifar10_input.py: random_brightness(63), random_contrast(0.2, 1.8), per_image_standardization, in training."""
     miniatures.cifar10(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
@@ -86,12 +86,12 @@ def test_a_training_of_cifar10_fast_begins_with_patches_of_its_data_whitened(tmp
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     chosen = dataclasses.replace(default_recipe("classification", "cifar10-fast"), data=Data(str(dataset.folder)))
     first = open_parts(chosen).model().encoder[0]
-    pictures = [decode_image(decode_classification(record).image, "x") for record in records(dataset, "train")]
+    images = [decode_image(decode_classification(record).image, "x") for record in records(dataset, "train")]
     mean, std = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])
-    shown = torch.from_numpy(((np.stack(pictures) / 255 - mean) / std).astype(np.float32)).movedim(-1, 1)
-    answers = F.conv2d(shown, first.weight)[:, :12].transpose(0, 1).flatten(1)
+    shown = torch.from_numpy(((np.stack(images) / 255 - mean) / std).astype(np.float32)).movedim(-1, 1)
+    predictions = F.conv2d(shown, first.weight)[:, :12].transpose(0, 1).flatten(1)
 
-    torch.testing.assert_close(answers @ answers.T / answers.shape[1], torch.eye(12), rtol=0, atol=0.02)
+    torch.testing.assert_close(predictions @ predictions.T / predictions.shape[1], torch.eye(12), rtol=0, atol=0.02)
 
 
 class TestCifar:
@@ -132,7 +132,7 @@ class TestCifar:
         assert (augment.crop, augment.method, augment.margin, augment.flip) == ((24, 24), "pad-crop", 0, 0.5)
         assert (tones.brightness, tones.contrast) == (63, (0.2, 1.8))
 
-    def test_pictures_are_standardised_one_by_one(self):
+    def test_images_are_standardised_one_by_one(self):
         """tf.image.per_image_standardization: (x - mean) / max(stddev, 1 / sqrt(number of values))."""
         pixels = 255 * torch.rand(2, 3, 24, 24)
         pixels[1] = 7.0
@@ -146,8 +146,8 @@ class TestCifar:
         model.whiten(images)
         first = model.encoder[0]
         with torch.no_grad():
-            answers = first(images)[:, :12].transpose(0, 1).flatten(1)
-        second = answers @ answers.T / answers.shape[1]
+            predictions = first(images)[:, :12].transpose(0, 1).flatten(1)
+        second = predictions @ predictions.T / predictions.shape[1]
 
         assert not first.weight.requires_grad
         assert torch.allclose(second, torch.eye(12), atol=0.02)

@@ -14,7 +14,7 @@ def test_a_classifiers_names_are_systematic():
     assert all(name.startswith(("encoder.", "head.")) for name in names)
 
 
-def test_an_unknown_classifier_is_answered_with_the_nearest():
+def test_an_unknown_classifier_is_predicted_with_the_nearest():
     with pytest.raises(RecipeError) as caught:
         Classification("resnet5O", ("a", "b")).model()
 

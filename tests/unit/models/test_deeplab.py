@@ -31,7 +31,7 @@ def test_separable_convolutions_are_depth_then_point():
     assert (plain[0].groups, len(plain)) == (1, 3)
 
 
-def test_pooling_is_the_mean_over_the_picture():
+def test_pooling_is_the_mean_over_the_image():
     aspp = network(rates=(1,)).aspp.eval()
     features = torch.randn(2, 512, 4, 4)
     pooled = aspp.pooling(features.mean(dim=(2, 3), keepdim=True)).expand(-1, -1, 4, 4)
@@ -42,7 +42,7 @@ def test_pooling_is_the_mean_over_the_picture():
     assert network(pooling=False).aspp.project[0][0].in_channels == network().aspp.project[0][0].in_channels - 32
 
 
-def test_squeeze_weighs_channels_by_the_mean_over_the_picture():
+def test_squeeze_weighs_channels_by_the_mean_over_the_image():
     aspp = network(squeeze=True).aspp.eval()
     features = torch.randn(2, 512, 4, 4)
     branches = torch.cat([aspp.point(features), *(branch(features) for branch in aspp.atrous)], dim=1)
@@ -155,11 +155,11 @@ def test_a_decoder_may_have_several_stages():
 
 def test_a_decoders_output_may_be_the_logits():
     model = network(decoder_logits=True).eval()
-    answer = model(images())
+    prediction = model(images())
 
     assert isinstance(model.logits, nn.Identity)
     assert [type(layer) for layer in model.decoder.refine] == [nn.Conv2d]
-    assert (answer.shape, bool(answer.min() < 0)) == ((2, 5, 64, 64), True)
+    assert (prediction.shape, bool(prediction.min() < 0)) == ((2, 5, 64, 64), True)
 
 
 def test_logits_may_come_from_a_larger_kernel():

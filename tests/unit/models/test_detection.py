@@ -17,7 +17,7 @@ def test_detectors_have_a_backbone():
     optimizer = make_optimizer(OptimizerSpec("muon", 0.1, head_lr_mult=10), model)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     filters = {names[id(p)] for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
-    faster = {names[id(p)] for g in optimizer.param_groups if g["share"] == 10 for p in g["params"]}
+    faster = {names[id(p)] for g in optimizer.param_groups if g["lr_mult"] == 10 for p in g["params"]}
 
     assert filters
     assert all(name.startswith("network.backbone.encoder.") for name in filters)

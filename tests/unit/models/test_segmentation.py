@@ -29,7 +29,7 @@ def test_architectures_are_those_of_segmentation_models_pytorch():
     assert set(ARCHITECTURES) - {"deeplab"} == theirs
 
 
-def test_vision_transformers_see_pictures_of_any_size(tmp_path):
+def test_vision_transformers_see_images_of_any_size(tmp_path):
     torch.save(timm.create_model("test_vit").state_dict(), tmp_path / "w.pth")
     model = build_segmenter("dpt:test_vit", 5, str(tmp_path / "w.pth")).eval()
 
@@ -52,7 +52,7 @@ def test_segformer_has_its_own_backbones():
     assert build_segmenter("segformer:mit_b0", 2, "none").eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 2, 64, 64)
 
 
-def test_unknown_names_are_answered_with_the_nearest():
+def test_unknown_names_are_predicted_with_the_nearest():
     with pytest.raises(RecipeError) as caught:
         parse_name("deeplabv3pluss:resnet50")
     assert str(caught.value) == (

@@ -15,11 +15,11 @@ from penstock.models.sync_batchnorm import SyncNorm
 
 
 def test_two_ranks_are_one_process(tmp_path):
-    pictures = [40 + torch.randn((5, 3, 12, 10)) for _ in range(3)]
-    torch.save(pictures, tmp_path / "images")
+    images = [40 + torch.randn((5, 3, 12, 10)) for _ in range(3)]
+    torch.save(images, tmp_path / "images")
     two_ranks(SUPPORT / "norms_child.py", tmp_path / "images", tmp_path / "rank")
     first, second = (torch.load(tmp_path / f"rank-{rank}") for rank in (0, 1))
-    alone = learn(network().train(), pictures)
+    alone = learn(network().train(), images)
 
     assert list(first) == list(alone)
     for name, expected in alone.items():
@@ -28,14 +28,14 @@ def test_two_ranks_are_one_process(tmp_path):
 
 
 def test_tensors_keep_their_names_and_evaluation_is_the_same():
-    plain, pictures = network(), torch.randn(2, 3, 9, 9)
+    plain, images = network(), torch.randn(2, 3, 9, 9)
     learn(plain.train(), [torch.randn(4, 3, 9, 9)], 1)
-    names, expected = list(plain.state_dict()), plain.eval()(pictures)
+    names, expected = list(plain.state_dict()), plain.eval()(images)
     changed = synchronise_norms(plain)
 
     assert list(changed.state_dict()) == names
     assert not any(type(module) is nn.BatchNorm2d for module in changed.modules())
-    assert torch.equal(changed(pictures), expected)
+    assert torch.equal(changed(images), expected)
 
 
 def test_norms_cannot_be_frozen_and_synchronised():
@@ -54,7 +54,7 @@ def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
         check_pieces(chosen, 2)
 
     assert str(error.value) == (
-        "train.accumulate: expected as many micro-batches on each of 2 ranks, as train.sync_bn needs, found shares of 1 and "
+        "train.accumulate: expected as many micro-batches on each of 2 ranks, as train.sync_bn needs, found ranks with 1 and "
         "2 images, of which 2 are to be made. Use train.batch=4."
     )
     check_pieces(recipe("data", sync_bn=True, batch=3), 2)

@@ -59,10 +59,12 @@ def test_probabilities_are_averaged_and_not_put_through_a_softmax_again(model, i
         )
         for mirrored in (False, True):
             view = small.flip(3) if mirrored else small
-            answer = model(view).softmax(dim=1)
-            answer = answer.flip(3) if mirrored else answer
+            prediction = model(view).softmax(dim=1)
+            prediction = prediction.flip(3) if mirrored else prediction
             looks.append(
-                functional.interpolate(answer, (64, 96), mode="bilinear", align_corners=False, antialias=height > 64)
+                functional.interpolate(
+                    prediction, (64, 96), mode="bilinear", align_corners=False, antialias=height > 64
+                )
             )
 
     torch.testing.assert_close(found.exp(), torch.stack(looks).mean(dim=0))
@@ -89,7 +91,7 @@ def test_names():
     assert TestTimeAugmentation((2.0,)).name == "x2"
 
 
-def test_a_window_that_holds_the_picture_changes_nothing(model):
+def test_a_window_that_holds_the_image_changes_nothing(model):
     task = Segmentation("unet:test_resnet", ("a", "b", "c", "d"))
     pixels = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
     whole = task.predict(model, pixels, device=torch.device("cpu")).mask

@@ -51,7 +51,7 @@ def test_shares_put_together_are_the_global_batch_at_any_number_of_ranks(plan, s
 
 @given(shares(), st.integers(1, 40))
 def test_shares_differ_by_at_most_one(share, size):
-    assert size // share.of <= len(share.slice(size)) <= -(-size // share.of)
+    assert size // share.world_size <= len(share.slice(size)) <= -(-size // share.world_size)
 
 
 def test_order_is_pinned():

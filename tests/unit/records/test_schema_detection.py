@@ -43,7 +43,7 @@ class TestRecords:
             decode_detection(record)
 
     def test_a_box_outside_is_named_by_training_and_by_verify(self, squares, tmp_path):
-        record = DetectionRecord(miniatures.picture(), (Object(0, 8, 4, 40, 16),), "a", "jpeg", 24, 32)
+        record = DetectionRecord(miniatures.make_image(), (Object(0, 8, 4, 40, 16),), "a", "jpeg", 24, 32)
         prepare = open_parts(learn_squares(squares)).task.prepare(train=False)
         with pytest.raises(LabelError) as caught:
             prepare(Record("s#0", encode_detection(record)), None, {})

@@ -56,7 +56,7 @@ def test_replay_and_show_draw_what_the_model_saw(packed, tmp_path, drawn, capsys
             assert np.array_equal(np.stack([each[name] for each in drawn]), batch[name].numpy())
 
 
-def test_replay_draws_mixed_pictures_as_the_model_saw_them(tmp_path, drawn, capsys):
+def test_replay_draws_mixed_images_as_the_model_saw_them(tmp_path, drawn, capsys):
     miniatures.folders(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     settings = [
@@ -83,12 +83,12 @@ def test_replay_draws_mixed_pictures_as_the_model_saw_them(tmp_path, drawn, caps
     assert np.abs(given.batches[0]["image"].numpy() - seen).mean() > 10
 
 
-def test_as_many_answers_are_drawn_as_asked_and_they_are_the_models(shaken_run, capsys):
+def test_as_many_predictions_are_drawn_as_asked_and_they_are_the_models(shaken_run, capsys):
     drawn = {}
     for step, count in ((1, 1), (1, 3), (2, 1)):
         words = ["--checkpoint", f"step-{step:08d}", "--images", count]
         assert call("evaluate", shaken_run, *words, capsys=capsys)[0] == 0
-        drawn[step, count] = cv2.imread(str(shaken_run / f"figures/answers-val-{step:08d}.png"))
+        drawn[step, count] = cv2.imread(str(shaken_run / f"figures/predictions-val-{step:08d}.png"))
     assert drawn[1, 3].shape[0] > 2 * drawn[1, 1].shape[0]
     assert drawn[1, 1].shape == drawn[2, 1].shape
     assert (drawn[1, 1] != drawn[2, 1]).mean() > 0.01

@@ -17,7 +17,7 @@ class TestMuon:
         optimizer = make_optimizer(OptimizerSpec("muon", 0.1, **settings), model)
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         for group in optimizer.param_groups:
-            group["lr"] = 0.1 * group["share"]
+            group["lr"] = 0.1 * group["lr_mult"]
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
         optimizer.step()

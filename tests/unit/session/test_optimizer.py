@@ -31,10 +31,10 @@ def test_adamw_is_that_of_pytorch():
         ),
     )
     for step in range(5):
-        pictures = torch.randn((2, 3, 9, 9), generator=torch.Generator().manual_seed(step))
+        images = torch.randn((2, 3, 9, 9), generator=torch.Generator().manual_seed(step))
         for model, optimizer in zip((ours, theirs), optimizers, strict=True):
             optimizer.zero_grad()
-            model(pictures).square().mean().backward()
+            model(images).square().mean().backward()
             optimizer.step()
 
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -88,7 +88,7 @@ class TestOptimizer:
     def test_heads_and_biases_may_learn_faster(self, packed):
         model = open_parts(recipe(packed.folder)).model()
         optimizer = make_optimizer(OptimizerSpec(bias_lr_mult=2.0, head_lr_mult=10.0), model)
-        shares = {id(p): group["share"] for group in optimizer.param_groups for p in group["params"]}
+        shares = {id(p): group["lr_mult"] for group in optimizer.param_groups for p in group["params"]}
         named = {name: shares[id(p)] for name, p in model.named_parameters()}
 
         norms = {f"{name}.bias" for name, each in model.named_modules() if isinstance(each, nn.BatchNorm2d)}
@@ -103,7 +103,7 @@ class TestOptimizer:
         model = build_segmenter("deeplab:test_resnet", 3, "none")
         optimizer = make_optimizer(OptimizerSpec(head_lr_mult=10, bias_lr_mult=2, head="logits"), model)
         names = {id(parameter): name for name, parameter in model.named_parameters()}
-        shares = {names[id(p)]: group["share"] for group in optimizer.param_groups for p in group["params"]}
+        shares = {names[id(p)]: group["lr_mult"] for group in optimizer.param_groups for p in group["params"]}
 
         assert (shares.pop("logits.weight"), shares.pop("logits.bias")) == (10, 20)
         assert set(shares.values()) == {1}, "all other biases are norms'"
@@ -217,7 +217,7 @@ class Rates(Hook):
         self.rates = []
 
     def after_step(self, session):
-        self.rates.append([group["lr"] / group["share"] for group in session.optimizer.param_groups])
+        self.rates.append([group["lr"] / group["lr_mult"] for group in session.optimizer.param_groups])
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop", "muon"])

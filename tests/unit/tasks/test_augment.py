@@ -45,7 +45,7 @@ class TestTurns:
                 found[epoch, int(label)] = not image[0, 0, 0]
         return found
 
-    def test_two_epochs_in_a_row_show_every_picture_both_ways(self):
+    def test_two_epochs_in_a_row_show_every_image_both_ways(self):
         found = self.mirrored(4)
         first = [bool(found[0, label]) for label in range(self.N)]
 

@@ -13,8 +13,8 @@ from penstock.session import Hook
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
     """Images whose red is three times the column and whose green is four times the row."""
-    pictures = [np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 15 * n)], axis=2) for n in range(16)]
-    return folders(tmp_path_factory.mktemp("places"), np.asarray(pictures, np.uint8))
+    images = [np.stack([3 * COLUMNS, 4 * ROWS, np.full((HEIGHT, WIDTH), 15 * n)], axis=2) for n in range(16)]
+    return folders(tmp_path_factory.mktemp("places"), np.asarray(images, np.uint8))
 
 
 TONES = np.random.default_rng(0).integers(104, 152, (HEIGHT, WIDTH, 3), np.uint8)
@@ -23,9 +23,9 @@ TONES = np.random.default_rng(0).integers(104, 152, (HEIGHT, WIDTH, 3), np.uint8
 @pytest.fixture(scope="module")
 def tones(tmp_path_factory):
     """The same image of pale colours sixteen times, but for its first row."""
-    pictures = np.repeat(TONES[np.newaxis], 16, axis=0)
-    pictures[:, 0] = 8 * np.arange(16)[:, np.newaxis, np.newaxis]
-    return folders(tmp_path_factory.mktemp("tones"), pictures)
+    images = np.repeat(TONES[np.newaxis], 16, axis=0)
+    images[:, 0] = 8 * np.arange(16)[:, np.newaxis, np.newaxis]
+    return folders(tmp_path_factory.mktemp("tones"), images)
 
 
 def fed(given):

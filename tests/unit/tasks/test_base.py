@@ -17,7 +17,7 @@ def test_a_task_changes_with_steps_only_where_mining_begins_slowly(task):
     assert slow.after(4).step == 4
 
 
-def test_nothing_is_known_of_a_picture_to_be_predicted():
+def test_nothing_is_known_of_a_image_to_be_predicted():
     found = BOXES.blank(30, 40, torch.device("cpu"))
 
     assert {name: (tuple(each.shape), each.dtype) for name, each in found.items()} == {

@@ -13,7 +13,7 @@ from penstock.tasks.classification import NOTHING
 
 
 class TestClasses:
-    def test_a_damaged_picture_is_named(self):
+    def test_a_damaged_image_is_named(self):
         record = recorded(ClassificationRecord(PNG[:-30], 0, "x", "png", 30, 40), "s#4")
         task = Classification("test_resnet", ("a", "b"), Augment((8, 8)))
         with pytest.raises(ImageError, match=r"^s#4: "):

@@ -29,7 +29,7 @@ class TestBoxes:
     record = recorded(DetectionRecord(PNG, objects, "x", "png", 30, 40), "s#4")
     jitter = Jitter(0.3, 0.3, 0.3, 0.1)
 
-    def test_of_training_move_with_the_picture(self):
+    def test_of_training_move_with_the_image(self):
         """Its view and colours are drawn in that order; around it there is the fill."""
         augment = Augment((48, 48), scale=(0.5, 1.5), jitter=self.jitter, min_visibility=0.3)
         prepare = PrepareDetection(2, 4, (10, 20, 30), augment)
@@ -99,7 +99,7 @@ class TestBoxes:
             "who sends records says how many with About(objects=...)."
         )
 
-    def test_a_picture_that_is_larger_than_the_canvas(self):
+    def test_a_image_that_is_larger_than_the_canvas(self):
         with pytest.raises(LabelError) as caught:
             filled(PrepareDetection(2, 4, (0, 0, 0), Augment((8, 8)), (30, 39)), self.record)
         assert str(caught.value) == (
@@ -108,7 +108,7 @@ class TestBoxes:
         )
 
 
-def test_detectors_see_pictures_of_any_size_in_a_canvas_that_fits_them():
+def test_detectors_see_images_of_any_size_in_a_canvas_that_fits_them():
     task = Detection("ssd:test_resnet", ("a",), 3, Augment((64, 64)))
     assert task.for_images(100, 200).canvas == (128, 224)
     fitted = dataclasses.replace(task, augment=Augment((64, 64), resize_range=(100, 150)))

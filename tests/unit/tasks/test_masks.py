@@ -11,7 +11,7 @@ from penstock.tasks.masks import PrepareSegmentation
 
 
 class TestMasks:
-    def test_a_picture_that_is_larger_than_the_canvas(self):
+    def test_a_image_that_is_larger_than_the_canvas(self):
         record = recorded(SegmentationRecord(PNG, encode_mask(IMAGE[..., 0]), "x", "png", 30, 40), "s#4")
         with pytest.raises(LabelError) as caught:
             filled(PrepareSegmentation(256, 255, (0, 0, 0), canvas=(29, 40)), record)

@@ -13,7 +13,7 @@ from penstock.tasks import Augment, PrepareMatte
 from penstock.values import Record
 
 
-def test_shares_go_with_the_picture_and_nothing_lies_outside_it():
+def test_shares_go_with_the_image_and_nothing_lies_outside_it():
     """The image is its own matte, so that both must come out the same wherever there is an image."""
     image, shares = disk(1)
     same = np.repeat(shares[..., np.newaxis], 3, axis=2)
@@ -34,7 +34,7 @@ def test_shares_go_with_the_picture_and_nothing_lies_outside_it():
     assert image.shape == same.shape
 
 
-def test_shares_are_fetched_as_the_picture_is():
+def test_shares_are_fetched_as_the_image_is():
     """Turned, they meet what lies outside at the edges as it does, where it is filled with black."""
     white, shares = np.full((40, 50, 3), 255, np.uint8), np.full((40, 50), 255, np.uint8)
     prepare = PrepareMatte(2, -1, (0, 0, 0), Augment((48, 48), scale=(0.7, 1.3), rotate=40.0))

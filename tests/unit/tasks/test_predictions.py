@@ -4,7 +4,7 @@ from penstock.assembly import open_run
 from penstock.report.sheets import telling_positions
 
 
-def test_answers_show_every_class_that_can_be_shown(trained):
+def test_predictions_show_every_class_that_can_be_shown(trained):
     parts = open_run(trained)
     task, feed = parts.evaluation("val")
     chosen = telling_positions(task, feed, 3)

@@ -29,7 +29,7 @@ def random_draws(count, seed=0):
 
 
 class TestMixing:
-    def test_pictures_are_mixed_as_defined(self):
+    def test_images_are_mixed_as_defined(self):
         images, draws = torch.randn(6, 3, 16, 12), random_draws(6)
         found = regularize.mixed(images, draws)
         for i, (own, *edges) in enumerate(draws[:, :9].tolist()):
@@ -95,7 +95,7 @@ class TestMixing:
         assert task.count(masked).tolist() == [3.0]
 
 
-def test_labels_of_mixed_pictures_are_learnt_in_their_shares(tmp_path):
+def test_labels_of_mixed_images_are_learnt_in_their_shares(tmp_path):
     """Mixup by hand: the share of its own class and that of its neighbour's, smoothed, against the logits."""
     miniatures.folders(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
@@ -120,8 +120,8 @@ def test_labels_of_mixed_pictures_are_learnt_in_their_shares(tmp_path):
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):
     """Images no two of which agree in a pixel, or nearly so."""
-    pictures = np.random.default_rng(1).integers(0, 256, (16, 32, 32, 3), np.uint8)
-    return folders(tmp_path_factory.mktemp("noise"), pictures)
+    images = np.random.default_rng(1).integers(0, 256, (16, 32, 32, 3), np.uint8)
+    return folders(tmp_path_factory.mktemp("noise"), images)
 
 
 class TestRegularize:
@@ -230,7 +230,7 @@ class TestSeen:
         assert (found["image"] == end).all()
         assert found["image"].shape == (1, 8, 8, 3)
 
-    def test_pictures_and_their_classes_are_mixed(self):
+    def test_images_and_their_classes_are_mixed(self):
         tensors = self.batch(self.drawn(own=0.25), self.drawn(own=0.5), self.drawn())
         found = CLASSES.seen(tensors)
         first, second, third = tensors["image"].double()

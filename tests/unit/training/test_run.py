@@ -15,7 +15,7 @@ from penstock.errors import DatasetError
 from penstock.training import train
 
 
-def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, capsys):
+def test_batch_normalisation_over_one_image_is_explained(packed, tmp_path, capsys):
     words = ["--model", "deeplabv3plus:test_resnet", "--weights", "none", "--batch", 1, "--crop", 32, 32, "--steps", 1]
     code, _, err = call("train", packed.folder, *words, "--runs", tmp_path, capsys=capsys)
 
@@ -52,7 +52,7 @@ def test_batch_normalisation_over_one_picture_is_explained(packed, tmp_path, cap
         ),
     ],
 )
-def test_networks_that_do_not_go_with_the_pictures_are_named(packed, tmp_path, capsys, words, message):
+def test_networks_that_do_not_go_with_the_images_are_named(packed, tmp_path, capsys, words, message):
     words = ["train", packed.folder, "--weights", "none", "--batch", 2, "--steps", 1, "--runs", tmp_path, *words]
     code, _, err = call(*words, capsys=capsys)
 
@@ -94,7 +94,7 @@ class TestSplits:
             with pytest.raises(DatasetError, match=re.escape(f"expected a split named {wrong}, found train, val")):
                 dataset.split(wrong)
 
-    def test_through_a_training_and_its_answers(self, packed, tmp_path, capsys):
+    def test_through_a_training_and_its_predictions(self, packed, tmp_path, capsys):
         chosen = apply(recipe(packed.folder, steps=7), ["data.train=train+val"])
         folder, outcome = train(chosen, tmp_path)
         origins = [json.loads(line)["origins"] for line in (folder.path / "origins.jsonl").read_text().splitlines()]
@@ -107,7 +107,7 @@ class TestSplits:
     def test_a_split_may_be_called_test(self, tmp_path, capsys):
         """DeepLab's reader had no label for it."""
         for split in ("train", "test"):
-            miniatures.write(tmp_path / f"raw/images/{split}/a.jpg", miniatures.picture(seed=len(split)))
+            miniatures.write(tmp_path / f"raw/images/{split}/a.jpg", miniatures.make_image(seed=len(split)))
             ids = np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)
             miniatures.write(tmp_path / f"raw/masks/{split}/a.png", miniatures.gray(ids))
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")

@@ -25,7 +25,7 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
     classes = sorted({name for path in splits.values() for name in _classes(path)})
-    if not any(listing.is_picture(path) for root in splits.values() for path in listing.files(root)) or not classes:
+    if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
     problems = outside(folder, folder, divided) if divided else []
@@ -34,7 +34,7 @@ def recognise(folder: Path) -> Layout | None:
     for split, root in splits.items():
         for path in listing.files(root):
             inside = path.relative_to(root)
-            if not listing.is_picture(path):
+            if not listing.is_image(path):
                 ignored.append(str(path.relative_to(folder)))
                 continue
             if len(inside.parts) == 1:
@@ -98,7 +98,7 @@ def _parts(path: Path) -> list[str]:
 def _are_masks(one: Path, other: Path) -> bool:
     """Whether two folders hold images of the same names, with one channel in one of them and more in the other."""
     first, second = (
-        {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_picture, listing.files(root))}
+        {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_image, listing.files(root))}
         for root in (one, other)
     )
     if not first or first.keys() != second.keys():

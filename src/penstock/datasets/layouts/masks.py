@@ -68,7 +68,7 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
 def outside(folder: Path, root: Path, splits: Mapping[str, Path]) -> list[Problem]:
     """Notes of the images below `root` that lie in none of its splits, and are left out."""
     loose = [path for path in listing.files(root) if not any(path.is_relative_to(split) for split in splits.values())]
-    return [_outside(folder, path) for path in loose if listing.is_picture(path)]
+    return [_outside(folder, path) for path in loose if listing.is_image(path)]
 
 
 def _outside(folder: Path, path: Path) -> Problem:
@@ -118,18 +118,18 @@ def labelled(
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
     """Match the images of a split with their masks by name."""
-    pictures = [path for path in listing.files(masks) if listing.is_picture(path)] if masks else []
+    files = [path for path in listing.files(masks) if listing.is_image(path)] if masks else []
     waiting: dict[str, Path] = {}
     items: dict[str, Item] = {}
     problems: list[Problem] = []
     ignored: list[str] = []
-    for path in pictures:
+    for path in files:
         first = waiting.setdefault(_stem(masks or images, path), path)
         if first is not path:
             problems += _twice(folder, path, first, "mask")
     for path in listing.files(images):
         name = _stem(images, path)
-        if not listing.is_picture(path):
+        if not listing.is_image(path):
             ignored.append(str(path.relative_to(folder)))
             continue
         if name in items:

@@ -1,4 +1,4 @@
-"""Images and their alpha mattes: `images/` beside `alphas/`, gray PNGs whose 0 to 255 is the foreground's share."""
+"""Images and their alpha mattes: `images/` beside `alphas/`, gray PNGs whose 0 to 255 is alpha."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recognise(folder: Path) -> Layout | None:
         if not any(image and alpha for image, alpha in pairs.values()):
             return None
         notes = outside(folder, folder, splits)
-    reason = "images with alpha mattes of the same names, whose values are shares of foreground"
+    reason = "images with alpha mattes of the same names, whose values are alpha"
     return replace(
         paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES), notes),
         task="matting",

@@ -30,8 +30,8 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
         DatasetError: it is no such expression.
     """
     expression = _compiled(pattern)
-    pictures = [path for path in listing.files(folder) if listing.is_picture(path)]
-    matches = {path: expression.search(path.relative_to(folder).as_posix()) for path in pictures}
+    images = [path for path in listing.files(folder) if listing.is_image(path)]
+    matches = {path: expression.search(path.relative_to(folder).as_posix()) for path in images}
     found = {path: match if match and match["label"] else None for path, match in matches.items()}
     classes = tuple(sorted({match["label"] for match in found.values() if match}))
     items = [

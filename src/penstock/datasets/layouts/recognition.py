@@ -206,7 +206,7 @@ def _own(place: names.Place, folder: Path) -> Layout | None:
 
 
 def _unknown(folder: Path, how: How) -> DatasetError:
-    loose = any(listing.is_picture(entry) for entry in folder.iterdir() if entry.is_file())
+    loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
     named = " find classes in the names of images with --pattern," * loose
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else ""

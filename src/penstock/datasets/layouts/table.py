@@ -3,7 +3,7 @@
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are shares of the image's size. A row of a file
+`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are fractions of the image's size. A row of a file
 without a label and a box is an image without objects. Columns may be parted by commas, semicolons or tabs.
 """
 
@@ -42,13 +42,13 @@ _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, 
 
 class _Edges(NamedTuple):
     """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
-    they are shares, and how many of them make it uncertain how they are meant.
+    they are fractions, and how many of them make it uncertain how they are meant.
     """
 
     edges: Mapping[int, tuple[float, float, float, float]]
     how: str
     read: Literal["", "xyxy", "xywh"]
-    shares: bool
+    relative: bool
     mixed: int = 0
 
 
@@ -128,21 +128,21 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
     problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
-        if picture := places[row[file]]:
+        if image := places[row[file]]:
             part = listing.split_named(row.get(split) or "train", str(path))
-            objects.setdefault((part, known.setdefault(picture.resolve(), picture)), []).append(number)
+            objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
     items = []
-    for (part, picture), own in objects.items():
+    for (part, image), own in objects.items():
         name, said = _plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
         labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
-            items.append(Item(part, _stem(name), picture, label=labels[0]))
-            problems += [_twice(named(picture, folder), path.name, own)] * (len(own) > 1)
+            items.append(Item(part, _stem(name), image, label=labels[0]))
+            problems += [_twice(named(image, folder), path.name, own)] * (len(own) > 1)
         else:
             none = [number for number in said if number not in read.edges]
-            problems += [_boxless(folder, path, number, picture, _cells(lines[number], edges)) for number in none]
+            problems += [_boxless(folder, path, number, image, _cells(lines[number], edges)) for number in none]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
-            items.append(Item(part, _stem(name), picture, boxes=tuple(boxes), relative=read.shares))
+            items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative))
     problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
     task = "detection" if read else "classification"
@@ -169,8 +169,8 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
         return None
     found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
     known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
-    shares = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
-    unit = "; as none of them is beyond 1, they are shares of the image's size" * shares
+    relative = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
+    unit = "; as none of them is beyond 1, they are fractions of the image's size" * relative
     below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
     stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
     if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
@@ -178,11 +178,11 @@ def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
         never = "the third or fourth number is never below the first or second"
         told = "their columns say so" if stated else rarely if below else never
         how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
-        return _Edges(found, how, "" if stated else "xyxy", shares, 0 if stated else below)
+        return _Edges(found, how, "" if stated else "xyxy", relative, 0 if stated else below)
     told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
     how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
     return _Edges(
-        {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "" if stated else "xywh", shares
+        {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "" if stated else "xywh", relative
     )
 
 
@@ -221,8 +221,8 @@ def _sorted_out(
     for number, row in rows.items():
         if wrong := _wrong(row, columns, stated):
             place = f"{path.relative_to(folder).as_posix()}, line {number}"
-            picture = _place(folder, row[columns[0]]) if row.get(columns[0]) else None
-            problems.append(Problem(wrong[0], named(picture, folder) if picture else place, f"{place}: {wrong[1]}"))
+            image = _place(folder, row[columns[0]]) if row.get(columns[0]) else None
+            problems.append(Problem(wrong[0], named(image, folder) if image else place, f"{place}: {wrong[1]}"))
         else:
             lines[number] = row
     return lines, problems
@@ -245,11 +245,11 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
     return None
 
 
-def _boxless(folder: Path, path: Path, number: int, picture: Path, cells: Mapping[str, str]) -> Problem:
+def _boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[str, str]) -> Problem:
     place = f"{path.relative_to(folder).as_posix()}, line {number}"
     found = ", ".join(filter(None, cells.values())) or "nothing"
     message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Fix the row, or remove it."
-    return Problem("row without a box", named(picture, folder), message)
+    return Problem("row without a box", named(image, folder), message)
 
 
 def _missing(table: str, name: str) -> Problem:
@@ -270,7 +270,7 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
 def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
     """Notes of the images beside a table that no cell of it names."""
     cells = {_plain(cell) for row in rows.values() for cell in row.values()}
-    left = [path for path in listing.files(folder) if listing.is_picture(path) and cells.isdisjoint(_ends(path))]
+    left = [path for path in listing.files(folder) if listing.is_image(path) and cells.isdisjoint(_ends(path))]
     known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
     names = [named(path, folder) for path in left if path.resolve() not in known]
     said = f"{path.name} does not name it: it is left out."

@@ -1,7 +1,7 @@
 """TFRecord files of others, to be packed again: TensorFlow Datasets', the Object Detection API's, DeepLab's, slim's.
 
 What a record holds is told from the names of the fields in the first one. TensorFlow Datasets (feature `image`): a PNG
-`segmentation_mask`, `objects/bbox` as (ymin, xmin, ymax, xmax) in shares of the image, or a `label`. The others
+`segmentation_mask`, `objects/bbox` as (ymin, xmin, ymax, xmax) in fractions of the image, or a `label`. The others
 (`image/encoded`): `image/segmentation/class/encoded`, `image/object/bbox/*`, or `image/class/label`.
 """
 
@@ -168,7 +168,7 @@ def _item(folder: Path, entry: _Entry, kind: _Kind, ids: dict[int, int]) -> Item
 
 
 def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple[Box, ...]:
-    """Every label with its edges, in shares of the image."""
+    """Every label with its edges, in fractions of the image."""
     fields = entry.fields
     if kind.image == "image":  # TensorFlow Datasets: four numbers for each box, one after the other
         flat = fields.floats(kind.boxes)

@@ -30,9 +30,9 @@ def recognise_masks(folder: Path) -> Layout | None:
     With the masks of Hariharan et al. (2011) in `SegmentationClassAug/` and their list in `train_aug.txt`, that is the
     training split, without the images of val: 10,582 of them.
     """
-    pictures, masks = folder / "JPEGImages", folder / "SegmentationClass"
+    images, masks = folder / "JPEGImages", folder / "SegmentationClass"
     lists = _lists(folder, "Segmentation")
-    if not pictures.is_dir() or not masks.is_dir() or not lists:
+    if not images.is_dir() or not masks.is_dir() or not lists:
         return None
     more = next((path for name in _AUGMENTED if (path := folder / "ImageSets" / "Segmentation" / name).is_file()), None)
     more_masks = folder / "SegmentationClassAug"
@@ -51,10 +51,10 @@ def recognise_masks(folder: Path) -> Layout | None:
             mask = folders[split] / f"{name}.png"
             if not mask.is_file() and split == "test":
                 continue  # the benchmark keeps its labels
-            missing = list(_missing(folder, split, [pictures / f"{name}.jpg", mask]))
+            missing = list(_missing(folder, split, [images / f"{name}.jpg", mask]))
             problems += missing
             if not missing:
-                items.append(Item(split, name, pictures / f"{name}.jpg", mask=mask))
+                items.append(Item(split, name, images / f"{name}.jpg", mask=mask))
     labels = Labels(listing.read_classes(folder) or ("background", *CLASSES), 255, palette=True)
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 
@@ -64,8 +64,8 @@ def recognise_boxes(folder: Path) -> Layout | None:
 
     Edges in the XML are counted from 1 and belong to the box, so a box reaches from xmin - 1 to xmax.
     """
-    pictures, annotations = folder / "JPEGImages", folder / "Annotations"
-    if not pictures.is_dir() or not any(annotations.glob("*.xml")):
+    images, annotations = folder / "JPEGImages", folder / "Annotations"
+    if not images.is_dir() or not any(annotations.glob("*.xml")):
         return None
     lists = _lists(folder, "Main") or {"train": sorted(path.stem for path in annotations.glob("*.xml"))}
     problems: list[Problem] = []
@@ -82,18 +82,18 @@ def recognise_boxes(folder: Path) -> Layout | None:
     items: list[Item] = []
     for split, names in lists.items():
         for name in (name for name in names if name in trees):
-            picture = next(
-                (path for end in (".jpg", ".jpeg", ".png") if (path := pictures / f"{name}{end}").is_file()), None
+            image = next(
+                (path for end in (".jpg", ".jpeg", ".png") if (path := images / f"{name}{end}").is_file()), None
             )
             tree = trees[name]
-            problems += _missing(folder, split, [picture or pictures / f"{name}.jpg", annotations / f"{name}.xml"])
-            if picture and tree is not None:
+            problems += _missing(folder, split, [image or images / f"{name}.jpg", annotations / f"{name}.xml"])
+            if image and tree is not None:
                 boxes: tuple[Box, ...] = ()
                 try:
                     boxes = tuple(_boxes(tree, classes, annotations / f"{name}.xml"))
                 except DatasetError as error:
-                    problems.append(Problem("object without a box", picture.relative_to(folder).as_posix(), str(error)))
-                items.append(Item(split, name, picture, boxes=boxes, size=_size(tree)))
+                    problems.append(Problem("object without a box", image.relative_to(folder).as_posix(), str(error)))
+                items.append(Item(split, name, image, boxes=boxes, size=_size(tree)))
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
 

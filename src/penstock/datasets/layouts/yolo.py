@@ -1,5 +1,5 @@
 """YOLO text files: `labels/train/a.txt` beside `images/train/a.jpg`, a line per object: class, then the middle and the
-size of its box in shares of the image.
+size of its box in fractions of the image.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(root)
     problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
-        for picture in filter(listing.is_picture, listing.files(images)):
-            text = labels / picture.relative_to(images).with_suffix(".txt")
-            place = picture.relative_to(folder).as_posix()
+        for image in filter(listing.is_image, listing.files(images)):
+            text = labels / image.relative_to(images).with_suffix(".txt")
+            place = image.relative_to(folder).as_posix()
             boxes: tuple[Box, ...] = ()
             try:
                 boxes = tuple(_boxes(text, posed=posed))
@@ -50,15 +50,15 @@ def recognise(folder: Path) -> Layout | None:
                 problems.append(gone if text.is_symlink() else _unsaid(place))
             except DatasetError as error:
                 problems.append(Problem("line without a box", place, str(error)))
-            name = picture.relative_to(images).with_suffix("").as_posix()
-            items.append(Item(split, name, picture, boxes=boxes, relative=True))
+            name = image.relative_to(images).with_suffix("").as_posix()
+            items.append(Item(split, name, image, boxes=boxes, relative=True))
         known = {item.name for item in items if item.split == split}
         problems += [
             _alone(path.relative_to(folder).as_posix())
             for path in _texts(labels)
             if path.relative_to(labels).with_suffix("").as_posix() not in known
         ]
-    reason = "images/ and text files in labels/: boxes as middle and size, in shares of the image"
+    reason = "images/ and text files in labels/: boxes as middle and size, in fractions of the image"
     return Layout("detection", "YOLO", (reason,), tuple(items), Labels(_names(folder)), tuple(problems))
 
 

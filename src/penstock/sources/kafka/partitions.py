@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.sources.kafka.log import Extent, Topic
 
-_NEAR: Final = 0.1  # share of what is held: what retention takes next
+_NEAR: Final = 0.1  # fraction of what is held: what retention takes next
 
 
 def number_of(partition: str) -> int:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
-_LOOK: Final = 60.0  # seconds after which the topic is looked at again
+_RECHECK: Final = 60.0  # seconds after which the topic is looked at again
 _PATIENT: Final = 3.0  # seconds that one question may take, in which Ctrl-C is not heard
 _AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
-_NEAR: Final = 0.1  # share of retention: what has less of it left is in danger
+_NEAR: Final = 0.1  # fraction of retention: what has less of it left is in danger
 _SECOND: Final = 1000
 _RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
 _FEW_BYTES: Final = 8 << 20  # bytes that a single record is read with: as long as finding its place takes
@@ -59,7 +59,7 @@ class KafkaSource:
         log: the topic.
         range: the part of it that a snapshot takes.
         blocks: the runs that are kept.
-        look: seconds after which the topic is looked at again while reading.
+        recheck: seconds after which the topic's identity is checked again while reading.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class KafkaSource:
         *,
         block: int | None = None,
         memory: int = 256 << 20,
-        look: float = _LOOK,
+        recheck: float = _RECHECK,
     ) -> None:
-        self.log, self.range, self.look = log, range_ or Range(), look
+        self.log, self.range, self.recheck = log, range_ or Range(), recheck
         self._block = block
         self.blocks = Blocks(self._fetch, memory)
         self._pinned: Snapshot | None = None
@@ -301,7 +301,7 @@ class KafkaSource:
     def _look_again(self) -> None:
         """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""
         with self._lock:
-            if time.monotonic() - self._looked < self.look or self._pinned is None:
+            if time.monotonic() - self._looked < self.recheck or self._pinned is None:
                 return
             self._looked = time.monotonic()
         try:

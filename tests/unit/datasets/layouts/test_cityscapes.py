@@ -25,8 +25,8 @@ def test_own_ids_are_changed_before_the_layouts(tmp_path):
 def test_coarse_masks_of_cityscapes(tmp_path):
     miniatures.cityscapes_(tmp_path)
     extra = "train_extra/ulm/ulm_000000_000099"
-    picture = next((tmp_path / "leftImg8bit/val").rglob("*.png")).read_bytes()
-    miniatures.write(tmp_path / f"leftImg8bit/{extra}_leftImg8bit.png", picture[:-1] + picture[-1:])
+    image = next((tmp_path / "leftImg8bit/val").rglob("*.png")).read_bytes()
+    miniatures.write(tmp_path / f"leftImg8bit/{extra}_leftImg8bit.png", image[:-1] + image[-1:])
     miniatures.write(
         tmp_path / f"gtCoarse/{extra}_gtCoarse_labelIds.png", miniatures.gray(np.full((16, 40), 7, np.uint8))
     )

@@ -57,7 +57,7 @@ def test_coco_objects_without_an_area_are_measured(tmp_path):
         for each in tree["annotations"]:
             each.pop("area")
         for each in tree["images"]:
-            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.make_image(seed=each["id"]))
         miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
         dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
         found.append({r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))})
@@ -77,7 +77,7 @@ def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
             runs = tree["annotations"][2]["segmentation"]
             runs["counts"] = masks.frPyObjects(dict(runs), *runs["size"])["counts"].decode()
         for each in tree["images"]:
-            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.picture(seed=each["id"]))
+            miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.make_image(seed=each["id"]))
         miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
         dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
         found.append(sorted(r.mask for r in map(decode_segmentation, records(dataset, "train"))))
@@ -89,7 +89,7 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
     tree = miniatures.coco_tree()
     tree["annotations"][2]["segmentation"]["counts"] = [0, 24 * 4, 1]
     for each in tree["images"]:
-        miniatures.write(tmp_path / each["file_name"], miniatures.picture(seed=each["id"]))
+        miniatures.write(tmp_path / each["file_name"], miniatures.make_image(seed=each["id"]))
     miniatures.write(tmp_path / "train.json", json.dumps(tree))
     found = inspect(tmp_path, how=How(task="segmentation"))
 
@@ -100,10 +100,10 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_pictures_may_be_named_by_their_whole_path(tmp_path, monkeypatch, inside):
+def test_images_may_be_named_by_their_whole_path(tmp_path, monkeypatch, inside):
     place = tmp_path / ("raw" if inside else "elsewhere")
     for number in range(2):
-        miniatures.write(place / f"{number}.png", miniatures.picture(seed=number))
+        miniatures.write(place / f"{number}.png", miniatures.make_image(seed=number))
     rows = [f"{place / f'{number}.png'},{'ab'[number]}" for number in range(2)]
     miniatures.write(tmp_path / "raw" / "labels.csv", "\n".join(["file,label", *rows]) + "\n")
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_coco_masks_are_those_of_pycocotools(real_data):
         assert (ids == expected).all()
 
 
-def test_a_coco_picture_that_is_missing_is_named(tmp_path):
+def test_a_coco_image_that_is_missing_is_named(tmp_path):
     miniatures.coco(tmp_path)
     (tmp_path / "val2017/000000000001.jpg").unlink()
 
@@ -139,11 +139,11 @@ def test_a_coco_picture_that_is_missing_is_named(tmp_path):
     ]
 
 
-def test_cocos_files_may_lie_beside_their_pictures(tmp_path):
+def test_cocos_files_may_lie_beside_their_images(tmp_path):
     for place, split in enumerate(("train", "valid")):
         tree = miniatures.coco_tree()
         for number, image in enumerate(tree["images"]):
-            miniatures.write(tmp_path / split / image["file_name"], miniatures.picture(seed=number + 10 * place))
+            miniatures.write(tmp_path / split / image["file_name"], miniatures.make_image(seed=number + 10 * place))
         miniatures.write(tmp_path / split / "_annotations.coco.json", json.dumps(tree))
     found = inspect(tmp_path)
 
@@ -226,7 +226,7 @@ def test_damaged_run_lengths_are_named(tmp_path, counts):
     assert message.startswith(f"{path}#7 (annotation 1): expected run lengths, found ")
 
 
-def test_a_picture_that_is_listed_twice_is_one(tmp_path):
+def test_a_image_that_is_listed_twice_is_one(tmp_path):
     miniatures.voc_(tmp_path)
     path = tmp_path / "ImageSets/Segmentation/train.txt"
     path.write_text(path.read_text() * 2)
@@ -359,7 +359,7 @@ def test_masks_need_no_boxes(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["coco", "voc"])
-def test_boxes_of_a_picture_that_is_turned_or_of_another_size_are_named(tmp_path, layout):
+def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, layout):
     miniatures.MINIATURES[layout](tmp_path)
     name = {"coco": "train2017/000000000000.jpg", "voc": "JPEGImages/2007_000001.jpg"}[layout]
     image = Image.open(tmp_path / name)

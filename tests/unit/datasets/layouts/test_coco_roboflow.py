@@ -17,7 +17,7 @@ def export(root, categories, used, splits=("train", "valid")):
         images = [{"id": n, "file_name": f"{split}{n}.jpg", "height": 24, "width": 32} for n in range(2)]
         for image in images:
             miniatures.write(
-                root / split / image["file_name"], miniatures.picture(seed=image["id"] + 10 * splits.index(split))
+                root / split / image["file_name"], miniatures.make_image(seed=image["id"] + 10 * splits.index(split))
             )
         boxes = [
             {"id": n, "image_id": n % 2, "category_id": label, "bbox": [2, 2, 10, 10], "area": 100, "iscrowd": 0}

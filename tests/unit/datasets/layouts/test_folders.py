@@ -36,10 +36,10 @@ class TestSplits:
 
     def test_one_without_folders_of_its_own_has_no_labels(self, tmp_path):
         for split in ("train", "val"):
-            miniatures.write(tmp_path / f"{split}/images/a.jpg", miniatures.picture(seed=len(split)))
+            miniatures.write(tmp_path / f"{split}/images/a.jpg", miniatures.make_image(seed=len(split)))
             ids = np.random.default_rng(len(split)).integers(0, 3, (24, 32), np.uint8)
             miniatures.write(tmp_path / f"{split}/masks/a.png", miniatures.gray(ids))
-        miniatures.write(tmp_path / "test/1.png", miniatures.picture(seed=9))
+        miniatures.write(tmp_path / "test/1.png", miniatures.make_image(seed=9))
 
         assert notes(tmp_path) == ["test: no labels for it in test: all of this split is left out."]
 
@@ -51,16 +51,16 @@ class TestSplits:
 
     @pytest.mark.parametrize("name", ["train20170", "train7", "train_0001", "trainer", "2017train"])
     def test_other_names_are_classes(self, tmp_path, name):
-        miniatures.write(tmp_path / name / "a.jpg", miniatures.picture())
+        miniatures.write(tmp_path / name / "a.jpg", miniatures.make_image())
 
         assert inspect(tmp_path).labels.classes == (name,)
 
     @pytest.mark.parametrize(("layout", "place"), [("yolo", "images/"), ("masks", "images/"), ("folders", "")])
-    def test_pictures_outside_them_are_told_of(self, tmp_path, layout, place):
+    def test_images_outside_them_are_told_of(self, tmp_path, layout, place):
         getattr(miniatures, layout)(tmp_path)
         before = notes(tmp_path)
         for name in (f"{place}holdout/x/b.jpg", f"{place}c.jpg"):
-            miniatures.write(tmp_path / name, miniatures.picture(seed=77))
+            miniatures.write(tmp_path / name, miniatures.make_image(seed=77))
 
         assert [note for note in notes(tmp_path) if note not in before] == [
             outside(f"{place}c.jpg"),
@@ -71,7 +71,7 @@ class TestSplits:
 class TestClasses:
     def test_a_data_set_is_hardly_a_class(self, tmp_path):
         miniatures.masks(tmp_path / "camvid")
-        miniatures.write(tmp_path / "other" / "a.jpg", miniatures.picture(seed=40))
+        miniatures.write(tmp_path / "other" / "a.jpg", miniatures.make_image(seed=40))
 
         assert notes(tmp_path) == [
             "camvid: it is taken for a class, but holds images/ and masks/. If it is a data set by itself, inspect and "
@@ -80,22 +80,22 @@ class TestClasses:
 
     def test_splits_are_hardly_a_class(self, tmp_path):
         for name in ("cat", "dog"):
-            miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.picture(seed=len(name)))
-            miniatures.write(tmp_path / f"{name}/val/a.jpg", miniatures.picture(seed=9 + ord(name[0])))
+            miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.make_image(seed=len(name)))
+            miniatures.write(tmp_path / f"{name}/val/a.jpg", miniatures.make_image(seed=9 + ord(name[0])))
 
         assert [note[:45] for note in notes(tmp_path)] == [
             f"{name}: it is taken for a class, but holds train" for name in ("cat", "dog")
         ]
 
-    def test_a_class_may_keep_its_pictures_in_a_folder(self, tmp_path):
+    def test_a_class_may_keep_its_images_in_a_folder(self, tmp_path):
         for name in ("cat", "dog"):
-            miniatures.write(tmp_path / f"{name}/images/a.jpg", miniatures.picture(seed=len(name) + ord(name[0])))
+            miniatures.write(tmp_path / f"{name}/images/a.jpg", miniatures.make_image(seed=len(name) + ord(name[0])))
 
         assert notes(tmp_path) == []
 
     def test_masks_are_hardly_a_class(self, tmp_path):
         for number in range(2):
-            miniatures.write(tmp_path / f"photos/{number}.jpg", miniatures.picture(seed=number))
+            miniatures.write(tmp_path / f"photos/{number}.jpg", miniatures.make_image(seed=number))
             ids = np.full((24, 32), number, np.uint8)
             miniatures.write(tmp_path / f"outlines/{number}.png", miniatures.gray(ids))
 
@@ -104,10 +104,10 @@ class TestClasses:
             "channel. If those are masks, call the folders images/ and masks/."
         ]
 
-    def test_two_classes_whose_pictures_are_numbered_are_two_classes(self, tmp_path):
+    def test_two_classes_whose_images_are_numbered_are_two_classes(self, tmp_path):
         for number in range(2):
             for seed, name in enumerate(("cat", "dog")):
-                miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.picture(seed=number + 5 * seed))
+                miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.make_image(seed=number + 5 * seed))
 
         assert notes(tmp_path) == []
 
@@ -122,9 +122,9 @@ class TestClasses:
         ]
 
 
-def test_pictures_beside_classes_are_named(tmp_path, capsys):
+def test_images_beside_classes_are_named(tmp_path, capsys):
     miniatures.folders(tmp_path)
-    miniatures.write(tmp_path / "train/stray.jpg", miniatures.picture())
+    miniatures.write(tmp_path / "train/stray.jpg", miniatures.make_image())
     out = call("inspect", tmp_path, capsys=capsys)[1]
 
     assert "train/stray.jpg: expected an image in the folder of a class, found it beside them: it is left out." in out
@@ -136,7 +136,7 @@ def test_class_folders_that_are_no_utf_8_are_left_out_by_name(tmp_path, capfd):
         folder = os.fsencode(tmp_path) + b"/raw/" + name
         Path(os.fsdecode(folder)).mkdir(parents=True)
         for number in range(2):
-            data = miniatures.picture(seed=len(name) * 10 + number)
+            data = miniatures.make_image(seed=len(name) * 10 + number)
             Path(os.fsdecode(folder), f"{number}.jpg").write_bytes(data)
     with pytest.raises(SystemExit) as caught:
         main(["pack", str(tmp_path / "raw"), "-o", str(tmp_path / "data"), "--skip-bad"])

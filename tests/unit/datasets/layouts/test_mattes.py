@@ -7,7 +7,7 @@ from support import miniatures
 from support.commands import call
 from support.datasets import disk, records
 from support.layouts import notes, outside
-from support.miniatures import gray, picture, write
+from support.miniatures import gray, make_image, write
 
 from penstock.datasets import inspect
 from penstock.images import decode_mask
@@ -29,15 +29,15 @@ def test_inspect_counts_pixels_by_their_shares(mattes, capsys):
     _, out, _ = call("inspect", mattes.folder.parent / "raw", capsys=capsys)
     background, foreground = mattes.description.splits["train"].per_class
 
-    assert f"\n  background       {background:>10,} pixels, by their shares\n" in out
-    assert f"\n  foreground       {foreground:>10,} pixels, by their shares\n" in out
+    assert f"\n  background       {background:>10,} pixels, by their alpha values\n" in out
+    assert f"\n  foreground       {foreground:>10,} pixels, by their alpha values\n" in out
 
 
 @pytest.mark.parametrize("folders", ["{split}/images {split}/matte", "images alpha"])
 def test_other_names_are_recognised(tmp_path, folders):
     for number, split in enumerate(("train", "val")):
         images, alphas = folders.format(split=split).split()
-        write(tmp_path / images / f"{split}.jpg", picture(seed=number))
+        write(tmp_path / images / f"{split}.jpg", make_image(seed=number))
         write(tmp_path / alphas / f"{split}.png", gray(np.full((24, 32), 200 + number, np.uint8)))
     found = inspect(tmp_path)
 
@@ -46,7 +46,7 @@ def test_other_names_are_recognised(tmp_path, folders):
 
 
 def test_a_matte_of_one_bit_is_named(tmp_path):
-    write(tmp_path / "images/a.jpg", picture())
+    write(tmp_path / "images/a.jpg", make_image())
     (tmp_path / "alphas").mkdir()
     Image.fromarray(np.eye(24, 32, dtype=bool)).save(tmp_path / "alphas/a.png")
 
@@ -57,14 +57,14 @@ def test_a_matte_of_one_bit_is_named(tmp_path):
 
 def test_mattes_that_are_black(tmp_path):
     for name, matte in (("a", [[0, 1]] * 8), ("b", [[0, 0]] * 8), ("c", [[0, 200]] * 8)):
-        miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.picture((8, 2), seed=ord(name)))
+        miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.make_image((8, 2), seed=ord(name)))
         miniatures.write(tmp_path / f"alphas/{name}.png", miniatures.gray(np.array(matte, np.uint8)))
 
     assert [(problem.fatal, problem.message) for problem in inspect(tmp_path).problems] == [
-        (True, "alphas/a.png: expected shares of foreground from 0 to 255, found 0 and 1. Multiply it by 255."),
+        (True, "alphas/a.png: expected alpha values from 0 to 255, found 0 and 1. Multiply it by 255."),
         (
             False,
-            "alphas/b.png: expected shares of foreground from 0 to 255, found only 0. Right if nothing is in front.",
+            "alphas/b.png: expected alpha values from 0 to 255, found only 0. Right if nothing is in front.",
         ),
     ]
 
@@ -73,11 +73,11 @@ def test_mattes_that_are_black(tmp_path):
 def test_mattes_outside_them_are_told_of(tmp_path, inside):
     for number, split in enumerate(("train", "val")):
         for kind, data in (
-            ("images", miniatures.picture(seed=number)),
+            ("images", miniatures.make_image(seed=number)),
             ("alphas", miniatures.gray(np.full((24, 32), 9 + number, np.uint8))),
         ):
             miniatures.write(tmp_path / (f"{kind}/{split}" if inside else f"{split}/{kind}") / "a.png", data)
     name = "images/rest/b.jpg" if inside else "rest/images/b.jpg"
-    miniatures.write(tmp_path / name, miniatures.picture(seed=7))
+    miniatures.write(tmp_path / name, miniatures.make_image(seed=7))
 
     assert outside(name) in notes(tmp_path)

@@ -89,7 +89,7 @@ def test_emnists_sets_are_not_guessed_among(tmp_path):
     ]
 
 
-def test_pictures_of_mnist_without_labels_are_named(tmp_path):
+def test_images_of_mnist_without_labels_are_named(tmp_path):
     miniatures.mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
 

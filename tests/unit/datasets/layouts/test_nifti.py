@@ -52,11 +52,11 @@ def test_slices_are_seen_from_below_with_the_front_up(tmp_path):
     voxels[3, 5, 1] = 100.0  # right, front
     voxels[0, 0, 1] = 50.0  # left, back
     volume = read_volume([write_volume(tmp_path / "v.nii", stored(voxels, "RAS"))])
-    picture = volume.images()[1, :, :, 0]
+    image = volume.images()[1, :, :, 0]
 
     assert volume.size == (6, 4)
-    assert picture[0, 3] == 255
-    assert picture[5, 0] < 255
+    assert image[0, 3] == 255
+    assert image[5, 0] < 255
 
 
 @pytest.mark.parametrize(
@@ -467,10 +467,10 @@ class TestVolumes:
         chosen = apply(recipe(dataset.folder, steps=1), ["data.validation=''", "augment.crop=[32, 32]"])
         folder, _ = train(chosen, tmp_path / "runs")
         trained = load_model(folder.path, device="cpu")
-        answer = np.zeros((8, 8, 6), np.uint8)
-        answer[2:6, 2:6], answer[0, 0] = 1, 1  # the truth, and something where nothing counts
+        prediction = np.zeros((8, 8, 6), np.uint8)
+        prediction[2:6, 2:6], prediction[0, 0] = 1, 1  # the truth, and something where nothing counts
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Trained, "predict_volume", lambda *_: answer)
+            patch.setattr(Trained, "predict_volume", lambda *_: prediction)
             out = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/labels", "--ids", "original"]
             code, _, _ = call("predict", folder.path, tmp_path / "raw/images", *out, capsys=capsys)
         rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))
@@ -478,7 +478,7 @@ class TestVolumes:
 
         assert (code, trained.parts.dataset.description.of_raw) == (0, {2: 1, 4: 1, 9: 255})
         assert rows == [["case", "thing"], *([f"c{number}", "1.000000"] for number in range(3))]
-        assert np.array_equal(written, np.where(answer == 1, 2, 0))
+        assert np.array_equal(written, np.where(prediction == 1, 2, 0))
 
 
 @pytest.fixture(scope="module")

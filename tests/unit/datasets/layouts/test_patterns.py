@@ -11,7 +11,7 @@ from penstock.records.schema import decode_classification
 
 def test_labels_in_names(tmp_path, capsys):
     for number, name in enumerate(("cat_1.jpg", "cat_2.jpg", "dog_1.jpg", "odd.jpg")):
-        miniatures.write(tmp_path / name, miniatures.picture(seed=number))
+        miniatures.write(tmp_path / name, miniatures.make_image(seed=number))
     code, out, _ = call("inspect", tmp_path, "--pattern", r"(?P<label>[a-z]+)_\d", capsys=capsys)
 
     assert code == 1
@@ -43,7 +43,7 @@ def test_a_splits_name_is_a_word(tmp_path, name):
 
 def test_names_that_fit_no_pattern(tmp_path, capsys):
     for number, name in enumerate(("cat_1", "dog_1", "7")):
-        miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.make_image(seed=number))
     pack_skipping(tmp_path, capsys, "--pattern", "(?P<label>[a-z]+)_")
 
     assert names_of(tmp_path, decode_classification) == ["cat_1", "dog_1"]

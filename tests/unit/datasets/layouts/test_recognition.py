@@ -61,14 +61,14 @@ def test_bccd_and_fruits_are_packed_as_they_are(real_data, tmp_path):
 def test_the_name_of_the_whole_folder_is_no_split(tmp_path):
     miniatures.write(tmp_path / "test/annotations.json", json.dumps(miniatures.coco_tree()))
     for number, image in enumerate(miniatures.coco_tree()["images"]):
-        miniatures.write(tmp_path / "test" / image["file_name"], miniatures.picture(seed=number))
+        miniatures.write(tmp_path / "test" / image["file_name"], miniatures.make_image(seed=number))
 
     assert list(inspect(tmp_path / "test").splits) == ["train"]
 
 
 def test_a_folder_without_any_label_may_need_another_layout(tmp_path, capsys):
     for split in ("train", "val"):
-        miniatures.write(tmp_path / "images" / split / "a.jpg", miniatures.picture())
+        miniatures.write(tmp_path / "images" / split / "a.jpg", miniatures.make_image())
     said = (
         "note: no image has a mask. If the folder is arranged in another way, name its layout: --layout NAME, or --layout "
         "FILE.py:NAME for one of your own\n"

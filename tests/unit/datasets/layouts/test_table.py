@@ -46,7 +46,7 @@ def test_what_may_be_either_is_neither(tmp_path, capsys):
     raw = tmp_path / "masks" / "raw"
     ids = np.random.default_rng(0).integers(0, 3, (24, 32), np.uint8)
     for number, name in enumerate(("a.jpg", "b.jpg", "c.jpg", "c.png")):
-        miniatures.write(raw / f"images/{name}", miniatures.picture(seed=number))
+        miniatures.write(raw / f"images/{name}", miniatures.make_image(seed=number))
     for name in ("a.png", "b.png", "b.jpg", "c.png"):
         miniatures.write(raw / f"masks/{name}", miniatures.gray(ids))
     out = pack_skipping(raw.parent, capsys)
@@ -56,7 +56,7 @@ def test_what_may_be_either_is_neither(tmp_path, capsys):
     assert names_of(raw.parent, decode_segmentation) == ["a"]
 
 
-def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
+def test_a_image_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.csv_boxes(raw, more="q.jpg,cat,1,2,3,4\nq.jpg,cat,1,2,,x\n")
 
@@ -67,7 +67,7 @@ def test_a_picture_with_a_row_that_is_no_box_goes_with_all_its_boxes(tmp_path, c
     assert names_of(tmp_path, decode_detection) == ["p"]
 
 
-def test_a_table_of_nothing_but_gone_pictures_says_which(tmp_path):
+def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
     miniatures.csv_labels(tmp_path)
     shutil.rmtree(tmp_path / "images")
 
@@ -78,7 +78,7 @@ def test_a_table_of_nothing_but_gone_pictures_says_which(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["./p0.jpg", "images\\p0.jpg", ".\\p0.jpg"])
-def test_one_picture_under_two_names_has_two_labels(tmp_path, name):
+def test_one_image_under_two_names_has_two_labels(tmp_path, name):
     miniatures.csv_labels(tmp_path)
     path = tmp_path / "labels.csv"
     path.write_text(path.read_text() + f"{name},cat,train\n")
@@ -90,7 +90,7 @@ def test_boxes_of_a_table_may_be_shares(tmp_path, capsys):
     miniatures.csv_boxes(tmp_path / "raw", box="0.25,0.25,0.75,1.0")
     assert (
         "boxes are read as corners (left, top, right, bottom): their columns say so; as none of them is beyond 1, they are "
-        "shares of the image's size"
+        "fractions of the image's size"
     ) in call("inspect", tmp_path / "raw", capsys=capsys)[1]
     (record,) = map(decode_detection, records(pack(inspect(tmp_path / "raw"), tmp_path / "data"), "train"))
     (box,) = record.objects
@@ -111,7 +111,7 @@ def test_labels_that_have_no_name(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["sub/../images/p0.jpg", "{root}/images/p0.jpg"])
-def test_one_picture_by_two_paths_has_two_labels(tmp_path, monkeypatch, name):
+def test_one_image_by_two_paths_has_two_labels(tmp_path, monkeypatch, name):
     miniatures.csv_labels(tmp_path / "raw")
     (tmp_path / "raw/sub").mkdir()
     path = tmp_path / "raw/labels.csv"
@@ -132,7 +132,7 @@ def test_a_pipe_with_the_name_of_a_table_stops_nobody(tmp_path, name):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in shares of their image's size."),
+        ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in fractions of their image's size."),
         ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the image of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Fix it, or leave the image out with --skip-bad."),
         ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
         ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save it so."),
@@ -219,15 +219,15 @@ def test_a_table_may_name_them_so(tmp_path):
 
 
 class TestTables:
-    def test_pictures_in_no_row_are_told_of(self, tmp_path):
+    def test_images_in_no_row_are_told_of(self, tmp_path):
         miniatures.csv_labels(tmp_path)
-        miniatures.write(tmp_path / "test/q.jpg", miniatures.picture(seed=9))
+        miniatures.write(tmp_path / "test/q.jpg", miniatures.make_image(seed=9))
 
         assert notes(tmp_path) == ["test/q.jpg: labels.csv does not name it: it is left out."]
 
-    def test_pictures_of_other_columns_are_not(self, tmp_path):
+    def test_images_of_other_columns_are_not(self, tmp_path):
         miniatures.csv_labels(tmp_path)
-        miniatures.write(tmp_path / "outlines/q.png", miniatures.picture(seed=9))
+        miniatures.write(tmp_path / "outlines/q.png", miniatures.make_image(seed=9))
         table = tmp_path / "labels.csv"
         head, *rows = table.read_text().splitlines()
         table.write_text("\n".join([f"{head},outline", *(f"{row},outlines/q.png" for row in rows)]) + "\n")
@@ -241,7 +241,7 @@ class TestTables:
 
         assert notes(tmp_path) == []
 
-    def test_a_row_of_a_file_alone_is_a_picture_without_objects(self, tmp_path):
+    def test_a_row_of_a_file_alone_is_a_image_without_objects(self, tmp_path):
         raw = tmp_path / "raw"
         miniatures.csv_boxes(raw, more="q.jpg,,,,,\n")
         pack(inspect(raw), tmp_path / "data")

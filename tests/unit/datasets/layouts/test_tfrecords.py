@@ -25,7 +25,7 @@ def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress
     one, none = found["b"], found["c"]
 
     assert (one.name, none.name, none.objects) == ("b", "c", ())
-    assert one.image == miniatures.picture()
+    assert one.image == miniatures.make_image()
     assert dataset.description.classes == ("fig", "date")
     assert [(o.label, o.text, o.left, o.top, o.right, o.bottom) for o in one.objects] == [(1, "date", 4, 6, 24, 12)]
 
@@ -97,7 +97,7 @@ def test_a_damaged_record_of_others_is_named(tmp_path):
 
 def test_records_of_others_may_be_divided_by_folders(tmp_path):
     for number, split in enumerate(("train", "valid", "test")):
-        fields = {"image/encoded": miniatures.picture(seed=number), "image/class/label": 1}
+        fields = {"image/encoded": miniatures.make_image(seed=number), "image/class/label": 1}
         miniatures.shard(tmp_path / split / "Cells.tfrecord", [fields])
 
     assert {split: len(facts) for split, facts in inspect(tmp_path).splits.items()} == {"train": 1, "val": 1, "test": 1}

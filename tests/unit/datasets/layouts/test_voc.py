@@ -91,7 +91,7 @@ def test_another_list_than_the_published_train_aug_is_noted(tmp_path, val, said)
     assert f"ImageSets/Segmentation/train_aug.txt: {said}" in notes
 
 
-def test_the_published_train_aug_has_10_582_pictures_without_those_of_val(tmp_path):
+def test_the_published_train_aug_has_10_582_images_without_those_of_val(tmp_path):
     """The lists alone: of 12,031 names, 1,449 are val's, as DeepLab's README counts them."""
     names = [f"2008_{number:06d}" for number in range(12_031)]
     miniatures.voc_(tmp_path, augmented=True)
@@ -124,7 +124,7 @@ def test_xml_of_voc(tmp_path, capsys):
     assert names_of(tmp_path, decode_detection) == ["2007_000002"]
 
 
-def test_pictures_of_voc_without_a_mask(tmp_path, capsys):
+def test_images_of_voc_without_a_mask(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.voc_(raw)
     (raw / "SegmentationClass/2007_000002.png").unlink()

@@ -26,7 +26,7 @@ def test_yolo_boxes_are_middles_and_shares(tmp_path):
 def test_yolo_names_may_lie_with_the_labels(tmp_path, parted):
     """LabelImg writes classes.txt there."""
     for split in ("train", "val") if parted else ("",):
-        miniatures.write(tmp_path / split / "images/a.jpg", miniatures.picture(seed=len(split)))
+        miniatures.write(tmp_path / split / "images/a.jpg", miniatures.make_image(seed=len(split)))
         miniatures.write(tmp_path / split / "labels/a.txt", "1 0.5 0.5 0.25 0.5\n")
         miniatures.write(tmp_path / split / "labels/classes.txt", "fig\ndate\n")
     found = inspect(tmp_path)
@@ -36,7 +36,7 @@ def test_yolo_names_may_lie_with_the_labels(tmp_path, parted):
 
 def test_a_list_of_names_alone_is_no_yolo(tmp_path):
     for number in range(3):
-        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.picture(seed=number))
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"labels/{number}.png", miniatures.gray(np.full((24, 32), number % 2, np.uint8)))
     miniatures.write(tmp_path / "labels/classes.txt", "fig\ndate\n")
 
@@ -79,9 +79,9 @@ def test_yolo_poses_have_boxes_before_their_key_points(tmp_path):
 def test_lines_of_yolo(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.yolo(raw)
-    miniatures.write(raw / "images/train/b.jpg", miniatures.picture(seed=9))
+    miniatures.write(raw / "images/train/b.jpg", miniatures.make_image(seed=9))
     (raw / "labels/train/b.txt").write_text("0 0.5 0.5\n")
-    miniatures.write(raw / "images/train/c.jpg", miniatures.picture(seed=8))
+    miniatures.write(raw / "images/train/c.jpg", miniatures.make_image(seed=8))
     (raw / "labels/train/c.txt").write_text("7 0.5 0.5 0.5 0.5\n")
 
     found = inspect(raw)
@@ -136,7 +136,7 @@ def test_text_files_of_yolo_that_are_links_to_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("box", "shares"), [("0.1,0.1,0.5,1.0001", True), ("0.1,nan,0.5,0.9", True), ("0,0,1,2", False)]
 )
-def test_shares_may_be_a_little_beyond_the_picture(tmp_path, box, shares):
+def test_shares_may_be_a_little_beyond_the_image(tmp_path, box, shares):
     miniatures.csv_boxes(tmp_path, box="0.2,0.2,0.6,0.6")
     path = tmp_path / "boxes.csv"
     path.write_text(path.read_text() + f"p.jpg,cat,{box}\n")

@@ -9,15 +9,15 @@ from penstock.sources.kafka import Address, admin
 def test_a_topic_is_asked_again_while_its_leaders_move(monkeypatch, name):
     """Not all brokers hear of an election at once: a resume just after a kill met this."""
     kafka = pytest.importorskip("confluent_kafka")
-    answers = [kafka.KafkaException(kafka.KafkaError(getattr(kafka.KafkaError, name))), "the topic"]
+    predictions = [kafka.KafkaException(kafka.KafkaError(getattr(kafka.KafkaError, name))), "the topic"]
 
     def described(*_):
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        prediction = predictions.pop(0)
+        if isinstance(prediction, Exception):
+            raise prediction
+        return prediction
 
     monkeypatch.setattr(admin, "_describe", described)
 
     assert admin.describe(None, Address("localhost:1", "t"), 5.0) == "the topic"
-    assert answers == []
+    assert predictions == []

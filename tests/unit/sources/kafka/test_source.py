@@ -153,7 +153,7 @@ class TestPin:
         )
 
     def test_what_happens_while_reading_is_noticed(self, log, before):
-        source = KafkaSource(log, look=0.0, block=8)
+        source = KafkaSource(log, recheck=0.0, block=8)
         source.pin(before)
         list(source.read("t/0", 0, 8))
         log.expire(1, 5)
@@ -175,7 +175,7 @@ class TestPin:
         log = FakeLog("t")
         for _ in range(8):
             log.append(b"1", milliseconds=int(1000 * (time.time() - 9.5 * 3600)))
-        source = KafkaSource(log, look=0.0, block=4)
+        source = KafkaSource(log, recheck=0.0, block=4)
         source.snapshot()
         assert caplog.messages == []
         log.settings["retention.ms"] = str(10 * 3_600_000)

@@ -100,7 +100,7 @@ class TestGrowth:
         log = FakeLog("t")
         for number in range(20):
             log.append(bytes([number]))
-        source = KafkaSource(log, block=5, look=0)
+        source = KafkaSource(log, block=5, recheck=0)
         (name,) = (partition.name for partition in source.snapshot().partitions)
         mark = source.snapshot().partitions[0].fingerprint
         needed = Snapshot("t", (Partition(name, 12, 20, mark),))
@@ -122,7 +122,7 @@ class TestGrowth:
     def test_a_broker_that_is_away_is_waited_for_when_a_stage_begins(self, monkeypatch):
         log = FakeLog("t")
         log.append(b"x")
-        source = KafkaSource(log, look=0)
+        source = KafkaSource(log, recheck=0)
         snapshot = source.snapshot()
         log.away = mistakes.unreachable("h", "away")
         with pytest.raises(SourceError, match="expected a broker that answers"):

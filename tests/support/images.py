@@ -22,7 +22,7 @@ def color_png(pixels):
 rng = np.random.default_rng(0)
 
 
-def picture(height=40, width=60):
+def make_image(height=40, width=60):
     smooth = cv2.resize(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8), (width, height), interpolation=cv2.INTER_CUBIC)
     return np.ascontiguousarray(smooth)
 
