@@ -27,7 +27,7 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
     losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
     assert len(set(losses)) == 3
     image = next((raw / "images" / "val").iterdir())
-    for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--window", 32, "--flip"])):
+    for number, words in enumerate(([], ["--scales", 0.5, 1, "--flip"], ["--sliding-window", 32, "--flip"])):
         code, _, err = call("predict", run, image, "-o", tmp_path / str(number), *words, capsys=capsys)
         assert code == 0, err
     assert call("evaluate", run, "--shift", 1, capsys=capsys) == (

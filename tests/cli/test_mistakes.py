@@ -127,7 +127,7 @@ def run(packed, tmp_path_factory):
     ("words", "message"),
     [
         (["predict", "RUN", "x.jpg", "-o", "o", "--overlap", 0.5],
-         "--overlap: expected --window, whose it is, found none. Name the window's side."),
+         "--overlap: expected --sliding-window beside it, found none. Name the side of the window."),
         (["train", "DATA", "--from", "earliest"],
          "--from: expected a topic, part of which they name, found shards in DATA, which are read whole. Leave them out."),
         (["train", "DATA", "--checkpoint", "best"],
@@ -198,7 +198,7 @@ def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
         2,
         "",
         f"error: memory: expected as much as this needs, found less ({kind.__name__}: {said}). Train with a smaller "
-        "--batch or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --window.\n",
+        "--batch or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --sliding-window.\n",
     )
 
 

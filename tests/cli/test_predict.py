@@ -175,11 +175,11 @@ def test_what_is_only_for_masks_is_refused_for_classes(tmp_path, capsys):
 def test_what_makes_no_masks_has_no_window(tmp_path, capsys):
     chosen = classes(tmp_path)
     with pytest.raises(RecipeError) as caught:
-        train(apply(chosen, ["train.window=32", "data.validation=train"]), tmp_path / "runs")
-    assert str(caught.value) == "A sliding window is not supported for classification. Remove train.window."
+        train(apply(chosen, ["train.sliding_window=32", "data.validation=train"]), tmp_path / "runs")
+    assert str(caught.value) == "A sliding window is not supported for classification. Remove train.sliding_window."
     folder, _ = train(chosen, tmp_path / "runs")
-    assert call("evaluate", folder.path, "--split", "train", "--window", 32, capsys=capsys)[2] == (
-        "error: A sliding window is not supported for classification. Remove --window.\n"
+    assert call("evaluate", folder.path, "--split", "train", "--sliding-window", 32, capsys=capsys)[2] == (
+        "error: A sliding window is not supported for classification. Remove --sliding-window.\n"
     )
 
 
@@ -189,7 +189,16 @@ def test_predict_writes_masks_of_the_images_own_size(trained, raw, tmp_path, win
     (tmp_path / "one.jpg").write_bytes(image)
     (tmp_path / "broken.jpg").write_bytes(image[:500])
     out = tmp_path / "out"
-    arguments = ["predict", trained, raw / "images" / "val", tmp_path / "one.jpg", "-o", out, "--window", window]
+    arguments = [
+        "predict",
+        trained,
+        raw / "images" / "val",
+        tmp_path / "one.jpg",
+        "-o",
+        out,
+        "--sliding-window",
+        window,
+    ]
     assert call(*arguments, capsys=capsys)[:2] == (
         0,
         f"predicted 8 of 8 images into {out}\n"
@@ -210,7 +219,7 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
 
     assert code == 2
     assert err == (
-        f"error: {path}: expected images whose answers go to files of their own, found that "
+        f"error: {path}: expected images whose predictions go to files of their own, found that "
         f"{tmp_path}/scene-00000.png is wanted for {path} too. Choose another folder with -o, or predict the images "
         "into two.\n"
     )

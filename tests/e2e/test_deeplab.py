@@ -9,13 +9,19 @@ from support.training import Stop, recipe, state
 
 from penstock.assembly import open_parts
 from penstock.errors import RecipeError
-from penstock.models import DeepLab
+from penstock.models import DeepLabConfig
 from penstock.training import resume, train
 
 
 def test_all_of_it_is_trained_resumed_evaluated_and_predicts(packed, raw, tmp_path, capsys):
     chosen = learn_deeplab(
-        packed, output_stride=8, multi_grid=(1, 2), decoder_sum=True, pyramid=(0.5, 1.0), auxiliary=0.4, upsample=False
+        packed,
+        output_stride=8,
+        multi_grid=(1, 2),
+        decoder_sum=True,
+        image_pyramid=(0.5, 1.0),
+        aux_loss_weight=0.4,
+        upsample=False,
     )
     whole, _ = train(chosen, tmp_path / "whole")
     stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
@@ -32,7 +38,7 @@ def test_all_of_it_is_trained_resumed_evaluated_and_predicts(packed, raw, tmp_pa
 def test_its_settings_are_refused_for_other_networks(packed):
     chosen = recipe(packed.folder)
     other = dataclasses.replace(
-        chosen, model=dataclasses.replace(chosen.model, deeplab=DeepLab(output_stride=8, merge="average"))
+        chosen, model=dataclasses.replace(chosen.model, deeplab=DeepLabConfig(output_stride=8, merge="average"))
     )
     with pytest.raises(RecipeError) as caught:
         _ = open_parts(other).task

@@ -132,11 +132,11 @@ class TestTraining:
             for drawn, score in ((1, 0.3), (0, 0.75), (2, 0.1))
         ]
         assert call(
-            "predict", folder.path, image, "-o", out, "--color", "--window", 64, "--score", 0.5, capsys=capsys
+            "predict", folder.path, image, "-o", out, "--color", "--sliding-window", 64, "--score", 0.5, capsys=capsys
         ) == (
             2,
             "",
-            "error: A sliding window is not supported for detection. Remove --window.\n",
+            "error: A sliding window is not supported for detection. Remove --sliding-window.\n",
         )
 
     def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):

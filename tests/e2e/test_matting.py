@@ -41,7 +41,7 @@ def test_it_learns_and_predicts_shares(mattes, tmp_path, capsys):
     assert code == 0
     assert "mean absolute error" in out
     assert scores["closeness"] > 0.85  # all background would be 0.79
-    words = ["-o", tmp_path / "out", "--window", 32]
+    words = ["-o", tmp_path / "out", "--sliding-window", 32]
     assert call("predict", folder.path, raw / "images/val", *words, capsys=capsys)[0] == 0
     errors = []
     for number in range(4):
@@ -61,7 +61,7 @@ def test_it_learns_and_predicts_shares(mattes, tmp_path, capsys):
 
 def test_deeplabs_small_logits_and_scales_take_mattes(mattes, tmp_path):
     words = ['model.name="deeplab:test_resnet"', "model.deeplab.channels=8", "model.deeplab.upsample=false"]
-    chosen = apply(learning(mattes, steps=2), [*words, "model.deeplab.pyramid=[0.5, 1.0]"])
+    chosen = apply(learning(mattes, steps=2), [*words, "model.deeplab.image_pyramid=[0.5, 1.0]"])
     folder, outcome = train(chosen, tmp_path)
 
     assert outcome.status == "finished"

@@ -9,7 +9,7 @@ from support.training import recipe
 from torch import nn
 
 from penstock.config import Train, apply
-from penstock.models import DeepLab, build_segmenter
+from penstock.models import DeepLabConfig, build_segmenter
 from penstock.models.atrous import Branch
 
 PARTS = {
@@ -21,7 +21,7 @@ PARTS = {
     "pooling=false": {"pooling": False},
     "pooling_size=[32, 48]": {"pooling_size": (32, 48)},
     "pooling_stride=[2, 2]": {"pooling_size": (32, 32), "pooling_stride": (2, 2)},
-    "squeeze=true": {"squeeze": True},
+    "squeeze_excite=true": {"squeeze_excite": True},
     "norms=false": {"norms": False},
     "channels=8": {"channels": 8},
     "projection=false": {"projection": False},
@@ -31,9 +31,9 @@ PARTS = {
     "decoder_sum=true": {"decoder_sum": True},
     "decoder_logits=true": {"decoder_logits": True},
     "logits_kernel=3": {"logits_kernel": 3},
-    "pyramid=[0.5, 1.0]": {"pyramid": (0.5, 1.0)},
-    "merge=average": {"pyramid": (0.5, 1.0), "merge": "average"},
-    "auxiliary=0.4": {"auxiliary": 0.4},
+    "image_pyramid=[0.5, 1.0]": {"image_pyramid": (0.5, 1.0)},
+    "merge=average": {"image_pyramid": (0.5, 1.0), "merge": "average"},
+    "aux_loss_weight=0.4": {"aux_loss_weight": 0.4},
     "upsample=false": {"upsample": False},
 }
 
@@ -74,7 +74,7 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
         for parameter in ours.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     classes, base = 2 if matting else 6, {"channels": 16}
-    theirs = build_segmenter("deeplab:test_resnet", classes, "none", DeepLab(**{**base, **parts}))
+    theirs = build_segmenter("deeplab:test_resnet", classes, "none", DeepLabConfig(**{**base, **parts}))
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn((2, 3, 96, 96), generator=torch.Generator().manual_seed(0))
     found = predictions(copy.deepcopy(ours), images)
@@ -85,7 +85,7 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
         "deeplab:test_resnet",
         classes,
         "none",
-        DeepLab(**{key: value for key, value in {**base, **parts}.items() if key != name}),
+        DeepLabConfig(**{key: value for key, value in {**base, **parts}.items() if key != name}),
     )
     if {k: v.shape for k, v in plain.state_dict().items()} == {k: v.shape for k, v in ours.state_dict().items()}:
         plain.load_state_dict(ours.state_dict())

@@ -157,7 +157,7 @@ def test_a_device_that_is_not_there_is_named(packed, tmp_path):
 @pytest.mark.parametrize("window", [1, 2])
 def test_records_are_shuffled_in_blocks_within_windows(packed, tmp_path, window):
     """21 records in a ring are cut into three blocks: those of the first window, mixed, come before all others."""
-    settings = ["data.block=7", f"data.window={window}"]
+    settings = ["data.block=7", f"data.shuffle_window={window}"]
     folder, _ = train(apply(recipe(packed.folder, steps=4, evaluate_every=9), settings), tmp_path)
     ring = [f"{shard.name}#{offset}" for shard in packed.split("train").shards for offset in range(shard.records)]
     origins = [origin for line in folder.lines("origins.jsonl") for origin in line["origins"]]

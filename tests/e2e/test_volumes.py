@@ -194,7 +194,7 @@ def test_predictions_never_take_the_place_of_volumes(tmp_path, capsys):
     assert call("predict", run, tmp_path / "raw/images", "-o", tmp_path / "raw/images", capsys=capsys) == (
         2,
         "",
-        f"error: {tmp_path}/raw/images/case_00.nii.gz: expected volumes whose answers go to files of their own, found that "
+        f"error: {tmp_path}/raw/images/case_00.nii.gz: expected volumes whose predictions go to files of their own, found that "
         "case_00.nii.gz is wanted twice, or is a volume itself. Choose another folder with -o, or predict the volumes into "
         "two.\n",
     )

@@ -39,7 +39,7 @@ def trainer(place, folder):
     chosen = recipe(place, steps=1_000_000_000, batch=BATCH, save_every=25, evaluate_every=1_000_000, log_every=50)
     chosen = dataclasses.replace(
         chosen,
-        data=dataclasses.replace(chosen.data, block=8, window=4),
+        data=dataclasses.replace(chosen.data, block=8, shuffle_window=4),
         follow=recipes.Follow(True, records=256, seconds=10.0, replay_ratio=OLDER / BATCH, patience=40.0),
         optimizer=dataclasses.replace(chosen.optimizer, schedule="constant", lr=0.01),
     )

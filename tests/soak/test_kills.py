@@ -46,7 +46,7 @@ if found := sorted(runs.glob("*/recipe.toml")):
     resume(found[0].parent)
 else:
     chosen = recipe(place, steps=int(sys.argv[3]), save_every=20, evaluate_every=500)
-    train(dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, path=place, block=4, window=2)), runs)
+    train(dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, path=place, block=4, shuffle_window=2)), runs)
 """
 
 

@@ -7,13 +7,13 @@ import dataclasses
 import torch
 
 from penstock.config import Model
-from penstock.models import DeepLab, build_segmenter
+from penstock.models import DeepLabConfig, build_segmenter
 from support.training import recipe
 
 
 def network(**parts):
     torch.manual_seed(0)
-    return build_segmenter("deeplab:resnet18", 5, "none", DeepLab(channels=32, **parts))
+    return build_segmenter("deeplab:resnet18", 5, "none", DeepLabConfig(channels=32, **parts))
 
 
 def images(size=64, count=2):
@@ -22,4 +22,4 @@ def images(size=64, count=2):
 
 def learn_deeplab(packed, **parts):
     chosen = recipe(packed.folder, steps=4, evaluate_every=4)
-    return dataclasses.replace(chosen, model=Model("deeplab:test_resnet", "none", DeepLab(channels=16, **parts)))
+    return dataclasses.replace(chosen, model=Model("deeplab:test_resnet", "none", DeepLabConfig(channels=16, **parts)))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from penstock.feed import Batch
-from penstock.models import DeepLab
+from penstock.models import DeepLabConfig
 from penstock.tasks import Augment, Classification, Detection, Matting, Objective, Regularize, Segmentation, Volumes
 from penstock.values import Cursor
 
@@ -27,7 +27,9 @@ AUGMENT = Augment((SIDE, SIDE))
 
 TASKS = {
     "masks": Segmentation("unet:test_resnet", ("a", "b", "c"), augment=AUGMENT, objective=LOSSES),
-    "pooled masks": Segmentation("deeplab:test_resnet", ("a", "b"), augment=AUGMENT, parts=DeepLab(auxiliary=0.4)),
+    "pooled masks": Segmentation(
+        "deeplab:test_resnet", ("a", "b"), augment=AUGMENT, parts=DeepLabConfig(aux_loss_weight=0.4)
+    ),
     "weighted masks": Segmentation(
         "unet:test_resnet",
         ("a", "b"),

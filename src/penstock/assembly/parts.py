@@ -63,7 +63,7 @@ class Parts:
     def plan(self) -> Plan | Chain:
         """The order of training."""
         data, seed, batch = self.recipe.data, self.recipe.seed, self.recipe.train.batch
-        shuffle = Shuffle(data.block, data.window)
+        shuffle = Shuffle(data.block, data.shuffle_window)
         if self.recipe.follow.on:
             return Chain(self.stages, batch, self.recipe.follow.mixed(batch), seed, shuffle)
         return Plan(self.snapshot(data.train), seed, shuffle)
@@ -204,7 +204,7 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
     if data.block:
         return recipe
     block, window = locate(data.path).shuffle(data.train, data.start, data.until)
-    return replace(recipe, data=replace(data, block=block, window=window))
+    return replace(recipe, data=replace(data, block=block, shuffle_window=window))
 
 
 def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:

@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _fail(
             f"memory: expected as much as this needs, found less ({reason_of(error)}). Train with a smaller --batch "
-            "or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --window."
+            "or --crop, or --set train.accumulate=N, which computes a batch in N parts. Predict with --sliding-window."
         )
 
 

@@ -38,7 +38,8 @@ Score = Annotated[
 def predict(
     run: Run, paths: Paths, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
-    window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
+    sliding_window: Side = None, overlap: Overlap = OVERLAP,
+    scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     labels: Annotated[Path | None, Parameter(help="Folder of true labels of NIfTI volumes, to score against.")] = None,
     ids: Annotated[
         Literal["classes", "original"], Parameter(help="Ids to write: class ids, or the original ids of the raw masks.")
@@ -58,7 +59,7 @@ def predict(
     if trust:
         code.trust_folder(run)
     trained = load_model(run, checkpoint, device).with_tta(TestTimeAugmentation(scales, flip, shift))
-    trained = trained.with_window(chosen_window(trained, window, overlap))
+    trained = trained.with_window(chosen_window(trained, sliding_window, overlap))
     original = trained.parts.dataset.description.original if ids == "original" else ()
     style, volumes = Style(original, palette, color, score), are_volumes(paths)
     check_style(trained.parts.task, style, original=ids == "original", volumes=volumes)

@@ -82,7 +82,8 @@ def evaluate(
     images: Annotated[
         int, Parameter(validator=Count, help="Number of predictions to draw into the figures of the run.")
     ] = 6,
-    window: Side = None, overlap: Overlap = OVERLAP, scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
+    sliding_window: Side = None, overlap: Overlap = OVERLAP,
+    scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[
         bool, Parameter(negative=(), help="Compute boundary IoU and panoptic quality of masks too.")
     ] = False,
@@ -95,7 +96,7 @@ def evaluate(
         code.trust_folder(run)
     augmentation = TestTimeAugmentation(scales, flip, shift)
     trained = load_model(run, checkpoint, device, open_run(run, data)).with_tta(augmentation)
-    trained = trained.with_window(chosen_window(trained, window, overlap))
+    trained = trained.with_window(chosen_window(trained, sliding_window, overlap))
     with ranking.joined(trained.device) as ranks:
         watched = Progress("evaluate", "images") if ranks.is_main else contextlib.nullcontext(silent)
         with watched as progress:
@@ -117,9 +118,11 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
     Raises:
         RecipeError: an overlap is asked for where there is no window.
     """
-    side = trained.parts.recipe.train.window if side is None else side
+    side = trained.parts.recipe.train.sliding_window if side is None else side
     if overlap != OVERLAP and not side:
-        raise RecipeError("--overlap", expected="--window, whose it is", found="none", remedy="Name the window's side")
+        raise RecipeError(
+            "--overlap", expected="--sliding-window beside it", found="none", remedy="Name the side of the window"
+        )
     return Window(side, overlap) if side else None
 
 

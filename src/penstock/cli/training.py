@@ -44,7 +44,10 @@ Set = Annotated[
 ModelName = Annotated[
     str, Parameter(help="Model: deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50, FILE.py:NAME.")
 ]
-Partial = Annotated[bool, Parameter(negative=(), help="With --init: load what fits, and initialise the rest.")]
+Strict = Annotated[
+    bool,
+    Parameter(help="Refuse --init if its weights do not all fit; --no-strict loads those that fit."),
+]
 Start = Annotated[str, Parameter(name="--from", help="Start of a topic: earliest, a time, or offsets: 0:100,1:250.")]
 ReplayRatio = Annotated[
     float | None, Parameter(help="With --follow: fraction of a batch that is drawn from older records.")
@@ -59,7 +62,7 @@ def train(
     model: ModelName = "",
     weights: Annotated[str, Parameter(help="Backbone weights: pretrained, none or a file.")] = "",
     init: Annotated[Path | None, Parameter(help="Run to take weights from, perhaps with other classes.")] = None,
-    partial: Partial = False,
+    strict: Strict = True,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
     batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
     crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")] = None,
@@ -91,7 +94,7 @@ def train(
     named = {
         "follow.on": follow or None, "follow.replay_ratio": replay_ratio,
         "model.name": model or None, "model.weights": weights or None, "init": str(init) if init else None,
-        "init_partial": partial or None, "train.batch": batch, "augment.crop": list(crop) if crop else None,
+        "strict": None if strict else False, "train.batch": batch, "augment.crop": list(crop) if crop else None,
         "optimizer.name": optimizer, "train.steps": steps, "train.device": device or None, "seed": seed,
         "data.start": start or None, "data.until": until or None, "optimizer.lr": rate,
         "task": task or None, "hooks": hook or None, "loss.custom": loss or None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.config.values import Recipe
 
 _FIXED: Final = (
-    "seed", "task", "task_options", "data.train", "data.block", "data.window",
+    "seed", "task", "task_options", "data.train", "data.block", "data.shuffle_window",
     "follow.on", "follow.replay_ratio", "model.name", "model.deeplab",
     "augment", "regularize", "loss", "optimizer.name", "train.batch", "train.ema_decay", "train.freeze_bn",
     "train.freeze_backbone", "train.sync_bn", "train.best_metric",
@@ -23,8 +23,8 @@ _FIXED: Final = (
 
 _ORIGIN: Final = (
     "init",
-    "init_partial",
-    "train.window",
+    "strict",
+    "train.sliding_window",
     "model.weights",
     "data.start",
     "data.until",
@@ -78,8 +78,8 @@ def check_new(recipe: Recipe) -> None:
     if loss.ohem_threshold and loss.ohem_ratio < 1:
         both = f"{loss.ohem_threshold} and loss.ohem_ratio={loss.ohem_ratio}"
         raise _refused("loss.ohem_threshold", "one way to choose pixels", both, "Leave one of the two out")
-    if recipe.init_partial and not recipe.init:
-        raise _refused("--partial", "--init RUN, whose weights they are", "none", "Leave it out")
+    if not recipe.strict and not recipe.init:
+        raise _refused("--no-strict", "--init RUN, whose weights are loaded", "none", "Leave it out")
     if recipe.init and recipe.model.weights not in ("pretrained", "none"):
         raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Leave one of them out")
     named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import RecipeError
-from penstock.models import DeepLab
+from penstock.models import DeepLabConfig
 from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ NEEDS: Final = (
     Need(("optimizer.head",), "optimizer.head_lr_mult", *_none_of(1.0)),
     Need(("augment.scale", "augment.scale_step"), "augment.method", *_one_of("scale-crop")),
     Need(("augment.margin",), "augment.method", *_one_of("pad-crop")),
-    Need(("augment.area", "augment.aspect"), "augment.method", *_one_of("resized-crop")),
+    Need(("augment.crop_scale", "augment.crop_ratio"), "augment.method", *_one_of("resized-crop")),
     Need(("augment.flip",), "augment.alternating_flip", *_is(wanted=False)),
     Need(("augment.crop_pct",), "augment.method", *_none_of("pad-crop")),
-    Need(("train.window",), "data.validation", *_some()),
+    Need(("train.sliding_window",), "data.validation", *_some()),
     Need(("follow.records", "follow.seconds", "follow.patience", "follow.group"), "follow.on", *_is(wanted=True)),
     Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),
     Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", *_some()),
@@ -99,7 +99,7 @@ NEEDS: Final = (
         *_is(wanted=True),
     ),
     Need(("model.deeplab.logits_kernel",), "model.deeplab.decoder_logits", *_is(wanted=False)),
-    Need(("model.deeplab.merge",), "model.deeplab.pyramid", *_none_of((1.0,))),
+    Need(("model.deeplab.merge",), "model.deeplab.image_pyramid", *_none_of((1.0,))),
     Need(("model.deeplab.rates",), "model.deeplab.cell", *_is(wanted=())),
 )
 
@@ -114,7 +114,7 @@ ABILITIES: Final = (
     (Ability.ALTERNATING_FLIP, ("augment.alternating_flip",)),
     (Ability.AUGMENTATION, _VIEWS),
     (Ability.PRETRAINED, ("model.weights",)),
-    (Ability.SLIDING_WINDOW, ("train.window",)),
+    (Ability.SLIDING_WINDOW, ("train.sliding_window",)),
 )
 """What a task must support for settings to be changed."""
 
@@ -178,7 +178,7 @@ def check_parts(recipe: Recipe) -> None:
     Raises:
         RecipeError: there are some.
     """
-    parts, plain = recipe.model.deeplab, DeepLab()
+    parts, plain = recipe.model.deeplab, DeepLabConfig()
     if parts != plain and not recipe.model.name.startswith("deeplab:"):
         changed = [field.name for field in fields(plain) if getattr(parts, field.name) != getattr(plain, field.name)]
         raise RecipeError(

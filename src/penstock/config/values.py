@@ -20,9 +20,9 @@ class Data:
         path: Packed dataset, or a topic: kafka://HOST:PORT/TOPIC.
         train, validation: Names of the training and the validation split, or of several: "train+extra". An empty
             validation evaluates nothing.
-        block, window: Shuffle: records in a block, blocks in a shuffle window. 1 and 1 is a true global shuffle. A
-            block of 0 is chosen when a run begins: 1 for shards, and for a topic as many records as are read
-            efficiently at once.
+        block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed. 1
+            and 1 is a true global shuffle. A block of 0 is chosen when a run begins: 1 for shards, and for a topic as
+            many records as are read efficiently at once.
         start, until: Part of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
     """
 
@@ -30,7 +30,7 @@ class Data:
     train: str = "train"
     validation: str = "val"
     block: Annotated[int, Meta(ge=0, le=1 << 30)] = 1
-    window: Count = 1
+    shuffle_window: Count = 1
     start: str = ""
     until: str = ""
 
@@ -48,8 +48,8 @@ class Train:
         keep: Checkpoints to keep, besides the best one.
         precision: Precision: "bfloat16" computes by autocast, in half the memory.
         ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
-        window: Side of the sliding window for images that are too large to be evaluated whole; 0 evaluates whole
-            images.
+        sliding_window: Side in pixels of the sliding window for images that are too large to be evaluated whole; 0
+            evaluates whole images.
         compile: Compile the model with torch.compile.
         freeze_bn: Keep the statistics of batch normalisation: for small batches, with weights that were trained before.
         freeze_backbone: Train only what lies behind the backbone; its batch normalisation keeps its statistics too.
@@ -73,7 +73,7 @@ class Train:
     keep: Count = 2
     precision: Literal["float32", "bfloat16"] = "float32"
     ema_decay: Annotated[float, Meta(ge=0, le=0.999999)] = 0.0
-    window: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
+    sliding_window: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
     compile: bool = False
     freeze_bn: bool = False
     freeze_backbone: bool = False
@@ -120,7 +120,7 @@ class Recipe:
     Attributes:
         seed: Random seed of order, augmentation, initial weights and dropout.
         init: Run to take weights from, perhaps with other classes.
-        init_partial: Accept a run that lacks weights of the model, or has others, besides those of the last layer.
+        strict: Refuse a run for `init` that lacks weights of the model, or has others, besides those of the last layer.
         task: Task of your own, FILE.py:NAME or package.module:NAME; "" for what the dataset is for.
         task_options: Settings of such a task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
@@ -129,7 +129,7 @@ class Recipe:
 
     seed: int = 0
     init: str = ""
-    init_partial: bool = False
+    strict: bool = True
     task: str = ""
     task_options: dict[str, Any] = field(default_factory=dict)
     hooks: tuple[str | dict[str, Any], ...] = ()

@@ -65,7 +65,7 @@ class Trained:
         if window is None:
             return self
         if Ability.SLIDING_WINDOW not in self.parts.task.supports:
-            raise refusal(self.parts.task, Ability.SLIDING_WINDOW, "--window")
+            raise refusal(self.parts.task, Ability.SLIDING_WINDOW, "--sliding-window")
         return replace(self, window=window)
 
     @property

@@ -18,7 +18,7 @@ weights.py        weights of another run, with an account of every tensor
 windows.py        a window that slides over large images
 """
 
-from penstock.models.atrous import DeepLab
+from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
@@ -40,7 +40,7 @@ from penstock.models.weights import Loaded, load_matching
 __all__ = [
     "ARCHITECTURES",
     "Cost",
-    "DeepLab",
+    "DeepLabConfig",
     "Detector",
     "FastNetwork",
     "Loaded",

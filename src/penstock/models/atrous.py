@@ -39,7 +39,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class DeepLab:
+class DeepLabConfig:
     """The parts of `deeplab:BACKBONE`.
 
     Attributes:
@@ -51,8 +51,8 @@ class DeepLab:
         pooling_size: Height and width in pixels of the windows that are averaged instead, and resized; empty averages
             the whole image.
         pooling_stride: Stride between such windows, in features.
-        squeeze: Weigh the channels by the mean over the image instead (squeeze and excitation, as in the segmentation
-            head of MobileNetV3).
+        squeeze_excite: Weigh the channels by the mean over the image instead (squeeze and excitation, as in the
+            segmentation head of MobileNetV3).
         norms: Use batch normalisation in the pyramid; biases otherwise.
         separable: Use separable convolutions in the pyramid and the decoder.
         channels: Channels of every branch and of the decoder.
@@ -63,9 +63,9 @@ class DeepLab:
         decoder_sum: Add skip features instead of concatenating them.
         decoder_logits: Compute the logits in the last stage of the decoder, by a single convolution.
         logits_kernel: Kernel size of the convolution that computes the logits otherwise.
-        pyramid: Scales of the image that share the weights; a single 1 is the image alone.
+        image_pyramid: Scales of the image that share the weights; a single 1 is the image alone.
         merge: Merge of the logits of several scales.
-        auxiliary: Weight of the loss of an auxiliary head on the features before the last stage; 0 has none.
+        aux_loss_weight: Weight of the loss of an auxiliary head on the features before the last stage; 0 has none.
         upsample: Upsample logits to the size of the labels for the loss; otherwise labels are downsampled by nearest
             neighbour.
     """
@@ -76,7 +76,7 @@ class DeepLab:
     pooling: bool = True
     pooling_size: tuple[int, ...] = ()
     pooling_stride: tuple[int, int] = (1, 1)
-    squeeze: bool = False
+    squeeze_excite: bool = False
     norms: bool = True
     separable: bool = True
     channels: Count = 256
@@ -87,9 +87,9 @@ class DeepLab:
     decoder_sum: bool = False
     decoder_logits: bool = False
     logits_kernel: int = 1
-    pyramid: tuple[Annotated[float, Meta(gt=0)], ...] = (1.0,)
+    image_pyramid: tuple[Annotated[float, Meta(gt=0)], ...] = (1.0,)
     merge: Literal["max", "average"] = "max"
-    auxiliary: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    aux_loss_weight: Annotated[float, Meta(ge=0, le=100)] = 0.0
     upsample: bool = True
 
     @property
@@ -135,16 +135,16 @@ def _normed(layer: nn.Conv2d, *, norms: bool) -> list[nn.Module]:
 class AtrousPyramid(nn.Module):
     """Atrous spatial pyramid pooling (ASPP): a 1 x 1 convolution, one at every rate, and the mean over the image."""
 
-    def __init__(self, inside: int, parts: DeepLab) -> None:
+    def __init__(self, inside: int, parts: DeepLabConfig) -> None:
         super().__init__()
         rates, width, norms = parts.rates or _RATES[parts.output_stride], parts.channels, parts.norms
         self.point = convolution(inside, width, norms=norms)
         self.atrous = nn.ModuleList(
             convolution(inside, width, 3, rate, separable=parts.separable, norms=norms) for rate in rates
         )
-        beside = parts.pooling and not parts.squeeze
+        beside = parts.pooling and not parts.squeeze_excite
         self.pooling = convolution(inside, width, norms=norms) if beside else None
-        self.squeeze = nn.Sequential(nn.Conv2d(inside, width, 1), nn.Sigmoid()) if parts.squeeze else None
+        self.squeeze = nn.Sequential(nn.Conv2d(inside, width, 1), nn.Sigmoid()) if parts.squeeze_excite else None
         branches = 1 + len(rates) + int(beside)
         self.outside = width if parts.projection else branches * width
         together = [convolution(branches * width, width, norms=norms)] if parts.projection else []
@@ -173,7 +173,7 @@ class AtrousPyramid(nn.Module):
 class PredictionCell(nn.Module):
     """A dense prediction cell: branches on features or on one another, all put beside each other and projected."""
 
-    def __init__(self, inside: int, parts: DeepLab) -> None:
+    def __init__(self, inside: int, parts: DeepLabConfig) -> None:
         super().__init__()
         self.cell, width = parts.cell, parts.channels
         self.outside = width
@@ -199,14 +199,14 @@ class PredictionCell(nn.Module):
         return projected
 
 
-def _operation(branch: Branch, inside: int, parts: DeepLab) -> nn.Sequential:
+def _operation(branch: Branch, inside: int, parts: DeepLabConfig) -> nn.Sequential:
     if any(branch.grid) or not any(branch.rate):
         return convolution(inside, parts.channels, norms=parts.norms)
     height, width = (max(1, rate * _CELL_STRIDE // parts.output_stride) for rate in branch.rate)
     return convolution(inside, parts.channels, 3, (height, width), separable=True, norms=parts.norms)
 
 
-def context(inside: int, parts: DeepLab) -> AtrousPyramid | PredictionCell:
+def context(inside: int, parts: DeepLabConfig) -> AtrousPyramid | PredictionCell:
     """The pyramid, or the cell where there is one.
 
     Raises:
@@ -215,7 +215,7 @@ def context(inside: int, parts: DeepLab) -> AtrousPyramid | PredictionCell:
     if not parts.cell:
         return AtrousPyramid(inside, parts)
     _check_branches(parts.cell)
-    plain = DeepLab()
+    plain = DeepLabConfig()
     names = ("rates", "pooling", "pooling_size", "squeeze", "separable", "projection")
     if changed := [name for name in names if getattr(parts, name) != getattr(plain, name)]:
         raise RecipeError(

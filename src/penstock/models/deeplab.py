@@ -16,7 +16,7 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
-from penstock.models.atrous import DROPOUT, DeepLab, context, convolution
+from penstock.models.atrous import DROPOUT, DeepLabConfig, context, convolution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SKIP: Final = 48  # channels that the decoder's features are brought to
 class Decoder(nn.Module):
     """Finer features put beside coarser ones, or added to them."""
 
-    def __init__(self, inside: int, coarse: int, parts: DeepLab, classes: int = 0) -> None:
+    def __init__(self, inside: int, coarse: int, parts: DeepLabConfig, classes: int = 0) -> None:
         super().__init__()
         self.adds = parts.decoder_sum
         width = parts.channels
@@ -56,7 +56,7 @@ class DeepLabNetwork(nn.Module):
     the auxiliary head; of the image's size, or where `upsample` is off `stride` times smaller.
     """
 
-    def __init__(self, encoder: Any, classes: int, parts: DeepLab) -> None:
+    def __init__(self, encoder: Any, classes: int, parts: DeepLabConfig) -> None:
         super().__init__()
         channels, strides = encoder.feature_info.channels(), encoder.feature_info.reduction()
         self.parts = parts
@@ -73,11 +73,11 @@ class DeepLabNetwork(nn.Module):
         width = parts.channels if stages else self.aspp.outside
         kernel = parts.logits_kernel
         self.logits = nn.Identity() if parts.decoder_logits else nn.Conv2d(width, classes, kernel, padding=kernel // 2)
-        self.auxiliary = _head(channels[-2], classes, parts.channels) if parts.auxiliary else None
+        self.auxiliary = _head(channels[-2], classes, parts.channels) if parts.aux_loss_weight else None
 
     def forward(self, images: torch.Tensor) -> Any:
         """Logits, or in training a list of weighted ones."""
-        sizes = [_resized(images, _scaled(images, scale)) for scale in self.parts.pyramid]
+        sizes = [_resized(images, _scaled(images, scale)) for scale in self.parts.image_pyramid]
         seen = [self._look(each) for each in sizes]
         end = images.shape[2:] if self.parts.upsample or not self.training else _shrunk(images, self.parts.stride)
         scales = [_resized(logits, end) for logits, _ in seen]
@@ -87,7 +87,7 @@ class DeepLabNetwork(nn.Module):
         if not self.training:
             return merged
         weighted = [(1.0, merged), *((1.0, each) for each in scales if len(scales) > 1)]
-        return weighted + [(self.parts.auxiliary, _resized(extra, end)) for _, extra in seen if extra is not None]
+        return weighted + [(self.parts.aux_loss_weight, _resized(extra, end)) for _, extra in seen if extra is not None]
 
     def _look(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Logits of one size, and in training those of the auxiliary head."""
@@ -121,7 +121,7 @@ def _shrunk(images: torch.Tensor, stride: int) -> tuple[int, int]:
 
 
 def build_deeplab(
-    name: str, backbone: str, classes: int, weights: str, parts: DeepLab, channels: int = 3
+    name: str, backbone: str, classes: int, weights: str, parts: DeepLabConfig, channels: int = 3
 ) -> DeepLabNetwork:
     """A DeepLab network on a backbone of timm.
 
@@ -144,7 +144,7 @@ def build_deeplab(
     return DeepLabNetwork(encoder, classes, parts)
 
 
-def _check_parts(parts: DeepLab) -> None:
+def _check_parts(parts: DeepLabConfig) -> None:
     """What their types cannot say.
 
     Raises:
@@ -165,9 +165,9 @@ def _check_parts(parts: DeepLab) -> None:
     sides = (*parts.pooling_size, *parts.pooling_stride)
     if len(parts.pooling_size) not in (0, 2) or min(sides) < 1:
         raise _refused("pooling_size", "a height and a width, and steps of at least 1", sides)
-    if parts.pooling_size and (parts.squeeze or not parts.pooling):
+    if parts.pooling_size and (parts.squeeze_excite or not parts.pooling):
         raise _refused("pooling_size", "none, as no branch takes means", parts.pooling_size)
-    if parts.squeeze and not parts.projection:
+    if parts.squeeze_excite and not parts.projection:
         raise _refused("projection", "true, as its channels are weighed", parts.projection)
 
 
@@ -177,7 +177,7 @@ def _refused(part: str, expected: str, found: object) -> RecipeError:
     return RecipeError(f"model.deeplab.{part}", expected=expected, found=shown or "none", remedy=remedy)
 
 
-def _encoder(name: str, backbone: str, parts: DeepLab, *, encoder_weights: object, **options: Any) -> Any:
+def _encoder(name: str, backbone: str, parts: DeepLabConfig, *, encoder_weights: object, **options: Any) -> Any:
     """Features for the decoder, of the stage before the last, and of the last, dilated as the output stride wants."""
     wanted = sorted(parts.decoder_strides) if parts.decoder else []
     try:

@@ -12,7 +12,7 @@ import torch
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
-from penstock.models.atrous import DeepLab
+from penstock.models.atrous import DeepLabConfig
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.models.own import build_own, is_own
@@ -117,7 +117,7 @@ def build_segmenter(
     name: str,
     classes: int,
     weights: str,
-    parts: DeepLab = DeepLab(),  # noqa: B008 - frozen
+    parts: DeepLabConfig = DeepLabConfig(),  # noqa: B008 - frozen
     channels: int = 3,
 ) -> nn.Module:
     """A model that maps float (n, channels, h, w) to logits (n, classes, h, w).

@@ -60,16 +60,14 @@ def _modules(names: Collection[str]) -> list[str]:
     return [module for name in names for module in accumulate(f"{part}." for part in name.split(".")[:-1])]
 
 
-def load_matching(
-    model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str, *, partial: bool = False
-) -> Loaded:
+def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str, *, strict: bool = True) -> Loaded:
     """Copy the tensors that a model has under the same name and shape.
 
     Args:
         model: whose weights are replaced.
         tensors: by name.
         where: they are from.
-        partial: whether more may be left as initialised than a last layer, which is another one for other classes.
+        strict: whether nothing may be left as initialised but a last layer, which is another one for other classes.
 
     Raises:
         WeightsError: more is left, there or here, though that was not asked for; or nothing fits.
@@ -84,14 +82,14 @@ def load_matching(
     )
     lacking = [*account.missing, *(name for name in account.reshaped if not _other_classes(own[name], tensors[name]))]
     lacking += [name for name in account.unused if not name.startswith("auxiliary.")]  # which is for training alone
-    if not fits or (lacking and not partial):
+    if not fits or (lacking and strict):
         named = first_named(_together(lacking, {**own, **tensors}))
         raise WeightsError(
             where,
             expected="weights of the same model, but perhaps other classes",
             found=f"{len(fits)} of {len(own)} tensors that fit; not {named}",
             remedy="Train the model that the other run trained, with --model"
-            + (", or take what fits with --partial" if fits else ""),
+            + (", or take what fits with --no-strict" if fits else ""),
         )
     model.load_state_dict(fits, strict=False)
     return account

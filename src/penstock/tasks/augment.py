@@ -33,8 +33,8 @@ class Augment:
         crop_pct: Evaluation of classifiers: fraction of the shorter side of the image that the center crop covers. With
             "pad-crop" the crop has its own size instead.
         border: Padding around the image for classifiers: "fill" with a pixel that normalises to 0, or "reflect".
-        area, aspect: Bounds of the window of "resized-crop": fraction of the area of the image, width divided by
-            height.
+        crop_scale, crop_ratio: Bounds of the window of "resized-crop", which are `scale` and `ratio` of torchvision's
+            RandomResizedCrop: fraction of the area of the image, width divided by height.
         flip: Probability of mirroring left to right.
         alternating_flip: Mirror every image in every second epoch instead, half of all images in the first one (Jordan
             2024, arXiv:2404.00498). Not for volumes.
@@ -53,8 +53,8 @@ class Augment:
     margin: Annotated[int, Meta(ge=0, le=10_000)] = 0
     crop_pct: Annotated[float, Meta(gt=0, le=1)] = 0.875
     border: Literal["fill", "reflect"] = "fill"
-    area: Annotated[tuple[float, float], ascending(1)] = (0.08, 1.0)
-    aspect: Annotated[tuple[float, float], ascending(100)] = (3 / 4, 4 / 3)
+    crop_scale: Annotated[tuple[float, float], ascending(1)] = (0.08, 1.0)
+    crop_ratio: Annotated[tuple[float, float], ascending(100)] = (3 / 4, 4 / 3)
     flip: Fraction = 0.5
     alternating_flip: bool = False
     rotate: Annotated[float, Meta(ge=0, le=180)] = 0.0
@@ -65,7 +65,7 @@ class Augment:
     def view(self, source: Size, generator: Generator) -> View:
         """Draw what of an upright image of size `source` fills the crop."""
         if self.method == "resized-crop":
-            view = geometry.resized_crop(source, self.crop, generator, self.area, self.aspect)
+            view = geometry.resized_crop(source, self.crop, generator, self.crop_scale, self.crop_ratio)
         elif self.method == "pad-crop":
             view = geometry.pad_and_crop(source, self.crop, self.margin, (generator.uniform(), generator.uniform()))
         else:

@@ -15,7 +15,7 @@ from penstock.errors import RecipeError
 from penstock.images import drawing
 from penstock.images.color import Jitter
 from penstock.kinds import KINDS
-from penstock.models import DeepLab, Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
+from penstock.models import DeepLabConfig, Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
 from penstock.models.segmentation import STRIDE, filled, nearest_size
 from penstock.progress import counted
 from penstock.tasks.abilities import Ability
@@ -85,7 +85,7 @@ class Segmentation(Task):
     objective: Objective = field(default_factory=Objective)
     class_weights: tuple[float, ...] = ()
     step: int | None = None
-    parts: DeepLab = DeepLab()  # noqa: RUF009 - frozen
+    parts: DeepLabConfig = DeepLabConfig()  # noqa: RUF009 - frozen
     segments: bool = False
     channels: int = 3
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from penstock.errors import RecipeError
-from penstock.models import DeepLab
+from penstock.models import DeepLabConfig
 from penstock.tasks.augment import Augment
 from penstock.tasks.objective import Objective
 from penstock.tasks.regularize import Regularize
@@ -31,7 +31,7 @@ class Model:
 
     name: str = "deeplabv3plus:resnet50"
     weights: str = "pretrained"
-    deeplab: DeepLab = field(default_factory=DeepLab)
+    deeplab: DeepLabConfig = field(default_factory=DeepLabConfig)
 
 
 @dataclass(frozen=True)

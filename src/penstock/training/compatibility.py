@@ -53,7 +53,7 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
         RecipeError: it does not take them.
     """
     crop, learning = recipe.augment.crop, model.training
-    sizes = task.trial_sizes(crop, recipe.train.window, evaluated=bool(recipe.data.validation))
+    sizes = task.trial_sizes(crop, recipe.train.sliding_window, evaluated=bool(recipe.data.validation))
     model.eval()
     try:
         for size in sizes:
@@ -81,8 +81,8 @@ def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:
         expected, remedy = f"a size of images that {name} takes", "Choose another --crop or another --model"
         return RecipeError("augment.crop", expected=expected, found=found, remedy=remedy)
     expected, found = "a network of any size, as whole images are evaluated", f"{name} at {found}"
-    if recipe.train.window:
-        expected = "a network that takes the window, train.window"
-    window = f"--set train.window={min(recipe.augment.crop)}"
+    if recipe.train.sliding_window:
+        expected = "a network that takes the window, train.sliding_window"
+    window = f"--set train.sliding_window={min(recipe.augment.crop)}"
     remedy = f"Choose another --model, or evaluate through a window of the crop: {window}"
     return RecipeError("model.name", expected=expected, found=found, remedy=remedy)

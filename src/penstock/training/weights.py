@@ -31,7 +31,7 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = runs.load_checkpoint(other)
     named = f"{other.path} ({runs.run_recipe(other.path).model.name})"
-    account = load_matching(model, runs.weights(checkpoint), named, partial=parts.recipe.init_partial)
+    account = load_matching(model, runs.weights(checkpoint), named, strict=parts.recipe.strict)
     events.note("\n  ".join([f"init from {other.path}, step {checkpoint.step:,}:", *account.lines()]))
     return model
 

@@ -63,7 +63,7 @@ def evaluation_of(
     train = parts.recipe.train
 
     def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
-        seeing = Windowed(model, Window(train.window), device) if train.window else model
+        seeing = Windowed(model, Window(train.sliding_window), device) if train.sliding_window else model
         return evaluate(
             task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop, metrics=train.metrics
         )

@@ -215,7 +215,7 @@ def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, raw, point, step):
         for split in ("train", "val"):
             publish(dataset, address, split, Creation(2))
         chosen = recipe(address)
-        chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, block=1, window=1))
+        chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, block=1, shuffle_window=1))
         whole, _ = train(chosen, tmp_path, "whole")
         cut, _ = train(chosen, tmp_path, "cut", hooks=[Stop(2)])
         _, outcome = resume(cut.path, hooks=[Pause(cluster.nodes[0], point)])

@@ -63,7 +63,7 @@ def following(camera, *, records=8, seconds=0.5, replay_ratio=0.0, patience=3.0,
     chosen = recipe(camera.topic.log.address, **{"steps": 1000, "evaluate_every": 1000, **options})
     return dataclasses.replace(
         chosen,
-        data=dataclasses.replace(chosen.data, block=2, window=2, validation=""),
+        data=dataclasses.replace(chosen.data, block=2, shuffle_window=2, validation=""),
         follow=Follow(True, records, seconds, replay_ratio, patience),
     )
 

@@ -32,7 +32,7 @@ def origins(folder):
 
 def learning(place, *, block=1, window=1, validation="val", **options):
     chosen = recipe(place, **options)
-    data = dataclasses.replace(chosen.data, block=block, window=window, validation=validation)
+    data = dataclasses.replace(chosen.data, block=block, shuffle_window=window, validation=validation)
     return dataclasses.replace(chosen, data=data)
 
 

@@ -17,8 +17,8 @@ def message(call, *arguments):
     [
         "augment.scale=[2.0, 0.5]",
         "augment.scale=[nan, 1]",
-        "augment.area=[0, 0]",
-        "augment.area=[0.5, 2]",
+        "augment.crop_scale=[0, 0]",
+        "augment.crop_scale=[0.5, 2]",
         "augment.resize_range=[9, 3]",
         "augment.rotate=nan",
         "augment.jitter.brightness=-5",

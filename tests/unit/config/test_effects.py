@@ -41,10 +41,10 @@ CASES = [
     ("augment.scale", "[0.4, 1.1]", ["augment.method=pad-crop"], ["augment.method=scale-crop"]),
     ("augment.scale_step", "0.1", ["augment.method=resized-crop"], ["augment.method=scale-crop"]),
     ("augment.margin", "4", [], ["augment.method=pad-crop"]),
-    ("augment.area", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
-    ("augment.aspect", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
+    ("augment.crop_scale", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
+    ("augment.crop_ratio", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
     ("augment.flip", "0.2", ["augment.alternating_flip=true"], ["augment.alternating_flip=false"]),
-    ("train.window", "32", ['data.validation=""'], ["data.validation=val"]),
+    ("train.sliding_window", "32", ['data.validation=""'], ["data.validation=val"]),
     ("follow.records", "7", [], ["follow.on=true"]),
     ("follow.seconds", "7.0", [], ["follow.on=true"]),
     ("follow.patience", "7.0", [], ["follow.on=true"]),
@@ -55,7 +55,7 @@ CASES = [
     ("model.deeplab.decoder_sum", "true", ["model.deeplab.decoder=false"], ["model.deeplab.decoder=true"]),
     ("model.deeplab.decoder_logits", "true", ["model.deeplab.decoder=false"], ["model.deeplab.decoder=true"]),
     ("model.deeplab.logits_kernel", "3", ["model.deeplab.decoder_logits=true"], ["model.deeplab.decoder_logits=false"]),
-    ("model.deeplab.merge", "average", [], ["model.deeplab.pyramid=[0.5, 1.0]"]),
+    ("model.deeplab.merge", "average", [], ["model.deeplab.image_pyramid=[0.5, 1.0]"]),
     ("model.deeplab.rates", "[2, 4]", ["model.deeplab.cell=[{source=-1, rate=[1, 6]}]"], ["model.deeplab.cell=[]"]),
 ]  # fmt: skip
 
@@ -79,7 +79,7 @@ OF_TASKS = {
     "regularize.mixup": (0.5, {"classification"}, "Mixing, erasing and toning images"),
     "loss.lovasz": (0.5, {"segmentation", "classification", "volumes"}, "A choice of losses"),
     "model.weights": ("w.pth", IMAGES, "A pretrained backbone"),
-    "train.window": (64, MASKS, "A sliding window"),
+    "train.sliding_window": (64, MASKS, "A sliding window"),
 }
 
 

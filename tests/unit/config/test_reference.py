@@ -7,18 +7,18 @@ from penstock.config import Recipe, explained
 from penstock.config.reference import attributes
 from penstock.config.toml import convert
 from penstock.images.color import Jitter
-from penstock.models import DeepLab
+from penstock.models import DeepLabConfig
 from penstock.models.atrous import DPC
 
 
 def test_every_setting_is_printed_with_what_it_means():
     """Each below a comment of its own, or with others that it is named together with."""
     text = explained(Recipe())
-    sections = {"": Recipe, "model.deeplab": DeepLab, "augment.jitter": Jitter}
+    sections = {"": Recipe, "model.deeplab": DeepLabConfig, "augment.jitter": Jitter}
     sections |= {
         f.name: type(getattr(Recipe(), f.name))
         for f in dataclasses.fields(Recipe)
-        if f.name not in {"seed", "init", "init_partial", "task", "task_options", "hooks"}
+        if f.name not in {"seed", "init", "strict", "task", "task_options", "hooks"}
     }
     for section, kind in sections.items():
         told = {name for names in attributes(kind) for name in names}
@@ -36,7 +36,7 @@ def test_every_setting_is_printed_with_what_it_means():
 
 def test_a_cell_is_printed_too_and_read_again():
     begun = Recipe()
-    chosen = dataclasses.replace(begun, model=dataclasses.replace(begun.model, deeplab=DeepLab(cell=DPC)))
+    chosen = dataclasses.replace(begun, model=dataclasses.replace(begun.model, deeplab=DeepLabConfig(cell=DPC)))
     text = explained(chosen)
 
     assert convert(tomllib.loads(text), "it") == chosen

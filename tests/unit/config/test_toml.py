@@ -32,7 +32,7 @@ def test_settings_are_read_as_toml_or_text():
 def test_unknown_keys_are_predicted_with_the_nearest():
     assert message(apply, Recipe(), ["train.bacth=8"]).endswith(", found bacth. Did you mean train.batch?")
     assert message(convert, {"optimiser": {}}, "r.toml") == (
-        "r.toml: optimiser: expected one of seed, init, init_partial, task, task_options, hooks, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "
+        "r.toml: optimiser: expected one of seed, init, strict, task, task_options, hooks, data, follow, model, augment, regularize, loss, optimizer, train, found optimiser. "
         "Did you mean optimizer?"
     )
     assert message(convert, {"augment": {"jitter": {"zzz": 1}}}, "r.toml") == (

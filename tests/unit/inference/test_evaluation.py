@@ -198,7 +198,7 @@ def counted(found, true):
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
-    return train(recipe(packed.folder, ema_decay=0.0, window=32), tmp_path_factory.mktemp("runs"))[0].path
+    return train(recipe(packed.folder, ema_decay=0.0, sliding_window=32), tmp_path_factory.mktemp("runs"))[0].path
 
 
 def test_training_evaluation_and_prediction_see_the_same(run, packed, raw, tmp_path, capsys):
@@ -210,7 +210,7 @@ def test_training_evaluation_and_prediction_see_the_same(run, packed, raw, tmp_p
     assert after["window"] == {"side": 32, "overlap": 0.25}
     assert "val, with the weights of step 12" in out
 
-    whole = call("evaluate", run, "--checkpoint", "last", "--window", 0, "--images", 0, capsys=capsys)[0]
+    whole = call("evaluate", run, "--checkpoint", "last", "--sliding-window", 0, "--images", 0, capsys=capsys)[0]
     plain = json.loads((run / "evaluations/val-00000012.json").read_text())
     assert (whole, "window" in plain) == (0, False)
     assert plain["confusion"] != after["confusion"]
@@ -228,18 +228,18 @@ def test_another_overlap_has_a_name_of_its_own(run, packed, capsys):
     words = ["--checkpoint", "last", "--images", 0, "--flip", "--overlap", 0.5]
     assert call("evaluate", run, *words, capsys=capsys)[0] == 0
     assert (run / "evaluations/val-00000012-x1-flip-window32-0.5.json").is_file()
-    assert call("evaluate", run, *words, "--window", 0, capsys=capsys)[2] == (
-        "error: --overlap: expected --window, whose it is, found none. Name the window's side.\n"
+    assert call("evaluate", run, *words, "--sliding-window", 0, capsys=capsys)[2] == (
+        "error: --overlap: expected --sliding-window beside it, found none. Name the side of the window.\n"
     )
 
 
 def test_networks_of_one_size_are_evaluated_through_it(packed, tmp_path):
     """What sees images of its own size alone needs no whole ones."""
-    chosen = recipe(packed.folder, steps=1, batch=2, window=64)
+    chosen = recipe(packed.folder, steps=1, batch=2, sliding_window=64)
     chosen = dataclasses.replace(chosen, augment=dataclasses.replace(chosen.augment, crop=(64, 64)))
     settings = ["model.name=unet:swin_tiny_patch4_window7_224"]
     with pytest.raises(RecipeError) as caught:
-        train(apply(chosen, [*settings, "augment.crop=[224, 224]", "train.window=0"]), tmp_path)
+        train(apply(chosen, [*settings, "augment.crop=[224, 224]", "train.sliding_window=0"]), tmp_path)
     assert str(caught.value).endswith(
-        "Choose another --model, or evaluate through a window of the crop: --set train.window=224."
+        "Choose another --model, or evaluate through a window of the crop: --set train.sliding_window=224."
     )

@@ -22,7 +22,7 @@ def film(path, frames=4):
     writer.release()
 
 
-def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
+def test_lists_videos_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
     folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
     images = sorted((raw / "images" / "val").iterdir())[:2]
     (tmp_path / "list.txt").write_text(f"{images[0]}\n\n{os.path.relpath(images[1], tmp_path)}\n")
@@ -50,9 +50,9 @@ def test_lists_films_and_standard_input_are_predicted(packed, raw, tmp_path, cap
     assert (tmp_path / "out" / "stdin.png").read_bytes() == first
 
 
-def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
+def test_a_video_that_cannot_be_read_is_named(packed, tmp_path, capsys):
     folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
-    (tmp_path / "video.mp4").write_bytes(b"no film")
+    (tmp_path / "video.mp4").write_bytes(b"no video")
     capsys.readouterr()
 
     assert call("predict", folder.path, tmp_path / "video.mp4", "-o", tmp_path / "out", capsys=capsys) == (
@@ -64,7 +64,7 @@ def test_a_film_that_cannot_be_read_is_named(packed, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("masks", "pictures"),
+    ("masks", "images"),
     [("alphas", "images"), ("gtFine", "leftImg8bit"), ("valannot", "val"), ("SegmentationObject", "JPEGImages")],
 )
 def test_masks_of_every_layout_are_no_images(tmp_path, masks, images):

@@ -61,7 +61,7 @@ class TestPredict:
         (tmp_path / "a.jpg").write_bytes(encoded)
         seen = make_image(tmp_path / "a.jpg")
         task, model = normalised(shaken_run)
-        for words, size in (([], (64, 96)), (["--window", 96], (96, 96))):
+        for words, size in (([], (64, 96)), (["--sliding-window", 96], (96, 96))):
             out = ["-o", tmp_path / "out", "--checkpoint", "last"]
             assert call("predict", shaken_run, tmp_path / "a.jpg", *out, *words, capsys=capsys)[0] == 0
             found = cv2.imread(str(tmp_path / "out/a.png"), cv2.IMREAD_UNCHANGED)

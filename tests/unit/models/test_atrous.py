@@ -6,7 +6,7 @@ from support.deeplab import images, network
 from torch import nn
 
 from penstock.errors import RecipeError
-from penstock.models import DeepLab, build_segmenter
+from penstock.models import DeepLabConfig, build_segmenter
 
 
 @pytest.mark.parametrize("stride", [8, 16, 32])
@@ -53,12 +53,12 @@ def test_a_backbone_that_cannot_be_dilated_is_refused():
 @pytest.mark.parametrize("backbone", ["mobilenetv3_small_050", "xception41"])
 def test_multi_grid_needs_a_row_of_blocks(backbone):
     with pytest.raises(RecipeError, match=r"model\.deeplab\.multi_grid: expected a backbone whose last stage is a row"):
-        build_segmenter(f"deeplab:{backbone}", 2, "none", DeepLab(multi_grid=(1, 2, 4)))
+        build_segmenter(f"deeplab:{backbone}", 2, "none", DeepLabConfig(multi_grid=(1, 2, 4)))
 
 
 def test_multi_grid_dilates_convnexts_blocks_one_by_one():
     plain, model = (
-        build_segmenter("deeplab:convnext_atto", 2, "none", DeepLab(multi_grid=factors)).encoder
+        build_segmenter("deeplab:convnext_atto", 2, "none", DeepLabConfig(multi_grid=factors)).encoder
         for factors in ((), (1, 2))
     )
     rates = [
@@ -73,7 +73,9 @@ def test_multi_grid_dilates_convnexts_blocks_one_by_one():
 def test_the_last_factor_of_multi_grid_is_for_all_blocks_that_follow():
     def dilations(*grid):
         torch.manual_seed(0)
-        network = build_segmenter("deeplab:resnet18", 3, "none", DeepLab(channels=8, output_stride=8, multi_grid=grid))
+        network = build_segmenter(
+            "deeplab:resnet18", 3, "none", DeepLabConfig(channels=8, output_stride=8, multi_grid=grid)
+        )
         layers = [m for m in list(network.encoder.children())[-1].modules() if isinstance(m, nn.Conv2d)]
         return [m.dilation[0] for m in layers if m.kernel_size[0] > 1]
 

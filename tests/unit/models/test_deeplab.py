@@ -9,12 +9,14 @@ from torch import nn
 from penstock import config as recipes
 from penstock.assembly import open_parts
 from penstock.errors import RecipeError
-from penstock.models import DeepLab, build_segmenter
+from penstock.models import DeepLabConfig, build_segmenter
 from penstock.models.atrous import DPC, Branch
 
 
 def test_names_are_systematic_and_stay():
-    names = {name.rpartition(".")[0] for name in network(auxiliary=0.4).state_dict() if not name.startswith("encoder.")}
+    names = {
+        name.rpartition(".")[0] for name in network(aux_loss_weight=0.4).state_dict() if not name.startswith("encoder.")
+    }
 
     assert {name.partition(".")[0] for name in names} == {"aspp", "decoder", "logits", "auxiliary"}
     assert {
@@ -43,7 +45,7 @@ def test_pooling_is_the_mean_over_the_image():
 
 
 def test_squeeze_weighs_channels_by_the_mean_over_the_image():
-    aspp = network(squeeze=True).aspp.eval()
+    aspp = network(squeeze_excite=True).aspp.eval()
     features = torch.randn(2, 512, 4, 4)
     branches = torch.cat([aspp.point(features), *(branch(features) for branch in aspp.atrous)], dim=1)
     linear = nn.functional.conv2d(features.mean(dim=(2, 3), keepdim=True), aspp.squeeze[0].weight, aspp.squeeze[0].bias)
@@ -150,7 +152,7 @@ def test_a_decoder_may_have_several_stages():
     whole = nn.functional.interpolate(model.logits(found), size=(64, 64), mode="bilinear", align_corners=False)
     assert torch.allclose(model(images()), whole, atol=1e-5)
     assert len(network().coarser) == 0
-    assert DeepLab(decoder_strides=(16, 8), output_stride=32).stride == 8
+    assert DeepLabConfig(decoder_strides=(16, 8), output_stride=32).stride == 8
 
 
 def test_a_decoders_output_may_be_the_logits():
@@ -213,7 +215,7 @@ def test_parts_that_do_not_go_together_are_refused(parts, message):
 
 @pytest.mark.parametrize("merge", ["max", "average"])
 def test_a_pyramid_of_images_shares_its_weights(merge):
-    model = network(pyramid=(0.5, 1.0), merge=merge).eval()
+    model = network(image_pyramid=(0.5, 1.0), merge=merge).eval()
     single = network().eval()
     single.load_state_dict(model.state_dict())
     x = images()
@@ -228,7 +230,7 @@ def test_a_pyramid_of_images_shares_its_weights(merge):
 
 
 def test_training_gives_every_scale_the_merge_and_the_auxiliary_head():
-    model = network(pyramid=(0.5, 1.0), auxiliary=0.4).train()
+    model = network(image_pyramid=(0.5, 1.0), aux_loss_weight=0.4).train()
 
     assert [(weight, tuple(logits.shape)) for weight, logits in model(images())] == [
         (1.0, (2, 5, 64, 64)), (1.0, (2, 5, 64, 64)), (1.0, (2, 5, 64, 64)), (0.4, (2, 5, 64, 64)), (0.4, (2, 5, 64, 64)),
@@ -238,7 +240,7 @@ def test_training_gives_every_scale_the_merge_and_the_auxiliary_head():
 
 @pytest.mark.parametrize("upsample", [True, False])
 def test_the_loss_is_added_for_every_scale_and_the_merge(packed, upsample):
-    parts = open_parts(learn_deeplab(packed, pyramid=(0.5, 1.0), auxiliary=0.4, upsample=upsample))
+    parts = open_parts(learn_deeplab(packed, image_pyramid=(0.5, 1.0), aux_loss_weight=0.4, upsample=upsample))
     task, model = parts.task, parts.model().train()
     (batch,) = [next(parts.training_feed().batches())]
     outputs = model(task.inputs(batch.tensors))
@@ -262,7 +264,7 @@ def test_the_published_cell_is_the_paper_s():
 
 @pytest.mark.parametrize("separable", [True, False])
 def test_both_convolutions_of_a_decoder_are_separable_or_neither(separable):
-    network = build_segmenter("deeplab:test_resnet", 3, "none", DeepLab(channels=8, separable=separable))
+    network = build_segmenter("deeplab:test_resnet", 3, "none", DeepLabConfig(channels=8, separable=separable))
     found = [
         [m.groups == m.in_channels for m in refine.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
         for refine in network.decoder.refine
@@ -272,7 +274,7 @@ def test_both_convolutions_of_a_decoder_are_separable_or_neither(separable):
 
 
 def test_a_cell_without_norms_has_biases():
-    network = build_segmenter("deeplab:test_resnet", 3, "none", DeepLab(channels=8, cell=DPC, norms=False))
+    network = build_segmenter("deeplab:test_resnet", 3, "none", DeepLabConfig(channels=8, cell=DPC, norms=False))
     layers = list(network.aspp.modules())
 
     assert not any(isinstance(layer, nn.BatchNorm2d) for layer in layers)

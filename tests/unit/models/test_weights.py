@@ -14,7 +14,10 @@ class TestNames:
 
     def test_of_deeplab(self):
         model = build_segmenter(
-            "deeplab:test_resnet", 3, "none", dataclasses.replace(recipe("x").model.deeplab, rates=(6,), auxiliary=0.4)
+            "deeplab:test_resnet",
+            3,
+            "none",
+            dataclasses.replace(recipe("x").model.deeplab, rates=(6,), aux_loss_weight=0.4),
         )
         names = [name for name in model.state_dict() if not name.startswith("encoder.") and name.endswith("weight")]
 

@@ -64,7 +64,11 @@ class TestViews:
 
     @pytest.mark.parametrize(("area", "aspect"), [((0.1, 0.3), (0.6, 1.6)), ((0.5, 0.6), (1.0, 1.1))])
     def test_it_is_a_window_of_an_area_and_an_aspect(self, places, tmp_path, area, aspect):
-        settings = [f"augment.area={list(area)}", f"augment.aspect={list(aspect)}", "augment.method=resized-crop"]
+        settings = [
+            f"augment.crop_scale={list(area)}",
+            f"augment.crop_ratio={list(aspect)}",
+            "augment.method=resized-crop",
+        ]
         images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
         sides = np.array([slopes(image) for image in images]) * 32
         areas, aspects = sides.prod(axis=1) / (HEIGHT * WIDTH), sides[:, 0] / sides[:, 1]

@@ -41,7 +41,7 @@ class TestInit:
             f"{encoder + 1} of "
         )
         assert message.endswith(
-            "Train the model that the other run trained, with --model, or take what fits with --partial."
+            "Train the model that the other run trained, with --model, or take what fits with --no-strict."
         )
         assert "; not decoder.* (89), segmentation_head.0.weight. Train" in message
         assert not list(tmp_path.iterdir())
@@ -49,7 +49,7 @@ class TestInit:
         words = [
             "--init",
             whole,
-            "--partial",
+            "--no-strict",
             "--model",
             "fpn:test_resnet",
             "--steps",
@@ -105,7 +105,7 @@ class TestInit:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["train", "{DATA}", "--partial"], "--partial: expected --init RUN, whose weights they are, found none. Leave it out."),
+            (["train", "{DATA}", "--no-strict"], "--no-strict: expected --init RUN, whose weights are loaded, found none. Leave it out."),
             (["train", "{DATA}", "--init", "{RUN}", "--weights", "{FILE}"],
              "model.weights: expected none, as --init gives weights, found {FILE}. Leave one of them out."),
             (["train", "--resume", "{RUN}", "--name", "x", "--runs", "y"],
