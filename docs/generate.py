@@ -100,7 +100,7 @@ def api():
     for title, names in (("Functions", functions), ("Classes", [name for name in ps.__all__ if name not in functions])):
         lines += ["", f"## {title}"]
         for name in names:
-            lines += documented(getattr(ps, name))
+            lines += documented(getattr(ps, name), f"penstock.{name}")
     return "\n".join(lines) + "\n"
 
 
@@ -151,11 +151,11 @@ def extending():
     return "\n".join(lines) + "\n"
 
 
-def documented(found):
-    """A function or a class, from its docstring."""
+def documented(found, name=""):
+    """A function or a class, from its docstring, by its public name or that of its module."""
     kind = "autoclass" if isinstance(found, type) else "autofunction"
     if isinstance(found, type) and issubclass(found, BaseException):
         kind = "autoexception"
     members = [] if kind == "autofunction" else [":members:", ":exclude-members: __init__, __new__"]
-    place = f".. {kind}:: {found.__module__}.{found.__qualname__}"
+    place = f".. {kind}:: {name or f'{found.__module__}.{found.__qualname__}'}"
     return ["", "```{eval-rst}", place, *(f"   {each}" for each in members), "```"]

@@ -198,7 +198,7 @@ def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
         2,
         "",
         f"error: memory: expected as much as this needs, found less ({kind.__name__}: {said}). Train with a smaller "
-        "--batch or --crop, or --set train.accumulate=N, which computes a batch in N parts; predict with a --sliding-window.\n",
+        "--batch or --crop, or --set train.accumulate=N, which computes a batch in N parts. Predict with --sliding-window.\n",
     )
 
 

@@ -14,8 +14,10 @@ from support.paths import ROOT
 from penstock.cli.app import _COMMANDS
 from penstock.config import Recipe
 
-GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("index", "training", "layouts", "extending"))]
-GUIDES += [ROOT / "docs" / "own_task.md", ROOT / "docs" / "kafka.md", ROOT / "docs" / "design.md"]
+GUIDE_NAMES = (
+    "index", "quickstart", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "kafka", "deployment", "design",
+)  # fmt: skip
+GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDE_NAMES)]
 GENERATED = {"settings", "commands", "api", "extending"}
 SECTIONS = {"data", "follow", "model", "augment", "regularize", "loss", "optimizer", "train"}
 TEXTS = {path.name: path.read_text() for path in GUIDES}

@@ -216,7 +216,7 @@ def context(inside: int, parts: DeepLabConfig) -> AtrousPyramid | PredictionCell
         return AtrousPyramid(inside, parts)
     _check_branches(parts.cell)
     plain = DeepLabConfig()
-    names = ("rates", "pooling", "pooling_size", "squeeze", "separable", "projection")
+    names = ("rates", "pooling", "pooling_size", "squeeze_excite", "separable", "projection")
     if changed := [name for name in names if getattr(parts, name) != getattr(plain, name)]:
         raise RecipeError(
             "model.deeplab.cell",

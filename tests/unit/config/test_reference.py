@@ -27,7 +27,7 @@ def test_every_setting_is_printed_with_what_it_means():
     assert convert(tomllib.loads(text), "it") == Recipe()
     assert "# Random seed of order, augmentation, initial weights and dropout.\nseed = 0\n" in text
     assert (
-        "# block, window: Shuffle: records in a block, blocks in a shuffle window. 1 and 1 is a true global shuffle."
+        "# block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed."
         in text
     )
     assert '# Merge of the logits of several scales. One of max, average.\nmerge = "max"\n' in text

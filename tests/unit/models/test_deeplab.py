@@ -114,8 +114,8 @@ def test_a_cell_is_written_in_a_recipe(packed, tmp_path, capsys):
             "branch, found of = 1, rate = [0, 0], grid = [0, 0]. Count branches from 0.",
         ),
         (
-            {"cell": DPC, "rates": (1, 2), "squeeze": True},
-            "model.deeplab.cell: expected no setting of the pyramid that it stands for, found rates, squeeze. Leave them "
+            {"cell": DPC, "rates": (1, 2), "squeeze_excite": True},
+            "model.deeplab.cell: expected no setting of the pyramid that it stands for, found rates, squeeze_excite. Leave them "
             "out; a cell's branches have rates of their own.",
         ),
     ],
@@ -203,8 +203,8 @@ def test_means_may_be_taken_over_windows():
         ({"decoder_logits": True, "logits_kernel": 3}, "logits_kernel: expected 1, as the decoder gives the logits, found 3. Change one of the two."),
         ({"logits_kernel": 2}, "logits_kernel: expected an odd number, found 2. Write it so."),
         ({"pooling_size": (32,)}, "pooling_size: expected a height and a width, and steps of at least 1, found 32, 1, 1. Write it so."),
-        ({"pooling_size": (32, 32), "squeeze": True}, "pooling_size: expected none, as no branch takes means, found 32, 32. Change one of the two."),
-        ({"squeeze": True, "projection": False}, "projection: expected true, as its channels are weighed, found false. Change one of the two."),
+        ({"pooling_size": (32, 32), "squeeze_excite": True}, "pooling_size: expected none, as no branch takes means, found 32, 32. Change one of the two."),
+        ({"squeeze_excite": True, "projection": False}, "projection: expected true, as its channels are weighed, found false. Change one of the two."),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(parts, message):
