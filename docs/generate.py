@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import penstock as ps
-from penstock.cli.app import _COMMANDS
+from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import Recipe, toml
 from penstock.config.effects import ABILITIES
 from penstock.config.reference import attributes
@@ -69,8 +69,8 @@ def words(section, name):
 def commands():
     """The help of every command."""
     lines = ["# Commands", ""]
-    for place in _COMMANDS:
-        name = place.partition(":")[2].removesuffix("_command")
+    for place in COMMANDS:
+        name = name_of(place)
         lines += [f"## `penstock {name}`", "", "```text", shown(name), "```", ""]
     return "\n".join(lines)
 

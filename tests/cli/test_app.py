@@ -14,7 +14,7 @@ def test_help_imports_neither_torch_nor_any_command():
         "import sys; from penstock.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print({'torch', 'numpy', 'cv2', 'timm'} & set(sys.modules))"
+        "print({'torch', 'numpy', 'cv2', 'timm', 'cyclopts', 'rich'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -11,7 +11,7 @@ import pytest
 from support.commands import call
 from support.paths import ROOT
 
-from penstock.cli.app import _COMMANDS
+from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import Recipe
 
 GUIDE_NAMES = (
@@ -69,7 +69,7 @@ def test_options_are_those_of_their_commands(capsys):
     for name, text in TEXTS.items():
         for line in code(text):
             for command, words in re.findall(r"penstock ([a-z]+)((?: [^|;&]*)?)", line):
-                if f"{command}" not in {place.partition(":")[2].removesuffix("_command") for place in _COMMANDS}:
+                if f"{command}" not in {name_of(place) for place in COMMANDS}:
                     continue
                 if command not in helps:
                     helps[command] = call(command, "--help", capsys=capsys)[1]

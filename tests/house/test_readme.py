@@ -34,9 +34,9 @@ def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
 
 
 def test_every_command_it_names_is_there():
-    from penstock.cli.app import _COMMANDS
+    from penstock.cli.overview import COMMANDS, name_of
 
-    known = {place.partition(":")[2].removesuffix("_command") for place in _COMMANDS}
+    known = {name_of(place) for place in COMMANDS}
     named = set(re.findall(r"penstock ([a-z]+)(?= [A-Za-z/-]|`)", README.replace(CODE, ""))) - {"train", "as"}
 
     assert named <= known

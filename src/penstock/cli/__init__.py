@@ -1,6 +1,7 @@
 """The command line: parsing and printing, nothing else. Commands are imported when they are called.
 
-app.py       the commands' names, and what becomes of errors
+overview.py  the commands and what they do
+app.py       how they are called, and what becomes of errors
 data.py      inspect, pack, show, verify, scenes
 training.py  train, recipe
 runs.py      evaluate, predict, replay, report
@@ -28,14 +29,24 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         if ours:
             signal.signal(signal.SIGINT, _interrupted)
-        from penstock.cli import app
-
-        app.main(arguments)
+        _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)
+
+
+def _run(words: list[str]) -> None:
+    """Run one command. What the command line offers is printed without importing what runs commands."""
+    if words in ([], ["--help"], ["-h"]):
+        from penstock.cli.overview import overview
+
+        print(overview())
+        sys.exit(0)
+    from penstock.cli import app
+
+    app.main(words)
 
 
 def _interrupted(_: int, frame: FrameType | None) -> None:

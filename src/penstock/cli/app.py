@@ -1,4 +1,4 @@
-"""The commands' names, and what becomes of errors: a user's mistake is a sentence, a bug is a traceback."""
+"""Calls commands, and says what becomes of errors: a user's mistake is a sentence, a bug is a traceback."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
 from penstock.cli import INTERRUPTED, STDIN
+from penstock.cli.overview import COMMANDS, HELP, name_of
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import drop_output
 
@@ -21,39 +22,19 @@ _PLACES: Final = frozenset(
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO}
 )
 
-_COMMANDS: Final = {
-    "demo:demo": "Make images, pack, train, evaluate, predict: the whole path in a few minutes.",
-    "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
-    "data:inspect": "Say what lies in a folder of raw images, and what is wrong with it.",
-    "data:pack": "Pack a folder of raw images into TFRecord shards.",
-    "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
-    "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
-    "topics:publish": "Send a packed dataset to Kafka topics.",
-    "topics:pull": "Write a snapshot of Kafka topics to TFRecord shards.",
-    "data:scenes_command": "Make up a segmentation dataset, to try things with.",
-    "training:train": "Train a model on a packed dataset, or resume a run.",
-    "training:recipe": "Print all settings of a training, as TOML.",
-    "runs:evaluate": "Score a run's model on a split, class by class.",
-    "predicting:predict": "Predict masks, classes or boxes for images of any size.",
-    "exporting:export": "Write a run's model as one file for other programs: ONNX or torch.export.",
-    "runs:replay": "Draw the images of any step of a run, and name their records.",
-    "runs:report": "Gather a run on one page, report.html.",
-}
-
 
 def build() -> App:
     """The command line; no command's module is imported yet."""
     app = App(
         name="penstock",
-        help="From raw images to a trained vision model: pack, feed, train, resume, replay.",
+        help=HELP,
         version=__version__,
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable=()),  # no --empty-... for everything that is a list
         help_format="plaintext",  # markdown would take <label> for a tag
     )
-    for place, text in _COMMANDS.items():
-        name = place.partition(":")[2].removesuffix("_command")
-        app.command(f"penstock.cli.{place}", name=name, help=text)
+    for place, text in COMMANDS.items():
+        app.command(f"penstock.cli.{place}", name=name_of(place), help=text)
     return app
 
 

@@ -50,7 +50,7 @@ Boxes = Annotated[
     Literal["xyxy", "xywh"],
     Parameter(help="Box format of a CSV or COCO file: xyxy or xywh. Inferred and reported by default."),
 ]
-Pattern = Annotated[str, Parameter(help="Classes are in the names of files: '(?P<label>[a-z]+)_'.")]
+Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
 Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 
 
@@ -60,7 +60,7 @@ def inspect(
     layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
-    """Say what lies in a folder of raw images, and what is wrong with it.
+    """Report the contents and the problems of a folder of raw images.
 
     Exits with 1 where packing would be refused.
     """
@@ -80,13 +80,14 @@ def inspect(
 
 
 def pack(
-    folder: Path, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], classes: Classes = "",
+    folder: Annotated[Path, Parameter(help="A folder of raw images.")], /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
-    skip_bad: Annotated[bool, Parameter(help="Leave out items with problems, and list them.", negative="")] = False,
+    skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")] = False,
     shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,
     threads: Threads = 4,
 ) -> None:  # fmt: skip
@@ -139,9 +140,9 @@ def show(
         Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
     ] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
-    task: Annotated[str, Parameter(help="Task of your own, for --augmented: FILE.py:NAME.")] = "",
+    task: Annotated[str, Parameter(help="Custom task, for --augmented: FILE.py:NAME.")] = "",
     seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("sheet.png"),
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="PNG file to write.")] = Path("sheet.png"),
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as a contact sheet."""
     settings = [*(settings or []), *([f"task={task}"] if task else [])]
@@ -186,14 +187,14 @@ def verify(
 
 
 def scenes_command(
-    *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
     train: Annotated[int, Parameter(validator=Some, help="Images to train on.")] = 240,
     val: Annotated[int, Parameter(validator=Any, help="Images to evaluate on.")] = 48,
     test: Annotated[int, Parameter(validator=Any, help="Images to test on.")] = 24,
     size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels, 16 at least.")] = (192, 256),
     seed: int = 0,
 ) -> None:  # fmt: skip
-    """Make up a segmentation dataset, to try things with."""
+    """Generate a synthetic segmentation dataset, to try things with."""
     if min(size) < _SMALLEST:
         found = f"{size[0]} {size[1]}"
         raise DatasetError(

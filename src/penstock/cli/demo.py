@@ -24,7 +24,7 @@ _TRAIN: Final = (
 
 def demo(
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where all of it goes.")] = Path("demo"),
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")] = Path("demo"),
 ) -> None:
     """Make images, pack them, train on them, evaluate and predict: the whole path in a few minutes.
 

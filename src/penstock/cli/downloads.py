@@ -14,8 +14,9 @@ from penstock.progress import Progress
 
 
 def download(
-    name: Literal["cifar10", "cifar100"], /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    url: Annotated[str, Parameter(help="Another place that has the same archive.")] = "",
+    name: Annotated[Literal["cifar10", "cifar100"], Parameter(help="Dataset to download.")], /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
+    url: Annotated[str, Parameter(help="URL of the archive, in place of the one of its authors.")] = "",
 ) -> None:  # fmt: skip
     """Download and unpack a published archive, once it is known to be what its authors published.
 

@@ -15,7 +15,9 @@ from penstock.runs import code
 
 Size = Annotated[
     tuple[int, int] | None,
-    Parameter(help="Height and width of images; default: the crop of classes, else what holds all of the dataset's."),
+    Parameter(
+        help="Height and width of the input. By default the crop for classifiers, else a size that holds every image."
+    ),
 ]
 _CLOSE = 0.99
 

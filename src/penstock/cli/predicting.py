@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Paths = Annotated[
     list[Path],
     Parameter(
-        help="Images, folders and lists (.txt) of them, videos, - for one from standard input; folders of masks "
-        "beside folders of images are left out.",
+        help="Images, folders of images, text files that list images (.txt), videos, or - for an image from standard "
+        "input. Folders of masks next to folders of images are skipped.",
     ),
 ]
 Score = Annotated[
@@ -37,7 +37,8 @@ Score = Annotated[
 
 def predict(
     run: Run, paths: Paths, /, *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])], checkpoint: Checkpoint = "", device: Device = "auto",
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to write to.")],
+    checkpoint: Checkpoint = "", device: Device = "auto",
     sliding_window: Side = None, overlap: Overlap = OVERLAP,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     labels: Annotated[Path | None, Parameter(help="Folder of true labels of NIfTI volumes, to score against.")] = None,

@@ -58,7 +58,7 @@ Side = Annotated[
     int | None,
     Parameter(
         validator=Count,
-        help="Side of the sliding window in pixels; 0 evaluates whole images. By default as in training.",
+        help="Side of the sliding window in pixels; 0 sees whole images. By default as in training.",
     ),
 ]
 Overlap = Annotated[
@@ -68,7 +68,7 @@ Overlap = Annotated[
 Where = Annotated[str, Parameter(name="--data", help="Dataset of the run, if it was moved.")]
 Trust = Annotated[
     bool,
-    Parameter(negative=(), help="Let code that the run carries, but which does not come from you, be executed."),
+    Parameter(negative=(), help="Execute custom code that is stored in the run even if it is not yours."),
 ]
 Device = Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")]
 
@@ -85,7 +85,7 @@ def evaluate(
     sliding_window: Side = None, overlap: Overlap = OVERLAP,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[
-        bool, Parameter(negative=(), help="Compute boundary IoU and panoptic quality of masks too.")
+        bool, Parameter(negative=(), help="Compute boundary IoU, panoptic quality and parsing covering of masks too.")
     ] = False,
     trust: Trust = False,
 ) -> None:  # fmt: skip
@@ -176,5 +176,5 @@ def replay(
 
 
 def report(run: Run, /) -> None:
-    """Gather a run on one page, report.html."""
+    """Write the report of a run, report.html."""
     print(f"report {write_report(RunFolder.open(run))}")

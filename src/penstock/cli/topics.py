@@ -17,23 +17,38 @@ from penstock.sources.kafka import Address, KafkaLog, parse_range
 from penstock.sources.kafka.producer import Creation
 
 Some = validators.Number(gte=1)
-Url = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC; other splits than train go to TOPIC.SPLIT.")]
-Start = Annotated[str, Parameter(name="--from", help="earliest, a time, or offsets such as 0:100,1:250.")]
-Until = Annotated[str, Parameter(name="--until", help="A time, or offsets; by default what is there now.")]
+Target = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train go to TOPIC.SPLIT.")]
+Origin = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train are in TOPIC.SPLIT.")]
+Start = Annotated[
+    str, Parameter(name="--from", help="Start of the snapshot: earliest, a time, or offsets: 0:100,1:250.")
+]
+Until = Annotated[
+    str, Parameter(name="--until", help="End of the snapshot: a time, or offsets. By default the end now.")
+]
 
 
 def publish(
-    dataset: Annotated[Path, Parameter(help="A packed dataset.")], topic: Url, /, *,
-    split: Annotated[list[str] | None, Parameter(help="By default all. May be repeated.", negative="")] = None,
-    create: Annotated[bool, Parameter(help="Make the topics if they are not there.", negative="")] = False,
-    partitions: Annotated[int | None, Parameter(validator=Some, help="Of a new topic; by default one a shard.")] = None,
-    replicas: Annotated[int | None, Parameter(validator=Some, help="Of a partition; by default the cluster's.")] = None,
-    retention: Annotated[float | None, Parameter(help="Hours that records are kept; 0, the default: for ever.")] = None,
-    max_size: Annotated[int | None, Parameter(validator=Some, help="MiB of its largest record; by default 16.")] = None,
+    dataset: Annotated[Path, Parameter(help="A packed dataset.")], topic: Target, /, *,
+    split: Annotated[
+        list[str] | None, Parameter(help="Split to publish. By default all. May be repeated.", negative="")
+    ] = None,
+    create: Annotated[bool, Parameter(help="Create the topics if they do not exist.", negative="")] = False,
+    partitions: Annotated[
+        int | None, Parameter(validator=Some, help="Partitions of a new topic. By default one per shard.")
+    ] = None,
+    replicas: Annotated[
+        int | None, Parameter(validator=Some, help="Replication factor of a new topic. By default the cluster's.")
+    ] = None,
+    retention: Annotated[
+        float | None, Parameter(help="Retention of a new topic in hours. By default 0: no limit.")
+    ] = None,
+    max_size: Annotated[
+        int | None, Parameter(validator=Some, help="Largest record of a new topic, in MiB. By default 16.")
+    ] = None,
 ) -> None:  # fmt: skip
     """Send a packed dataset to Kafka topics, and read it back to compare.
 
-    A publishing that was killed goes on where it stopped; no record is sent twice.
+    After a kill, publish again: it continues where it stopped, and sends no record twice.
     """
     said = {"--partitions": partitions, "--replicas": replicas, "--retention": retention, "--max-size": max_size}
     if not create and (named := [option for option, value in said.items() if value is not None]):
@@ -66,10 +81,13 @@ def _state(address: Address, topic: str) -> None:
 
 
 def pull(
-    topic: Url, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    split: Annotated[list[str] | None, Parameter(help="By default train. May be repeated.", negative="")] = None,
+    topic: Origin, /, *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
+    split: Annotated[
+        list[str] | None, Parameter(help="Split to pull. By default train. May be repeated.", negative="")
+    ] = None,
     start: Start = "", until: Until = "",
-    shard_size: Annotated[int, Parameter(validator=Some, help="MiB that a shard should hold, about.")] = 64,
+    shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,
 ) -> None:  # fmt: skip
     """Write a snapshot of Kafka topics to TFRecord shards, to train from local disk."""
     splits = split or ["train"]

@@ -42,7 +42,10 @@ Set = Annotated[
 ]
 
 ModelName = Annotated[
-    str, Parameter(help="Model: deeplabv3plus:resnet50, resnet50 (classifies), fasterrcnn:resnet50, FILE.py:NAME.")
+    str,
+    Parameter(
+        help="Model, such as deeplabv3plus:resnet50, resnet50 (classes), fasterrcnn:resnet50 (boxes), or FILE.py:NAME."
+    ),
 ]
 Strict = Annotated[
     bool,
@@ -53,7 +56,8 @@ ReplayRatio = Annotated[
     float | None, Parameter(help="With --follow: fraction of a batch that is drawn from older records.")
 ]
 Trust = Annotated[
-    bool, Parameter(negative=(), help="Let code that the run or dataset carries, but is not yours, be executed.")
+    bool,
+    Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
 ]
 
 
@@ -75,12 +79,12 @@ def train(
     follow: Annotated[bool, Parameter(negative=(), help="Follow a topic: train on new records until stopped.")] = False,
     replay_ratio: ReplayRatio = None,
     settings: Set = None,
-    runs: Annotated[Path | None, Parameter(help="Folder of the run folders. By default runs.")] = None,
+    runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,
     name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "",
     checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Run folder to resume instead of starting a run.")] = None,
-    task: Annotated[str, Parameter(help="Task of your own: FILE.py:NAME. By default what the dataset is for.")] = "",
-    loss: Annotated[str, Parameter(help="Loss of your own in place of cross-entropy: FILE.py:NAME.")] = "",
+    task: Annotated[str, Parameter(help="Custom task: FILE.py:NAME. By default the task of the dataset.")] = "",
+    loss: Annotated[str, Parameter(help="Custom loss in place of cross-entropy: FILE.py:NAME.")] = "",
     hook: Annotated[list[str] | None, Parameter(help="Hook: a name or FILE.py:NAME. May be repeated.")] = None,
     trust: Trust = False,
 ) -> int:  # fmt: skip
@@ -143,7 +147,7 @@ def recipe(
     file: Path | None = None, /, *,
     task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(TASKS)}.")] = "",
     model: Annotated[
-        str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast bring their own.")
+        str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
     settings: Set = None,
 ) -> None:  # fmt: skip

@@ -18,8 +18,8 @@ class Data:
 
     Attributes:
         path: Packed dataset, or a topic: kafka://HOST:PORT/TOPIC.
-        train, validation: Names of the training and the validation split, or of several: "train+extra". An empty
-            validation evaluates nothing.
+        train, validation: Training split and validation split. Several are joined with "+": "train+extra". An empty
+            `validation` disables evaluation.
         block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed. 1
             and 1 is a true global shuffle. A block of 0 is chosen when a run begins: 1 for shards, and for a topic as
             many records as are read efficiently at once.
@@ -44,22 +44,23 @@ class Train:
         batch: Images in a global batch, over all ranks.
         accumulate: Micro-batches that the batch of a rank is computed in, to save memory.
         evaluate_every, save_every: Steps between evaluations and between checkpoints.
-        save_minutes: Minutes after which a checkpoint is saved too; 0 counts steps alone.
+        save_minutes: Longest time between checkpoints in minutes; 0 saves by steps only.
         keep: Checkpoints to keep, besides the best one.
         precision: Precision: "bfloat16" computes by autocast, in half the memory.
         ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
         sliding_window: Side in pixels of the sliding window for images that are too large to be evaluated whole; 0
             evaluates whole images.
         compile: Compile the model with torch.compile.
-        freeze_bn: Keep the statistics of batch normalisation: for small batches, with weights that were trained before.
-        freeze_backbone: Train only what lies behind the backbone; its batch normalisation keeps its statistics too.
+        freeze_bn: Freeze the running statistics of batch normalisation: for small batches and pretrained weights.
+        freeze_backbone: Freeze the backbone, with the running statistics of its batch normalisation.
         sync_bn: Compute the statistics of batch normalisation over all ranks.
         deterministic: Use deterministic CUDA kernels.
         device: Device: "auto", "cpu", "cuda", "cuda:1", "mps".
         num_threads: Threads that decode images; 0 takes one per core.
-        log_every: Steps between printed lines; half a minute prints one too.
-        profile_every: Steps between traces of a single step, in the folder `profiles` of the run; 0 records none.
-        metrics: Metrics of your own beside the metric of the task: FILE.py:NAME or package.module:NAME.
+        log_every: Steps between log lines. A line is also printed every 30 seconds.
+        profile_every: Steps between profiler traces, each of one step, in the folder `profiles` of the run; 0 records
+            none.
+        metrics: Custom metrics beside the metric of the task: FILE.py:NAME or package.module:NAME.
         best_metric: Score that decides which checkpoint is best; "" for that of the task.
         log_origins: Write the origin of every record of every step to the run folder.
     """
@@ -95,10 +96,11 @@ class Follow:
     Attributes:
         on: Follow the topic.
         records: New records that make a snapshot.
-        seconds: Seconds after which fewer records make a snapshot too, if they fill a batch.
+        seconds: Longest wait in seconds: after it, fewer new records make a snapshot, if they fill a batch.
         replay_ratio: Fraction of every batch, from 0 to 0.75, that is drawn from records of earlier snapshots.
         patience: Seconds without a new snapshot after which training ends; 0 waits without end.
-        group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Nothing reads it.
+        group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Penstock
+            never reads them.
     """
 
     on: bool = False
@@ -121,8 +123,8 @@ class Recipe:
         seed: Random seed of order, augmentation, initial weights and dropout.
         init: Run to take weights from, perhaps with other classes.
         strict: Refuse a run for `init` that lacks weights of the model, or has others, besides those of the last layer.
-        task: Task of your own, FILE.py:NAME or package.module:NAME; "" for what the dataset is for.
-        task_options: Settings of such a task.
+        task: Custom task, FILE.py:NAME or package.module:NAME; "" is the task of the dataset.
+        task_options: Settings of a custom task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
             checkpoint_saver, FILE.py:NAME or package.module:NAME).
     """

@@ -32,7 +32,7 @@ class Jitter:
 
     Attributes:
         brightness, contrast, saturation: a factor is drawn from [1 - value, 1 + value]; value in [0, 1].
-        hue: an angle is drawn from [-value, value], in turns; value in [0, 0.5].
+        hue: shift drawn from [-value, value], as a fraction of the full circle; value in [0, 0.5].
     """
 
     brightness: Fraction = 0.0

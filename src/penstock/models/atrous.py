@@ -40,32 +40,34 @@ class Branch:
 
 @dataclass(frozen=True)
 class DeepLabConfig:
-    """The parts of `deeplab:BACKBONE`.
+    """The components of `deeplab:BACKBONE`.
 
     Attributes:
         output_stride: Ratio of the size of the image to that of the features of the backbone: 8, 16 or 32. Stages that
             are not strided are dilated instead.
         rates: Atrous rates; empty takes those of DeepLab for the output stride (6, 12, 18 at 16).
         multi_grid: Factors of the dilation of the blocks of the last stage, such as 1, 2, 4; empty leaves it.
-        pooling: Add a branch for the mean over the image.
-        pooling_size: Height and width in pixels of the windows that are averaged instead, and resized; empty averages
-            the whole image.
-        pooling_stride: Stride between such windows, in features.
-        squeeze_excite: Weigh the channels by the mean over the image instead (squeeze and excitation, as in the
-            segmentation head of MobileNetV3).
-        norms: Use batch normalisation in the pyramid; biases otherwise.
-        separable: Use separable convolutions in the pyramid and the decoder.
-        channels: Channels of every branch and of the decoder.
-        projection: Project the concatenated branches to that many channels.
-        cell: Dense prediction cell in place of the pyramid; the published one is DPC.
+        pooling: Add an image pooling branch to ASPP: the mean over the image.
+        pooling_size: Kernel size (height, width) of the image pooling branch, in input pixels; empty is global average
+            pooling.
+        pooling_stride: Stride of the image pooling kernel, in features.
+        squeeze_excite: Use the image pooling branch as a gate of the channels (squeeze and excitation, as in the
+            segmentation head of MobileNetV3) in place of concatenating it.
+        norms: Use batch normalisation in ASPP. If false, its convolutions have biases.
+        separable: Use separable convolutions in ASPP and the decoder.
+        channels: Channels of every branch of ASPP and of the decoder.
+        projection: Project the concatenated branches to `channels` channels.
+        cell: Dense prediction cell (DPC) in place of ASPP, as a list of branches.
         decoder: Refine the result with finer features.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.
-        decoder_logits: Compute the logits in the last stage of the decoder, by a single convolution.
-        logits_kernel: Kernel size of the convolution that computes the logits otherwise.
-        image_pyramid: Scales of the image that share the weights; a single 1 is the image alone.
+        decoder_logits: Let the last stage of the decoder give the logits, by a single convolution.
+        logits_kernel: Kernel size of the convolution that gives the logits, unless `decoder_logits` is set.
+        image_pyramid: Scales of the input image. The network sees every scale, with the same weights; 1 alone is the
+            image itself.
         merge: Merge of the logits of several scales.
-        aux_loss_weight: Weight of the loss of an auxiliary head on the features before the last stage; 0 has none.
+        aux_loss_weight: Weight of the auxiliary loss, of a head on the features before the last stage; 0 builds no such
+            head.
         upsample: Upsample logits to the size of the labels for the loss; otherwise labels are downsampled by nearest
             neighbour.
     """

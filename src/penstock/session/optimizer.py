@@ -30,29 +30,30 @@ class OptimizerSpec:
             backbone, with SGD for all other parameters), or FILE.py:NAME of a torch.optim.Optimizer.
         lr: Peak learning rate, before the schedule.
         momentum: Momentum of SGD, of RMSprop, and of the filters of Muon.
-        sgd_momentum: Momentum of the SGD beside Muon.
+        sgd_momentum: Momentum of SGD for the parameters that Muon does not update.
         weight_decay: Weight decay. Biases, the parameters of normalisation layers and what a model lists in
             `no_weight_decay` are exempt, unless `decay_biases` is set. Learning rate multipliers do not change the
             weight decay of Muon.
         decay_biases: Apply weight decay to biases and normalisation layers too.
         unit_filters: Keep the filters of Muon at a root mean square norm of 1 instead of decaying them. For networks in
             which a normalisation layer follows every convolution.
-        schedule: Learning rate schedule: "poly" is (1 - progress)**power, "cosine" half a cosine, "constant" 1, "step"
-            a factor of `decay` every `decay_steps`, "multistep" a factor at every milestone, "exponential" a smooth
-            "step".
+        schedule: Learning rate schedule, as a factor of the peak: "poly" is (1 - progress)**power, "cosine" half a
+            cosine, "constant" 1, "step" multiplies by `decay` every `decay_steps`, "multistep" at every milestone,
+            "exponential" is decay**(step / decay_steps).
         power: Power of "poly"; DeepLab uses 0.9.
         decay: Factor of "step", "multistep" and "exponential".
         decay_steps: Steps between the factors of "step" and "exponential".
         milestones: Steps at which "multistep" decays, in ascending order.
         min_lr_ratio: Lowest learning rate, as a fraction of the peak.
         warmup_steps: Steps before the schedule begins.
-        warmup_start_ratio: Learning rate during the warm-up, as a fraction of the peak (DeepLab's slow start); 0 grows
-            linearly from nearly 0 to the peak.
+        warmup_start_ratio: Constant learning rate during the warm-up, as a fraction of the peak (DeepLab's slow start);
+            0 warms up linearly from nearly 0 to the peak.
         grad_clip: Norm to which the gradient is clipped; 0 does not clip.
         bias_lr_mult: Learning rate multiplier of the biases of convolutions and linear layers; DeepLab uses 2.
         norm_bias_lr_mult: Learning rate multiplier of the biases of normalisation layers; airbench uses 64.
         head_lr_mult: Learning rate multiplier of the head; DeepLab uses 10 for new classes.
-        head: Parameters that `head_lr_mult` is for: "all" outside the backbone, or the "logits" of masks alone.
+        head: Parameters that `head_lr_mult` applies to: "all" outside the backbone, or "logits", the last layer of a
+            network for masks.
     """
 
     name: Annotated[str, choice("sgd", "adamw", "rmsprop", "muon")] = "sgd"

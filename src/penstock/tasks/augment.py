@@ -31,18 +31,18 @@ class Augment:
             evaluation and prediction too; masks are evaluated and predicted at the size of the image.
         margin: Padding of "pad-crop", in pixels.
         crop_pct: Evaluation of classifiers: fraction of the shorter side of the image that the center crop covers. With
-            "pad-crop" the crop has its own size instead.
+            "pad-crop" the center crop is `crop` pixels of the unscaled image.
         border: Padding around the image for classifiers: "fill" with a pixel that normalises to 0, or "reflect".
         crop_scale, crop_ratio: Bounds of the window of "resized-crop", which are `scale` and `ratio` of torchvision's
             RandomResizedCrop: fraction of the area of the image, width divided by height.
         flip: Probability of mirroring left to right.
-        alternating_flip: Mirror every image in every second epoch instead, half of all images in the first one (Jordan
-            2024, arXiv:2404.00498). Not for volumes.
+        alternating_flip: Mirror a random half of the images in the first epoch, and each image in every second epoch
+            from then on, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
-        min_visibility: Fraction of the area of a box that must be inside the crop, where both sides must be at least a
-            pixel; other boxes are dropped.
-        slices: Slices of a training patch of volumes.
+        min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped,
+            and boxes whose clipped width or height is below one pixel.
+        slices: Depth of a training patch of a volume, in slices.
     """
 
     crop: tuple[Count, Count] = (512, 512)

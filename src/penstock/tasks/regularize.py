@@ -35,9 +35,10 @@ class Regularize:
 
     Attributes:
         mixup: Parameter of the Beta distribution of mixup (Zhang et al. 2018); 0 does not mix.
-        cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). With mixup, each is as likely.
+        cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). 0 disables it. With
+            `mixup` too, each pair of images gets either with equal probability.
         random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
-        brightness: Largest shift of all pixels, of 255; the CIFAR-10 tutorial uses 63.
+        brightness: Largest brightness added to all pixels, on the scale of 0 to 255; the CIFAR-10 tutorial uses 63.
         contrast: Bounds of the factor on the difference from the mean of a channel; the CIFAR-10 tutorial uses 0.2 and
             1.8.
     """

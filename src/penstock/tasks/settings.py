@@ -24,7 +24,7 @@ class Model:
     """What learns.
 
     Attributes:
-        name: Model: ARCHITECTURE:BACKBONE for masks and boxes, a backbone for classes, or FILE.py:NAME.
+        name: Model: ARCHITECTURE:BACKBONE for masks and boxes, BACKBONE for classes, or FILE.py:NAME.
         weights: Backbone weights: "pretrained", "none" or a file.
         deeplab: Parts of `deeplab:BACKBONE`.
     """

@@ -40,4 +40,4 @@ def test_a_cell_is_printed_too_and_read_again():
     text = explained(chosen)
 
     assert convert(tomllib.loads(text), "it") == chosen
-    assert text.count("# Dense prediction cell in place of the pyramid; the published one is DPC.") == 1
+    assert text.count("# Dense prediction cell (DPC) in place of ASPP, as a list of branches.") == 1

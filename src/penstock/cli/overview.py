@@ -1,0 +1,52 @@
+"""The commands and what they do, printed without a library: `penstock --help` is to be there at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HELP: Final = "From raw images to a trained vision model: pack, feed, train, resume, replay."
+
+_GROUPS: Final = {
+    "Try it": {
+        "demo:demo": "Make images, pack, train, evaluate, predict: the whole path in a few minutes.",
+        "data:scenes_command": "Generate a synthetic segmentation dataset, to try things with.",
+        "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
+    },
+    "Data": {
+        "data:inspect": "Report the contents and the problems of a folder of raw images.",
+        "data:pack": "Pack a folder of raw images into TFRecord shards.",
+        "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
+        "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
+        "topics:publish": "Send a packed dataset to Kafka topics.",
+        "topics:pull": "Write a snapshot of Kafka topics to TFRecord shards.",
+    },
+    "Training": {
+        "training:train": "Train a model on a packed dataset, or resume a run.",
+        "training:recipe": "Print all settings of a training, as TOML.",
+        "runs:replay": "Draw the images of any step of a run, and name their records.",
+        "runs:report": "Write the report of a run, report.html.",
+    },
+    "Models": {
+        "runs:evaluate": "Score a run's model on a split, class by class.",
+        "predicting:predict": "Predict masks, classes or boxes for images of any size.",
+        "exporting:export": "Write a run's model as one file for other programs: ONNX or torch.export.",
+    },
+}
+
+COMMANDS: Final = {place: text for group in _GROUPS.values() for place, text in group.items()}
+"""What every command does, by the module and the function that it is."""
+
+
+def name_of(place: str) -> str:
+    """How a command is called on the command line."""
+    return place.partition(":")[2].removesuffix("_command")
+
+
+def overview() -> str:
+    """The text of `penstock --help`."""
+    width = max(len(name_of(place)) for place in COMMANDS)
+    lines = ["Usage: penstock COMMAND [ARGUMENTS] [OPTIONS]", "", HELP]
+    for title, group in _GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name_of(place):<{width}}  {text}" for place, text in group.items())]
+    lines += ["", "penstock COMMAND --help explains a command, penstock --version says the version."]
+    return "\n".join(lines)
