@@ -87,7 +87,7 @@ class Parts:
         source: Any = self._training if split == self.recipe.data.train else self.dataset.source(split)
         return self.dataset.snapshot(split, source, self.pinned.get(split))
 
-    def training_feed(self, share: Share = Share(), *, pin: bool = False) -> Feed:  # noqa: B008 - frozen
+    def training_feed(self, share: Share = Share(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
         return Feed(
             self.plan,
@@ -96,10 +96,10 @@ class Parts:
             batch=self.recipe.train.batch,
             share=share,
             threads=self.recipe.train.num_threads or None,
-            pin=pin,
+            pin_memory=pin_memory,
         )
 
-    def evaluation(self, split: str, share: Share = Share(), *, pin: bool = False) -> tuple[Task, Feed]:  # noqa: B008
+    def evaluation(self, split: str, share: Share = Share(), *, pin_memory: bool = False) -> tuple[Task, Feed]:  # noqa: B008
         """The task for the split's images, and a feed that walks the split."""
         found = self.dataset.split(split)
         task = self.task.for_images(found.height, found.width, found.slices)
@@ -112,7 +112,7 @@ class Parts:
             share=share,
             augment=False,
             threads=self.recipe.train.num_threads or None,
-            pin=pin,
+            pin_memory=pin_memory,
         )
         return task, feed
 

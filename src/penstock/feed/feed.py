@@ -62,8 +62,8 @@ class Feed:
         share: the part of it that this rank takes.
         augment: whether `prepare` is given random numbers, keyed by seed and position.
         threads: workers; by default one for every core that this process may use.
-        ahead: batches prepared ahead of the consumer; by default enough to keep every thread at work.
-        pin: whether the buffers are page-locked, for fast copies to a CUDA device.
+        prefetch: batches prepared ahead of the consumer; by default enough to keep every thread at work.
+        pin_memory: whether the buffers are page-locked, for fast copies to a CUDA device.
     """
 
     plan: Plan | Chain
@@ -73,8 +73,8 @@ class Feed:
     share: Share = Share()  # noqa: RUF009 - frozen
     augment: bool = True
     threads: int | None = None
-    ahead: int | None = None
-    pin: bool = False
+    prefetch: int | None = None
+    pin_memory: bool = False
     meter: Meter = field(default_factory=Meter, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,8 +137,8 @@ class Feed:
         indices = self.share.slice(self.batch)
         threads = self.threads or cores.available()
         chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
-        ahead = self.ahead or max(2, -(-2 * threads * chunk // len(indices)))
-        slots = Slots(self.prepare.fields, len(indices), pin=self.pin)
+        ahead = self.prefetch or max(2, -(-2 * threads * chunk // len(indices)))
+        slots = Slots(self.prepare.fields, len(indices), pin_memory=self.pin_memory)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
         unwanted = threading.Event()
         pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))

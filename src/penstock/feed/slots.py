@@ -44,8 +44,8 @@ class Slots:
     Fresh memory for every batch would cost a page fault for every 4 KiB of it.
     """
 
-    def __init__(self, fields: Mapping[str, Field], size: int, *, pin: bool = False) -> None:
-        self.fields, self.size, self.pin = fields, size, pin
+    def __init__(self, fields: Mapping[str, Field], size: int, *, pin_memory: bool = False) -> None:
+        self.fields, self.size, self.pin_memory = fields, size, pin_memory
         self._free: deque[Slot] = deque()
 
     def take(self) -> Slot:
@@ -53,7 +53,7 @@ class Slots:
         try:
             return self._free.pop()
         except IndexError:
-            return make_slot(self.fields, self.size, pin=self.pin)
+            return make_slot(self.fields, self.size, pin_memory=self.pin_memory)
 
     def lend(self, slot: Slot) -> dict[str, torch.Tensor]:
         """Tensors over a slot's memory, and "weight"; once they and all views of them are gone, it is free again."""
@@ -71,10 +71,10 @@ class Slots:
             self._free.append(last)
 
 
-def make_slot(fields: Mapping[str, Field], size: int, *, pin: bool = False) -> Slot:
-    """Memory for `size` samples, page-locked if `pin`."""
+def make_slot(fields: Mapping[str, Field], size: int, *, pin_memory: bool = False) -> Slot:
+    """Memory for `size` samples, page-locked if `pin_memory`."""
     tensors = {
-        name: torch.zeros((size, *field.shape), dtype=_torch_type(field.dtype), pin_memory=pin)
+        name: torch.zeros((size, *field.shape), dtype=_torch_type(field.dtype), pin_memory=pin_memory)
         for name, field in fields.items()
     }
     return Slot({name: tensor.numpy() for name, tensor in tensors.items()}, np.zeros(size, np.float32))

@@ -184,7 +184,7 @@ class _Run:
     events: Events
 
     @property
-    def pin(self) -> bool:
+    def pin_memory(self) -> bool:
         """Whether batches are copied to the device from page-locked memory."""
         return self.device.type == "cuda"
 
@@ -221,10 +221,10 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
     return Session(
         run.parts.task,
         Learner.of(network, options=options_of(recipe), optimizer=recipe.optimizer, ranks=ranks, device=run.device),
-        run.parts.training_feed(ranks.share, pin=run.pin),
+        run.parts.training_feed(ranks.share, pin_memory=run.pin_memory),
         saver=Saver(store, ranks, run.device),
         attached=Attached((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
-        evaluate=evaluation_of(run.parts, ranks, run.device, pin=run.pin),
+        evaluate=evaluation_of(run.parts, ranks, run.device, pin_memory=run.pin_memory),
         follow=_follower(run, console) if recipe.follow.on else None,
     )
 
@@ -264,7 +264,9 @@ def _keep_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
 def _follower(run: _Run, console: Console) -> Follower:
     """Made once the run is locked: what another process had taken up until then counts, on all ranks."""
     facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.is_main else ""
-    return Follower(run.parts, shared(run.ranks.broadcast(facts)), run.folder, run.ranks, console.say, pin=run.pin)
+    return Follower(
+        run.parts, shared(run.ranks.broadcast(facts)), run.folder, run.ranks, console.say, pin_memory=run.pin_memory
+    )
 
 
 @contextlib.contextmanager

@@ -44,9 +44,11 @@ class Follower:
         reason: why there is no next one.
     """
 
-    def __init__(self, parts: Parts, facts: Facts, folder: RunFolder, ranks: Ranks, say: Say, *, pin: bool) -> None:
+    def __init__(
+        self, parts: Parts, facts: Facts, folder: RunFolder, ranks: Ranks, say: Say, *, pin_memory: bool
+    ) -> None:
         self.parts, self.reason = parts, ""
-        self._facts, self._folder, self._ranks, self._say, self._pin = facts, folder, ranks, say, pin
+        self._facts, self._folder, self._ranks, self._say, self._pin_memory = facts, folder, ranks, say, pin_memory
         self._source: Any = parts.dataset.source(parts.recipe.data.train)
         self._seen: tuple[Partition, ...] = ()
         self._began = self._answered = self._said = time.monotonic()
@@ -80,7 +82,7 @@ class Follower:
         """
         if position < len(self.parts.plan):
             self.parts.hold(position)
-        return self.parts.training_feed(self._ranks.share, pin=self._pin)
+        return self.parts.training_feed(self._ranks.share, pin_memory=self._pin_memory)
 
     def next(self, stop: Callable[[], bool]) -> Feed | None:
         """The feed with the next snapshot added, as soon as there is enough for one; None to end the training.

@@ -52,13 +52,13 @@ def options_of(recipe: Recipe) -> Options:
 
 
 def evaluation_of(
-    parts: Parts, ranks: Ranks, device: torch.device, *, pin: bool
+    parts: Parts, ranks: Ranks, device: torch.device, *, pin_memory: bool
 ) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None] | None:
     """What evaluates a model during training; None where nothing is evaluated."""
     split = parts.recipe.data.validation
     if not split:
         return None
-    task, feed = parts.evaluation(split, ranks.share, pin=pin)
+    task, feed = parts.evaluation(split, ranks.share, pin_memory=pin_memory)
     task.scorer()  # which may need an extra
     train = parts.recipe.train
 

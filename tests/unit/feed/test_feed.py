@@ -32,11 +32,11 @@ def test_restore_at_every_position_gives_the_same_bytes(ranks, n, batch):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("ahead", [1, 2, 7])
-def test_threads_and_look_ahead_change_nothing(threads, ahead):
-    expected = take(feed(threads=1, ahead=1).batches(), 20)
+@pytest.mark.parametrize("prefetch", [1, 2, 7])
+def test_threads_and_look_ahead_change_nothing(threads, prefetch):
+    expected = take(feed(threads=1, prefetch=1).batches(), 20)
 
-    assert take(feed(threads=threads, ahead=ahead).batches(), 20) == expected
+    assert take(feed(threads=threads, prefetch=prefetch).batches(), 20) == expected
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
@@ -110,8 +110,8 @@ def test_images_with_all_augmentation_restore_byte_for_byte(packed, method, rank
     plan = Plan(source.snapshot(), 4, Shuffle())
     prepare = PrepareSegmentation(6, 255, (124, 116, 104), augment)
 
-    def make(rank, threads, ahead):
-        return Feed(plan, source, prepare, batch=8, share=Share(rank, ranks), threads=threads, ahead=ahead)
+    def make(rank, threads, prefetch):
+        return Feed(plan, source, prepare, batch=8, share=Share(rank, ranks), threads=threads, prefetch=prefetch)
 
     for rank in range(ranks):
         whole = take(make(rank, 1, 1).batches(), 6)

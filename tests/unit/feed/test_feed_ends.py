@@ -22,7 +22,7 @@ class TestErrors:
     def test_an_error_comes_with_its_batch_and_not_before(self):
         source = memory(20)
         source.partitions["a"][7] = b"bad"
-        iterator = feed(source=source, shuffle=None, threads=4, ahead=3).batches()
+        iterator = feed(source=source, shuffle=None, threads=4, prefetch=3).batches()
 
         assert len(next(iterator)) == 5
         with pytest.raises(ZeroDivisionError, match="no good") as caught:
@@ -87,7 +87,7 @@ class TestEnds:
                 super().__call__(record, generator, out)
 
         source = memory(40)
-        slow = Feed(Plan(source.snapshot()), source, Slow(), batch=8, threads=4, ahead=4)
+        slow = Feed(Plan(source.snapshot()), source, Slow(), batch=8, threads=4, prefetch=4)
         iterator = slow.batches()
         next(iterator)
         iterator.close()
@@ -105,7 +105,7 @@ class TestEnds:
                 return super().read(*place)
 
         source = Away({"a": [b"%d" % i for i in range(40)]})
-        slow = Feed(Plan(source.snapshot()), source, Text(), batch=4, threads=3, ahead=2)
+        slow = Feed(Plan(source.snapshot()), source, Text(), batch=4, threads=3, prefetch=2)
         asked = []
         give_up = lambda: bool(asked.append(1)) or len(asked) == 3  # noqa: E731
         iterator = slow.walk(give_up) if walks else slow.batches(give_up=give_up)

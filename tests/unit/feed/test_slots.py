@@ -11,7 +11,7 @@ from penstock.assembly import open_parts
 
 
 def test_padding_holds_nothing_of_older_batches():
-    last = take(feed(9, 4, shuffle=None, ahead=1).walk(), 9)[-1]
+    last = take(feed(9, 4, shuffle=None, prefetch=1).walk(), 9)[-1]
 
     assert last[3] == ("b#4", "", "", "")
     assert last[0]["text"][8:] == bytes(24)
@@ -19,7 +19,7 @@ def test_padding_holds_nothing_of_older_batches():
 
 def test_memory_is_used_again_once_a_batch_is_dropped():
     """Those ahead, the one at hand, and the one that is asked for meanwhile."""
-    pointers = [b.tensors["text"].data_ptr() for b in itertools.islice(feed(ahead=3).batches(), 40)]
+    pointers = [b.tensors["text"].data_ptr() for b in itertools.islice(feed(prefetch=3).batches(), 40)]
 
     assert len(set(pointers)) <= 5
 
@@ -27,7 +27,7 @@ def test_memory_is_used_again_once_a_batch_is_dropped():
 @pytest.mark.parametrize("keep", [lambda t: t, lambda t: t[1:], lambda t: t.numpy(), lambda t: memoryview(t.numpy())])
 def test_a_batch_owns_its_memory_until_it_and_all_views_of_it_are_gone(keep):
     """All of many batches are kept, by themselves or by a view; each still holds its own samples at the end."""
-    source = feed(ahead=2, threads=2)
+    source = feed(prefetch=2, threads=2)
     kept = [(keep(b.tensors["text"]), b.weight, b.cursor.position) for b in itertools.islice(source.batches(), 12)]
     for view, weight, position in kept:
         fresh = [source[place].arrays["text"] for place in range(position - source.batch, position)]

@@ -54,7 +54,7 @@ class World:
         """As a new process makes it."""
         dataset = TopicDataset(Address("h", "t"), self.range, open_log=lambda _: self.log)
         parts = Parts(self.recipe, dataset)
-        return Follower(parts, read_facts(self.folder), self.folder, Ranks(), self.said.append, pin=False)
+        return Follower(parts, read_facts(self.folder), self.folder, Ranks(), self.said.append, pin_memory=False)
 
     def resumed(self, follower):
         again = self.follower()
