@@ -40,7 +40,8 @@ def test_it_learns_and_predicts_shares(mattes, tmp_path, capsys):
     code, out, _ = call("evaluate", folder.path, capsys=capsys)
     assert code == 0
     assert "mean absolute error" in out
-    assert scores["closeness"] > 0.85  # all background would be 0.79
+    assert scores["mae"] < 0.15  # all background would be 0.21
+    assert "best mae" in (folder.path / "report.html").read_text()
     words = ["-o", tmp_path / "out", "--sliding-window", 32]
     assert call("predict", folder.path, raw / "images/val", *words, capsys=capsys)[0] == 0
     errors = []
@@ -79,3 +80,14 @@ def test_a_pulled_description_says_matting(mattes):
     again = FolderDataset.open(mattes.folder)
 
     assert dataclasses.asdict(again.description) == dataclasses.asdict(mattes.description)
+
+
+def test_the_best_mattes_have_the_smallest_error(mattes, tmp_path):
+    chosen = apply(learning(mattes, steps=4, evaluate_every=1, save_every=1, keep=9), ["optimizer.lr=0.1"])
+    folder, _ = train(chosen, tmp_path / "runs")
+    lines = [line for line in folder.lines("metrics.jsonl") if "evaluation" in line]
+    smallest = min(reversed(lines), key=lambda line: line["evaluation"]["mae"])
+
+    assert len({line["evaluation"]["mae"] for line in lines}) == 4
+    assert (folder.checkpoints / "best").resolve().name == f"step-{smallest['step']:08d}"
+    assert [line["best"] for line in lines if line["step"] == smallest["step"]] == [True]

@@ -75,13 +75,13 @@ class MatteScores:
         return self.both / self.either if self.either else 1.0
 
     def summary(self) -> dict[str, float]:
-        """The scores in one line; closeness is 1 minus the mean absolute error."""
-        return {"closeness": 1 - self.mae, "iou": self.iou}
+        """The scores in one line."""
+        return {"mae": self.mae, "iou": self.iou}
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file; `sad` is the sum of absolute differences, in thousands of pixels, as matting papers
         give it.
         """
         sad = self.absolute / _WHOLE / 1000
-        own = {"mae": self.mae, "mse": self.mse, "sad": sad, "pixels": self.pixels}
+        own = {"mse": self.mse, "sad": sad, "pixels": self.pixels}
         return {**self.summary(), **own, "classes": [], "absent": []}

@@ -34,7 +34,6 @@ dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-w
 
 _ROUNDED: Final = "records, order and pixels; weights up to rounding, as it was resumed otherwise"
 _SCORES: Final = {
-    "closeness": "closeness",
     "mean_dice": "mean Dice",
     "mean_iou": "mean IoU",
     "top1": "top-1 accuracy",

@@ -94,7 +94,8 @@ class Matting(Segmentation):
     ignore: int = NOWHERE
 
     kind = KINDS["matting"]
-    main_score = "closeness"
+    main_score = "mae"
+    lower_is_better = frozenset({"mae"})
     supports = MASK_ABILITIES
 
     @classmethod
