@@ -16,7 +16,8 @@ from penstock.datasets import inspect, pack, scenes
 os.environ["PYTHONPATH"] = os.pathsep.join((str(Path(penstock.__file__).parents[1]), str(Path(__file__).parent)))
 
 # What this user trusts is not for tests to add to.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="penstock-state-")
+_STATE = tempfile.TemporaryDirectory(prefix="penstock-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it leaves in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children inherit it, and are to hear Ctrl-C
@@ -34,6 +35,10 @@ settings.load_profile("penstock")
 pytest_plugins = ["support.fixtures"]
 
 REAL_DATA = Path(os.environ.get("PENSTOCK_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def pytest_unconfigure():
+    _STATE.cleanup()
 
 
 @pytest.fixture(scope="session")

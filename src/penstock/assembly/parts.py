@@ -11,8 +11,7 @@ import torch
 
 from penstock import seeds
 from penstock.assembly.facts import Facts
-from penstock.config.effects import check_abilities, check_parts
-from penstock.config.presets import defaults
+from penstock.config.effects import check_chosen
 from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
@@ -49,11 +48,13 @@ class Parts:
         return self._task(self.recipe)
 
     def _task(self, recipe: Recipe) -> Task:
-        check_parts(recipe)
         described, split = self.dataset.description, self.dataset.split(recipe.data.train)
-        task = find_task(recipe.task, described.task)
-        check_abilities(recipe, task, *defaults(recipe, described.task))
-        return task.of(recipe.task_settings, described, split, grows=locate(recipe.data.path).grows)
+        return self.task_type.of(recipe.task_settings, described, split, grows=locate(recipe.data.path).grows)
+
+    @cached_property
+    def task_type(self) -> type[Task]:
+        """What is learnt: the recipe's task, or that of the dataset."""
+        return find_task(self.recipe.task, self.dataset.description.task)
 
     @cached_property
     def _training(self) -> Any:
@@ -208,14 +209,15 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
 
 
 def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
-    """Open the dataset of a recipe.
+    """Open the dataset of a recipe; settings of a new training must have an effect on what is learnt from it.
 
     Args:
         recipe: names it.
-        facts: what the data was when a run began with it; topics are read as they say.
+        facts: what the data was when a run began with it; topics are read as they say. None for a new training.
 
     Raises:
         DatasetError: it is not there.
+        RecipeError: a setting of a new training has no effect.
         RunError: it is not where it was when a run began with it.
     """
     data = recipe.data
@@ -226,8 +228,11 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
             found="no such folder",
             remedy="Say where it is now: --data DIR, or --set data.path=DIR to train on",
         )
-    dataset = open_dataset(data, facts.known if facts else None)
-    return Parts(recipe, dataset, facts.snapshots if facts else {}, facts.stages if facts else ())
+    if facts:
+        return Parts(recipe, open_dataset(data, facts.known), facts.snapshots, facts.stages)
+    parts = Parts(recipe, open_dataset(data))
+    check_chosen(recipe, parts.task_type)
+    return parts
 
 
 def gather(parts: Parts, splits: Sequence[str]) -> Facts:

@@ -44,12 +44,11 @@ def resolve_settings(given: Mapping[str, Any], where: str = "the settings") -> R
     begun = {key: value for key, value in given.items() if key.startswith(("data.", "follow."))}
     known = toml.filled(Recipe(), begun, where)
     check_follow(known)  # before anything is reached for
-    described = _task(known.data)
-    task = find_task(str(given.get("task", "")), described)
+    task = find_task(str(given.get("task", "")), _task(known.data))
     if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
         given = {**given, "model.name": model_of(Path(given["init"]))}
     _check_model(str(given.get("model.name", "")), task)
-    return resolve(given, described, where)
+    return resolve(given, task, where)
 
 
 def _check_model(name: str, task: type[Task]) -> None:

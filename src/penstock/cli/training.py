@@ -17,7 +17,7 @@ from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.report import write_report
 from penstock.runs import code
-from penstock.tasks import TASKS
+from penstock.tasks import TASKS, find_task
 from penstock.training import resume as resume_run
 from penstock.training import train as train_recipe
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.config import Resolved
     from penstock.runs import RunFolder
     from penstock.session import Outcome
+    from penstock.tasks import Task
 
 Optimizer = Annotated[
     str,
@@ -170,12 +171,13 @@ def recipe(
     print(explained(resolve(given, _task_of(given, task), str(file or "the settings"))), end="")
 
 
-def _task_of(given: Mapping[str, Any], task: str) -> str:
+def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
     """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
     location = locate(str(given.get("data.path", "")))
-    if task or not location.uri or location.remote or not location.exists:
-        return task or "segmentation"
-    return location.open().description.task
+    described = task or "segmentation"
+    if not task and location.uri and not location.remote and location.exists:
+        described = location.open().description.task
+    return find_task(str(given.get("task", "")), described)
 
 
 def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:

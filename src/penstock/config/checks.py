@@ -74,6 +74,7 @@ def check_new(recipe: Recipe) -> None:
     Raises:
         RecipeError: a setting has none.
     """
+    check_follow(recipe)
     loss, data = recipe.loss, recipe.data
     if loss.ohem_threshold and loss.ohem_ratio < 1:
         both = f"{loss.ohem_threshold} and loss.ohem_ratio={loss.ohem_ratio}"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.config.presets import defaults
+from penstock.config.values import Recipe
 from penstock.errors import RecipeError
 from penstock.models import DeepLabConfig
 from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
@@ -13,7 +15,6 @@ from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.config.values import Recipe
     from penstock.tasks import Task
 
 
@@ -122,19 +123,32 @@ _NOTHING: Final = {"model.weights": "none"}
 """The value of a setting that asks for nothing, which every task supports."""
 
 
-def check_effects(recipe: Recipe, task: type[Task] | None, *begun: Recipe) -> None:
+def check_chosen(recipe: Recipe, task: type[Task]) -> None:
+    """Every setting of a new training that differs from the defaults must have an effect.
+
+    Args:
+        recipe: all settings.
+        task: what is learnt.
+
+    Raises:
+        RecipeError: a setting has no effect; the error names it, and what it needs.
+    """
+    begun = defaults(recipe, task)
+    check_parts(recipe)
+    check_abilities(recipe, task, *begun)
+    check_effects(recipe, *begun, Recipe())
+
+
+def check_effects(recipe: Recipe, *begun: Recipe) -> None:
     """Settings that somebody changed must have an effect.
 
     Args:
         recipe: with the changes.
-        task: what is learnt; None where nobody knows.
         begun: what they may have been changed from: the defaults, or the recipe of a run that is resumed.
 
     Raises:
         RecipeError: one has none; the error names it, and what it needs.
     """
-    if task:
-        check_abilities(recipe, task, *begun)
     for need in NEEDS:
         other = attrgetter(need.other)(recipe)
         if need.holds(other):

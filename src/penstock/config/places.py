@@ -1,10 +1,14 @@
-"""The settings of a recipe that name places, and what becomes of those when a run keeps a copy of their files."""
+"""The settings of a recipe that name places and paths, and how they change with the folder that they count from."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.config import toml
+from penstock.datasets import locate
+from penstock.errors import RecipeError
 from penstock.names import Place, place_of
 
 if TYPE_CHECKING:
@@ -40,6 +44,23 @@ def with_places(recipe: Recipe, change: Callable[[str, Place], Place]) -> Recipe
     for key in LISTS:
         values[key] = [_renamed(entry, changed(key, _name(entry))) for entry in toml.value_of(recipe, key)]
     return toml.filled(recipe, values, "the recipe")
+
+
+def absolute(recipe: Recipe) -> Recipe:
+    """The recipe with its paths made absolute, so that it can be read from any folder.
+
+    Raises:
+        RecipeError: one of them is no text, which a recipe cannot hold.
+    """
+    init = str(Path(recipe.init).resolve()) if recipe.init else ""
+    file = Path(recipe.model.weights)
+    weights = str(file.resolve()) if file.is_file() else recipe.model.weights
+    data = replace(recipe.data, path=locate(recipe.data.path).absolute().uri)
+    for name, each in (("data.path", data.path), ("init", init), ("model.weights", weights)):
+        if not each.isprintable() and each != (shown := each.encode(errors="backslashreplace").decode()):
+            raise RecipeError(name, expected="a path in UTF-8", found=shown, remedy="Rename the file or its folder")
+    recipe = replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
+    return with_places(recipe, lambda _, place: place.beside(Path.cwd()))
 
 
 def located(key: str, value: Any, folder: Any) -> Any:

@@ -115,12 +115,12 @@ def stated(recipe: Recipe) -> Resolved:
     return Resolved(recipe, {key: now for key, (_, now) in toml.changes(Recipe(), recipe).items()})
 
 
-def resolve(given: Settings, task: str, where: str = "the settings") -> Resolved:
+def resolve(given: Settings, task: type[Task], where: str = "the settings") -> Resolved:
     """The recipe of some settings, with all others filled in.
 
     Args:
         given: what somebody gave, named as `section.key`.
-        task: what is learnt, as dataset.json names it.
+        task: what is learnt.
         where: where it was given, for errors.
 
     Raises:
@@ -128,7 +128,7 @@ def resolve(given: Settings, task: str, where: str = "the settings") -> Resolved
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, settings in _layers(given, find_task(str(given.get("task", "")), task)):
+    for origin, settings in _layers(given, task):
         for key, value in settings.items():
             if key not in values:
                 values[key] = value
@@ -168,12 +168,15 @@ def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:
         task: as dataset.json names it.
         model: a model's name.
     """
-    return resolve({"model.name": model} if model else {}, task).recipe
+    return resolve({"model.name": model} if model else {}, find_task("", task)).recipe
 
 
-def defaults(recipe: Recipe, task: str) -> tuple[Recipe, ...]:
-    """The recipes that settings which nobody chose may come from: a task's, and those of the model, its weights and the
-    optimizer that were chosen.
+def defaults(recipe: Recipe, task: type[Task]) -> tuple[Recipe, ...]:
+    """The recipes from which settings that nobody chose may come.
+
+    Args:
+        recipe: names the model, its weights and the optimizer that were chosen.
+        task: what is learnt.
     """
     chosen = {"task": recipe.task, "model.name": recipe.model.name, "follow.on": recipe.follow.on}
     weighted = {**chosen, "model.weights": recipe.model.weights}

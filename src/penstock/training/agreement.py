@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock import ranks as ranking
 from penstock.assembly.facts import shared
-from penstock.assembly.parts import chosen_shuffle, gather
+from penstock.assembly.parts import chosen_shuffle, gather, open_parts
 from penstock.config import toml
 from penstock.errors import RunError
 from penstock.runs import RunFolder
@@ -40,19 +40,28 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     return Path(found) if found else None
 
 
-def agreed_recipe(recipe: Recipe, ranks: Ranks, events: Events) -> Recipe:
-    """The recipe with a shuffle: a topic that grows may not look the same to all ranks, so the writer chooses."""
+def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, Facts]:
+    """A recipe opened, with what its data is now: the main process decides where ranks may see a topic differently.
+
+    Raises:
+        DatasetError: there is no such dataset, or it has no such split.
+        RecipeError: a setting has no effect on what is learnt.
+        SourceError: the topic cannot be reached.
+    """
     if recipe.follow.on:
         await_first(recipe.data, ranks, events)
-    chosen = toml.dump(chosen_shuffle(recipe)) if ranks.is_main else ""
-    return toml.convert(tomllib.loads(ranks.broadcast(chosen)), "the recipe")
-
-
-def agreed_data(parts: Parts, ranks: Ranks) -> tuple[Parts, Facts]:
-    """The parts with the writer's snapshots: a topic that grows may not look the same to all ranks."""
-    recipe = parts.recipe
-    splits = [split for split in (recipe.data.train, recipe.data.validation) if split]
-    fixed = splits[1:] if recipe.follow.on else splits
+    parts = open_parts(_with_shuffle(recipe, ranks))
+    data = parts.recipe.data
+    evaluated = [data.validation] if data.validation else []
+    for split in evaluated:
+        parts.dataset.split(split)
+    fixed = evaluated if recipe.follow.on else [data.train, *evaluated]
     text = json.dumps(gather(parts, fixed).as_json()) if ranks.is_main else ""
     facts = shared(ranks.broadcast(text))
     return replace(parts, pinned=facts.snapshots), facts
+
+
+def _with_shuffle(recipe: Recipe, ranks: Ranks) -> Recipe:
+    """The recipe with a shuffle, which may follow from how a topic looks now."""
+    chosen = toml.dump(chosen_shuffle(recipe)) if ranks.is_main else ""
+    return toml.convert(tomllib.loads(ranks.broadcast(chosen)), "the recipe")

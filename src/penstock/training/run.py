@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import devices, files
+from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.facts import read_facts, shared
 from penstock.assembly.parts import Parts, check_data, notes, open_parts
-from penstock.assembly.runs import kept_recipe, run_recipe
+from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, toml
-from penstock.config.checks import check_follow, check_new, check_pieces, check_same
-from penstock.config.effects import check_effects
-from penstock.config.places import with_places
-from penstock.config.presets import defaults, stated
-from penstock.datasets import locate
+from penstock.config.checks import check_new, check_pieces, check_same
+from penstock.config.effects import check_abilities, check_effects
+from penstock.config.places import absolute
+from penstock.config.presets import stated
 from penstock.errors import RecipeError
 from penstock.events import Events, RunCreated
 from penstock.hooks import Console
 from penstock.models import synchronise_norms
-from penstock.names import place_of
-from penstock.runs import RunFolder, code, environment
+from penstock.runs import RunFolder
 from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
-from penstock.tasks import find_task
-from penstock.training.agreement import agreed_data, agreed_recipe, begun_by_launch
+from penstock.training.agreement import agreed, begun_by_launch
+from penstock.training.recording import new_folder, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
 from penstock.training.resuming import (
     check_steps,
@@ -44,12 +40,12 @@ from penstock.training.wiring import evaluation_of, hooks_of, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import torch
     from torch import nn
 
     from penstock.config import Resolved
-    from penstock.datasets.description import Description
     from penstock.events import OnEvent
     from penstock.ranks import Ranks
 
@@ -76,36 +72,21 @@ def train(
         PenstockError: something in the recipe cannot be had.
     """
     resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
-    recipe = resolved.recipe
+    check_new(resolved.recipe)
+    recipe = absolute(resolved.recipe)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
-    check_follow(recipe)
-    check_new(recipe)
     with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):
         events = Events(on_event, silent=not ranks.is_main)
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
-        recipe = agreed_recipe(_located(recipe), ranks, events)
-        parts = open_parts(recipe)
-        described = parts.dataset.description.task
-        check_effects(recipe, find_task(recipe.task, described), *defaults(recipe, described), Recipe())
-        if recipe.data.validation:
-            parts.dataset.split(recipe.data.validation)
-        parts, facts = agreed_data(parts, ranks)
         check_pieces(recipe, ranks.world_size)
-        plan, model = parts.plan, initial_model(parts, events)
-        place = place_of(recipe.model.name)
-        model_name = place.short if place else re.sub("[:/]", "-", recipe.model.name)
-        title = name or f"{model_name}-{parts.dataset.name}"
-        path = str(RunFolder.create(root, title).path) if ranks.is_main else ""
-        folder = RunFolder(Path(ranks.broadcast(path)))
+        parts, facts = agreed(recipe, ranks, events)
+        model = initial_model(parts, events)
+        run = _Run(parts, new_folder(root, name or title(parts), ranks), ranks, device, events)
         if ranks.is_main:
-            _write_settings(folder, replace(resolved, recipe=recipe), parts.dataset.description)
-            launch = ranking.launch()
-            launched = {"launch": launch.name} if launch else {}
-            folder.write_json("environment.json", {**environment(), **promise(recipe, device, ranks), **launched})
-            facts.write(folder, plan.digest)
-            events(RunCreated("\n".join([f"run {folder.path}", *notes(parts)]), folder.path))
-        return folder, _go(_Run(parts, folder, ranks, device, events), model, hooks)
+            record(run.folder, resolved, parts, facts, promise(parts.recipe, device, ranks))
+            events(RunCreated("\n".join([f"run {run.folder.path}", *notes(parts)]), run.folder.path))
+        return run.folder, _go(run, model, hooks)
 
 
 def resume(
@@ -139,14 +120,16 @@ def _resumed(
 ) -> tuple[RunFolder, Outcome]:
     folder = RunFolder.open(path)
     before = run_recipe(path)
-    recipe = _located(toml.changed(before, settings))
-    check_same(_located(before), recipe, str(path), begun=has_checkpoint(folder))
-    facts = read_facts(folder)
-    check_effects(recipe, find_task(recipe.task, facts.described.task) if facts.described else None, before)
+    recipe = absolute(toml.changed(before, settings))
+    check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder))
+    check_effects(recipe, before)
+    check_pieces(recipe, ranks.world_size)
     check_steps(folder, recipe, checkpoint)
     check_validation(folder, recipe)
+    facts = read_facts(folder)
     parts = open_parts(recipe, facts)
     check_data(parts, facts, str(path))
+    check_abilities(recipe, parts.task_type, before)
     parts = replace(parts, stages=())  # the checkpoint knows which were begun
     tell_changes(folder, before, recipe, events)
     if checkpoint == "last" and is_finished(folder, recipe):
@@ -154,23 +137,6 @@ def _resumed(
     model = parts.model(blank=True) if has_checkpoint(folder) else None
     run = _Run(parts, folder, ranks, devices.choose(recipe.train.device, ranks.local), events)
     return folder, _go(run, model or initial_model(parts, events), hooks, checkpoint)
-
-
-def _located(recipe: Recipe) -> Recipe:
-    """The recipe with its paths made absolute, so that it can be read from any folder.
-
-    Raises:
-        RecipeError: one of them is no text, which a recipe cannot hold.
-    """
-    init = str(Path(recipe.init).resolve()) if recipe.init else ""
-    file = Path(recipe.model.weights)
-    weights = str(file.resolve()) if file.is_file() else recipe.model.weights
-    data = replace(recipe.data, path=locate(recipe.data.path).absolute().uri)
-    for name, each in (("data.path", data.path), ("init", init), ("model.weights", weights)):
-        if not each.isprintable() and each != (shown := each.encode(errors="backslashreplace").decode()):
-            raise RecipeError(name, expected="a path in UTF-8", found=shown, remedy="Rename the file or its folder")
-    recipe = replace(recipe, init=init, data=data, model=replace(recipe.model, weights=weights))
-    return with_places(recipe, lambda _, place: place.beside(Path.cwd()))
 
 
 @dataclass(frozen=True)
@@ -191,7 +157,6 @@ class _Run:
 
 def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
     recipe, folder, ranks = run.parts.recipe, run.folder, run.ranks
-    check_pieces(recipe, ranks.world_size)
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every, run.events)
     if ranks.is_main and (note := devices.too_many_threads(run.device)):
@@ -209,7 +174,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
         if absent := session.attached.absent:
             run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
         if ranks.is_main:
-            _keep_changes(folder, recipe, session.step)
+            record_changes(folder, recipe, session.step)
         with _told_of_lone_pictures():
             return session.train()
 
@@ -239,26 +204,6 @@ def _loaded(store: CheckpointStore, name: str, events: Events) -> Checkpoint | N
             *(f"note: going on from step {found.step:,}, as a newer checkpoint is damaged: {fault}" for fault in faults)
         )
     return found
-
-
-def _write_settings(folder: RunFolder, resolved: Resolved, described: Description) -> None:
-    """Keep a recipe whole, the code that it names, and which of its settings were given."""
-    recipe = kept_recipe(resolved.recipe, folder.path)
-    if kind := place_of(described.task):
-        code.keep(kind.beside(Path(described.home)), "task", folder.path)
-    files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-    folder.write_json("settings.json", {**resolved.as_json(), "code": code.digests(folder.path)})
-
-
-def _keep_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
-    """Keep the recipe that the run goes on with, and what changed in it from which step on."""
-    before, recipe = toml.load(folder.path / "recipe.toml"), kept_recipe(recipe, folder.path)
-    if changed := toml.changes(before, recipe):
-        folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
-        files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-        settings = folder.read_json("settings.json", "given")
-        given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
-        folder.write_json("settings.json", {**settings, "given": given, "code": code.digests(folder.path)})
 
 
 def _follower(run: _Run, console: Console) -> Follower:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.config import Recipe
-from penstock.config.effects import check_effects
+from penstock.config.effects import check_abilities
 from penstock.errors import RecipeError
 from penstock.feed import Feed
 from penstock.order import Plan, Shuffle
@@ -69,6 +69,6 @@ class TestTurns:
 def test_volumes_are_not_mirrored_by_turns():
     augment = Augment((16, 16), slices=16, alternating_flip=True)
     with pytest.raises(RecipeError) as caught:
-        check_effects(Recipe(augment=augment), Volumes, Recipe(augment=replace(augment, alternating_flip=False)))
+        check_abilities(Recipe(augment=augment), Volumes, Recipe(augment=replace(augment, alternating_flip=False)))
 
     assert str(caught.value) == ("Alternating flip is not supported for volumes. Remove augment.alternating_flip.")

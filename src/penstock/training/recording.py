@@ -1,0 +1,66 @@
+"""What a run folder keeps of how its training was begun and changed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import files
+from penstock import ranks as ranking
+from penstock.assembly.runs import kept_recipe
+from penstock.config import toml
+from penstock.names import place_of
+from penstock.runs import RunFolder, code, environment
+
+if TYPE_CHECKING:
+    from penstock.assembly.facts import Facts
+    from penstock.assembly.parts import Parts
+    from penstock.config import Recipe, Resolved
+    from penstock.ranks import Ranks
+
+
+def title(parts: Parts) -> str:
+    """The name of a run that nobody named: the model's and the dataset's."""
+    model = parts.recipe.model.name
+    place = place_of(model)
+    return f"{place.short if place else re.sub('[:/]', '-', model)}-{parts.dataset.name}"
+
+
+def new_folder(root: Path, name: str, ranks: Ranks) -> RunFolder:
+    """A new run folder below `root`, the same on all ranks."""
+    path = str(RunFolder.create(root, name).path) if ranks.is_main else ""
+    return RunFolder(Path(ranks.broadcast(path)))
+
+
+def record(folder: RunFolder, resolved: Resolved, parts: Parts, facts: Facts, promised: dict[str, Any]) -> None:
+    """Keep what a run begins with: the recipe, the code that it names, the data, the environment.
+
+    Args:
+        folder: of the run.
+        resolved: which settings were given, and where the others come from.
+        parts: the recipe, and what it names.
+        facts: what the data is now.
+        promised: what of the environment the run's exactness depends on.
+    """
+    recipe = kept_recipe(parts.recipe, folder.path)
+    described = parts.dataset.description
+    if kind := place_of(described.task):
+        code.keep(kind.beside(Path(described.home)), "task", folder.path)
+    files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+    folder.write_json("settings.json", {**resolved.as_json(), "code": code.digests(folder.path)})
+    launch = ranking.launch()
+    launched = {"launch": launch.name} if launch else {}
+    folder.write_json("environment.json", {**environment(), **promised, **launched})
+    facts.write(folder, parts.plan.digest)
+
+
+def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
+    """Keep the recipe that a run goes on with, and what changed in it from which step on."""
+    before, recipe = toml.load(folder.path / "recipe.toml"), kept_recipe(recipe, folder.path)
+    if changed := toml.changes(before, recipe):
+        folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
+        files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
+        settings = folder.read_json("settings.json", "given")
+        given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
+        folder.write_json("settings.json", {**settings, "given": given, "code": code.digests(folder.path)})
