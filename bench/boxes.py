@@ -1,4 +1,4 @@
-"""Detectors trained from random weights, scored by mAP on pictures that they have not seen: blood cells, fruits and nuts.
+"""Detectors trained from random weights, scored by mAP on images that they have not seen: blood cells, fruits and nuts.
 
 python bench/boxes.py BCCD FRUITS WORK    BCCD holds JPEGImages/ and Annotations/, FRUITS images/ and a COCO file; WORK is
                                           filled, and a second call resumes
@@ -49,7 +49,7 @@ def learnt(name: str, source: Path, work: Path) -> dict[str, object]:
             f"penstock train WORK/data {common.said(words)} --runs WORK/runs",
             f"penstock evaluate WORK/runs/{run.name} --split {SPLIT[name]}",
         ],
-        "pictures": {split: facts["records"] for split, facts in described["splits"].items()},
+        "images": {split: facts["records"] for split, facts in described["splits"].items()},
         "split": SPLIT[name],
         "scores": json.loads(max((run / "evaluations").glob(f"{SPLIT[name]}-*.json")).read_text()),
     }

@@ -65,7 +65,7 @@ def scored(work: Path, data: Path, more: list[str]) -> dict[str, dict[str, float
 def looked(run: Path, sizes: list[str]) -> dict[str, float]:
     pattern = f"test-*-x{','.join(sizes)}{'-flip' * (len(sizes) > 1)}.json"
     if not list((run / "evaluations").glob(pattern)):
-        penstock("evaluate", str(run), "--split", "test", "--pictures", "0", "--scales", *words(sizes).split())
+        penstock("evaluate", str(run), "--split", "test", "--images", "0", "--scales", *words(sizes).split())
     scores = json.loads(next((run / "evaluations").glob(pattern)).read_text())
     return {name: scores[name] for name in ("mean_iou", "pixel_accuracy")} | {
         entry["name"]: entry["iou"] for entry in scores["classes"]

@@ -62,7 +62,7 @@ def network(work: Path, name: str, *more: str) -> dict[str, Any]:
 
 
 def curve(run: Path) -> list[dict[str, float]]:
-    """Accuracy on the test pictures after steps and seconds of training, evaluations not counted."""
+    """Accuracy on the test images after steps and seconds of training, evaluations not counted."""
     totals = common.seconds(run)
     return [
         {"step": line["step"], "seconds": round(totals[line["step"] - 1]), "top1": line["evaluation"]["top1"]}

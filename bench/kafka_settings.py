@@ -85,7 +85,7 @@ def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
 
 def write(servers: str, topic: str, changed: dict[str, str]) -> dict[str, float]:
     os.environ.update(variables(changed))
-    values = os.urandom(LENGTH * RECORDS)  # as incompressible as pictures, also together
+    values = os.urandom(LENGTH * RECORDS)  # as incompressible as images, also together
     address = Address(servers, topic)
     create(address, Creation(4))
     began = time.perf_counter()

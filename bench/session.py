@@ -5,7 +5,7 @@ python bench/session.py DATA    DATA is CamVid, packed
 Both do the same to a network of their own: forward, loss, backward, AdamW. All else that lies between two batches is the
 session's: counting labels, seeds, the check that loss and gradients are finite, the schedule, its cursor, what it agrees
 on, its hooks and two logs. Batches are as small as the network takes, so that this is no less than what clocks differ by;
-most of it goes with the network's parameters, not with the pictures.
+most of it goes with the network's parameters, not with the images.
 """
 
 from __future__ import annotations

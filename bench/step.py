@@ -3,7 +3,7 @@
 python bench/step.py CAMVID WORK [REPEATS]    CAMVID holds images/ and masks/
 
 The same network (segmentation_models.pytorch's DeepLabV3+ on ResNet-18, random weights), AdamW, float32, batches of 8
-pictures, random scale, crop and flip, from files, each with its own data path; peers read through torch's DataLoader with
+images, random scale, crop and flip, from files, each with its own data path; peers read through torch's DataLoader with
 two worker processes. The peers run in .venv-bench (bench/requirements.txt), or in what PENSTOCK_BENCH_PYTHON names. A step
 is all from one batch to the next, but for Penstock's, whose clock leaves out its hooks: bench/session.py times those.
 """

@@ -106,9 +106,9 @@ def api():
 
 EXTENSIONS = {
     "penstock.tasks": ("Ability", "Augment", "TaskSettings", "refusal"),
-    "penstock.tasks.base": ("Scorer", "Scores", "Together"),
+    "penstock.tasks.base": ("Metric", "Scores", "Collective"),
     "penstock.feed": ("Field", "Prepare"),
-    "penstock.kinds": ("Counts", "Facts", "hashed", "named", "sentence"),
+    "penstock.kinds": ("Counts", "InspectedItem", "hashed", "named", "sentence"),
     "penstock.records": ("Fields", "encode"),
     "penstock.images": (
         "ImageInfo",
@@ -143,7 +143,7 @@ def extending():
     settings = {ability: names for ability, names in ABILITIES}
     for ability in Ability:
         names = ", ".join(f"`{name}`" for name in settings.get(ability, ()))
-        lines.append(f"| `{ability.name}` | {ability.said}{f': {names}' if names else ''} | {ability.promise} |")
+        lines.append(f"| `{ability.name}` | {ability.title}{f': {names}' if names else ''} | {ability.promise} |")
     for module, names in EXTENSIONS.items():
         lines += ["", f"## {module}"]
         for name in names:

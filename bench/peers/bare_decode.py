@@ -11,13 +11,13 @@ import timing
 
 cv2.setNumThreads(0)
 data, scenario, images = timing.arguments()
-pictures = [Path(p) for p in sorted(glob.glob(f"{data}/files/*.jpg"))]
-items = [(p.read_bytes(), p.with_suffix(".png").read_bytes()) for p in pictures]
+images = [Path(p) for p in sorted(glob.glob(f"{data}/files/*.jpg"))]
+items = [(p.read_bytes(), p.with_suffix(".png").read_bytes()) for p in images]
 
 
 def decode(chunk):
-    for picture, mask in chunk:
-        simplejpeg.decode_jpeg(picture)
+    for image, mask in chunk:
+        simplejpeg.decode_jpeg(image)
         if scenario == "b":
             cv2.imdecode(np.frombuffer(mask, np.uint8), cv2.IMREAD_UNCHANGED)
     return chunk

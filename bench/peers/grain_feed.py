@@ -1,4 +1,4 @@
-"""Grain over the same pictures as files (its TFRecord reader has no random access), with OpenCV."""
+"""Grain over the same images as files (its TFRecord reader has no random access), with OpenCV."""
 
 import glob
 
@@ -10,16 +10,16 @@ import windows
 
 cv2.setNumThreads(0)
 data, scenario, images = timing.arguments()
-pictures = sorted(glob.glob(f"{data}/files/*.jpg"))
+images = sorted(glob.glob(f"{data}/files/*.jpg"))
 
 
 class Source:
     def __len__(self):
-        return len(pictures)
+        return len(images)
 
     def __getitem__(self, i):
-        with open(pictures[i], "rb") as picture, open(pictures[i][:-3] + "png", "rb") as mask:
-            return picture.read(), mask.read()
+        with open(images[i], "rb") as image, open(images[i][:-3] + "png", "rb") as mask:
+            return image.read(), mask.read()
 
 
 def resized_crop(item, rng):

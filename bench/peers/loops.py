@@ -1,6 +1,6 @@
 """Three ways to train without Penstock, as their users write them: loops.py LOOP CAMVID HOW
 
-Pictures come through torch's DataLoader with two worker processes and the transforms of torchvision's reference.
+Images come through torch's DataLoader with two worker processes and the transforms of torchvision's reference.
 Prints the median seconds of a step and the largest resident memory of the training process, workers not counted.
 """
 
@@ -22,7 +22,7 @@ CLASSES, IGNORED = 11, 11
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class Pictures(torch.utils.data.Dataset):
+class Images(torch.utils.data.Dataset):
     def __init__(self, folder, crop, scale):
         self.images = sorted((folder / "images" / "train").iterdir())
         self.masks = sorted((folder / "masks" / "train").iterdir())
@@ -139,7 +139,7 @@ LOOPS = {
 
 if __name__ == "__main__":
     steps, warm, batch, crop, scale = json.loads(sys.argv[3])
-    dataset = Pictures(Path(sys.argv[2]), crop, scale)
+    dataset = Images(Path(sys.argv[2]), crop, scale)
     loader = torch.utils.data.DataLoader(
         dataset, batch, shuffle=True, drop_last=True, num_workers=2, persistent_workers=True
     )

@@ -13,21 +13,21 @@ torch.set_num_threads(1)
 
 
 class Resized(torch.utils.data.Dataset):
-    def __init__(self, pictures):
-        self.pictures = pictures
+    def __init__(self, images):
+        self.images = images
         self.transform = v2.Compose([v2.RandomResizedCrop(224, antialias=False), v2.RandomHorizontalFlip()])
 
     def __len__(self):
-        return len(self.pictures)
+        return len(self.images)
 
     def __getitem__(self, i):
-        return self.transform(decode_jpeg(read_file(self.pictures[i])))
+        return self.transform(decode_jpeg(read_file(self.images[i])))
 
 
 class DeepLab(Resized):
     def __getitem__(self, i):
-        image = decode_jpeg(read_file(self.pictures[i]))
-        label = decode_png(read_file(self.pictures[i][:-3] + "png"), ImageReadMode.UNCHANGED)
+        image = decode_jpeg(read_file(self.images[i]))
+        label = decode_png(read_file(self.images[i][:-3] + "png"), ImageReadMode.UNCHANGED)
         draw = lambda: torch.rand(()).item()  # noqa: E731
         y, x, h, w, to = windows.scaled_crop(draw, *image.shape[1:])
         image = F.resized_crop(image, y, x, h, w, list(to), antialias=False)
@@ -41,8 +41,8 @@ class DeepLab(Resized):
 
 if __name__ == "__main__":
     data, scenario, images = timing.arguments()
-    pictures = sorted(glob.glob(f"{data}/files/*.jpg"))
-    dataset = Resized(pictures) if scenario == "a" else DeepLab(pictures)
+    images = sorted(glob.glob(f"{data}/files/*.jpg"))
+    dataset = Resized(images) if scenario == "a" else DeepLab(images)
     loader = torch.utils.data.DataLoader(
         dataset, timing.BATCH, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4
     )

@@ -47,32 +47,32 @@ class Depth(Kind):
     nothing = "a known depth in any image"
     legend = False
 
-    def check_item(self, folder, facts, image, labels):
+    def check_item(self, folder, inspected, image, labels):
         """Read the depth map of an item."""
-        item = facts.item
+        item = inspected.item
         if item.mask is None:
-            return self.unlabelled(facts, folder)
+            return self.unlabelled(inspected, folder)
         name = named(item.mask, folder)
         try:
             data = item.mask.read_bytes()
             depth = read_depth(data, name, image.size)
         except (LabelError, OSError) as error:
-            return facts.with_problem(Problem("unreadable depth", name, sentence(name, error)))
+            return inspected.with_problem(Problem("unreadable depth", name, sentence(name, error)))
         if not depth.any():
             message = f"{name}: expected a known depth, found none. Check how it was exported."
-            return facts.with_problem(Problem("no depth", name, message))
-        return replace(facts, size=facts.size + len(data), key=facts.keyed(hashed(data)))
+            return inspected.with_problem(Problem("no depth", name, message))
+        return replace(inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(data)))
 
-    def encode(self, facts, image, info, labels, folder):
+    def encode(self, inspected, image, info, labels, folder):
         """The record: DeepLab's keys for the image, and `image/depth/encoded`."""
         return encode(
             {
                 "image/encoded": image,
-                "image/filename": facts.item.name,
-                "image/format": facts.format,
+                "image/filename": inspected.item.name,
+                "image/format": inspected.format,
                 "image/height": info.height,
                 "image/width": info.width,
-                "image/depth/encoded": facts.item.mask.read_bytes(),
+                "image/depth/encoded": inspected.item.mask.read_bytes(),
             }
         )
 
@@ -88,9 +88,9 @@ class Depth(Kind):
         image, _ = self.decode(record)
         codecs.decode_image(image, record.origin)
 
-    def count(self, facts, classes):
+    def count(self, items, classes):
         """Images, which all show the one class."""
-        return [len(facts)]
+        return [len(items)]
 
     def measure(self, record, described):
         """Its size."""

@@ -149,7 +149,7 @@ class Depth(Task):
     kind = DepthKind()
     settings = Settings
     ignore = 255
-    main_score = "abs_rel"
+    best_metric = "abs_rel"
     lower_is_better = frozenset({"abs_rel", "mae", "rmse"})
     column_names = ("nearest", "farthest")
     drawn = "image, depth, prediction"
@@ -190,11 +190,11 @@ class Depth(Task):
         known = tensors["depth"] > 0
         return (outputs - tensors["depth"])[known].abs().sum().view(1)
 
-    def scorer(self):
+    def metric(self):
         """A fresh counter of errors."""
         return Errors()
 
-    def shown(self, record):
+    def classes_of(self, record):
         """The one class."""
         return {0}
 

@@ -71,29 +71,31 @@ class Keypoints(Kind):
     nothing = "a visible point in any image"
     legend = False
 
-    def check_item(self, folder, facts, image, labels):
+    def check_item(self, folder, inspected, image, labels):
         """Read the points of an item."""
-        item = facts.item
+        item = inspected.item
         if item.mask is None:
-            return self.unlabelled(facts, folder)
+            return self.unlabelled(inspected, folder)
         name = named(item.mask, folder)
         try:
             data = item.mask.read_bytes()
             points = read_points(data, name, image.size, labels.classes)
         except (LabelError, OSError) as error:
-            return facts.with_problem(Problem("unreadable points", name, sentence(name, error)))
-        return replace(facts, size=facts.size + len(data), key=facts.keyed(hashed(data)), label=points[:, 2])
+            return inspected.with_problem(Problem("unreadable points", name, sentence(name, error)))
+        return replace(
+            inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(data)), label=points[:, 2]
+        )
 
-    def encode(self, facts, image, info, labels, folder):
+    def encode(self, inspected, image, info, labels, folder):
         """The record: DeepLab's keys for the image, `image/points/json` and the names in their order."""
         return encode(
             {
                 "image/encoded": image,
-                "image/filename": facts.item.name,
-                "image/format": facts.format,
+                "image/filename": inspected.item.name,
+                "image/format": inspected.format,
                 "image/height": info.height,
                 "image/width": info.width,
-                "image/points/json": facts.item.mask.read_bytes(),
+                "image/points/json": inspected.item.mask.read_bytes(),
             }
         )
 
@@ -109,9 +111,9 @@ class Keypoints(Kind):
         image, _ = self.decode(record, described.classes)
         codecs.decode_image(image, record.origin)
 
-    def count(self, facts, classes):
+    def count(self, items, classes):
         """Visible points by name; items with problems have none."""
-        visible = [each.label for each in facts if each.label is not None]
+        visible = [each.label for each in items if each.label is not None]
         return [int(count) for count in sum(visible, np.zeros(classes))]
 
     def measure(self, record, described):

@@ -166,7 +166,7 @@ class Keypoints(Task):
     kind = KeypointsKind()
     settings = Settings
     ignore = 255
-    main_score = "distance"
+    best_metric = "distance"
     lower_is_better = frozenset({"distance"})
     column_names = ("point", "x", "y", "visible")
     drawn = "image with points, image with predicted points"
@@ -216,11 +216,11 @@ class Keypoints(Task):
         )
         return torch.stack([away, self.sight * sight]).float()
 
-    def scorer(self):
+    def metric(self):
         """A fresh counter of distances."""
         return Distances(self.near)
 
-    def shown(self, record):
+    def classes_of(self, record):
         """The visible points."""
         _, points = KeypointsKind().decode(record, self.classes)
         return {index for index, point in enumerate(points) if point[2]}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.events import Event
     from penstock.feed import Batch, Feed
     from penstock.inference import Evaluation
-    from penstock.kinds import Box, Item, Kind, Labels, Made, Problem
+    from penstock.kinds import Box, FilePart, Item, Kind, Labels, Problem
     from penstock.session import Hook
     from penstock.tasks import Prediction, Style, Task
     from penstock.values import Cursor
@@ -58,7 +58,7 @@ _HOMES: Final = {
     "events": ("Event",),
     "feed": ("Batch", "Feed"),
     "inference": ("Evaluation",),
-    "kinds": ("Box", "Item", "Kind", "Labels", "Made", "Problem"),
+    "kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
     "session": ("Hook",),
     "tasks": ("Prediction", "Style", "Task"),
     "values": ("Cursor",),
@@ -73,6 +73,7 @@ __all__ = [
     "Evaluation",
     "Event",
     "Feed",
+    "FilePart",
     "Hook",
     "Inspection",
     "Item",
@@ -80,7 +81,6 @@ __all__ = [
     "Labels",
     "Layout",
     "LoadedModel",
-    "Made",
     "PenstockError",
     "Prediction",
     "Problem",

@@ -177,7 +177,7 @@ def test_settings_are_told(world):
 def test_a_group_is_told_offsets_that_nothing_reads(world):
     topic = world.topic(2)
     topic.append(b"a", b"b", b"c")
-    topic.log.tell_group("lag", {0: 2, 1: 0})
+    topic.log.commit_offsets("lag", {0: 2, 1: 0})
 
     assert topic.committed("lag") == {0: 2, 1: 0}
     assert fetched(topic.log) == [(0, b"a"), (1, b"b"), (2, b"c")]

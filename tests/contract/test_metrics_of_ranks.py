@@ -20,7 +20,7 @@ class Others:
 
 
 class Noted:
-    """What a scorer gives to other ranks."""
+    """What a metric gives to other ranks."""
 
     def __init__(self):
         self.sums, self.texts = [], []
@@ -39,18 +39,18 @@ def test_ranks_score_together_what_one_scores_alone(case):
     task, outputs, tensors = case
     origins = [f"s#{number}" for number in range(4)]
 
-    def counted(start, stop, scorer):
+    def counted(start, stop, metric):
         part = {name: tensor[start:stop] for name, tensor in tensors.items()}
-        scorer.update(outputs[start:stop], part, origins[start:stop])
-        return scorer
+        metric.update(outputs[start:stop], part, origins[start:stop])
+        return metric
 
-    alone, noted = counted(0, 4, task.scorer()), Noted()
+    alone, noted = counted(0, 4, task.metric()), Noted()
     alone.gather(Noted())
-    counted(0, 2, task.scorer()).gather(noted)
-    second = counted(2, 4, task.scorer())
+    counted(0, 2, task.metric()).gather(noted)
+    second = counted(2, 4, task.metric())
     second.gather(Others(noted.sums, noted.texts))
 
     assert json.dumps(second.scores().as_json()) == json.dumps(alone.scores().as_json())
     assert noted.sums or noted.texts
     values = alone.scores().summary()
-    assert 0.0 < values[task.main_score] < 1.0
+    assert 0.0 < values[task.best_metric] < 1.0

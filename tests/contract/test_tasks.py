@@ -20,20 +20,20 @@ class TestShown:
 
     def test_of_masks(self):
         ids = np.array([[0, 2], [200, 2]], np.uint8)
-        assert MASKS.shown(masked(pixels(2, 2), ids)) == {0, 2}
-        assert VOLUMES.shown(masked(pixels(2, 2), ids, 2)) == {0, 2}
+        assert MASKS.classes_of(masked(pixels(2, 2), ids)) == {0, 2}
+        assert VOLUMES.classes_of(masked(pixels(2, 2), ids, 2)) == {0, 2}
 
     def test_of_mattes(self):
-        assert MATTES.shown(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
+        assert MATTES.classes_of(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
 
     def test_of_classes(self):
         content = ClassificationRecord(encode_png(pixels(2, 2)), 2, "x", "png", 2, 2)
-        assert CLASSES.shown(recorded(content, "s#1")) == {2}
+        assert CLASSES.classes_of(recorded(content, "s#1")) == {2}
 
     def test_of_boxes(self):
         objects = (Object(1, 0, 0, 1, 1), Object(0, 0, 0, 2, 2), Object(1, 1, 1, 2, 2))
         content = DetectionRecord(encode_png(pixels(2, 2)), objects, "x", "png", 2, 2)
-        assert BOXES.shown(recorded(content, "s#1")) == {0, 1}
+        assert BOXES.classes_of(recorded(content, "s#1")) == {0, 1}
 
 
 class TestPadding:

@@ -382,7 +382,7 @@ def test_skipping_leaves_out_what_is_wrong_and_nothing_else(folder, tmp_path):
     sound = inspect(folder.root).sound()
 
     assert sound.fatal == []
-    assert [(f.item.split, f.item.name) for f in sound.facts] == [("train", "a"), ("train", "c"), ("val", "b")]
+    assert [(f.item.split, f.item.name) for f in sound.items] == [("train", "a"), ("train", "c"), ("val", "b")]
     assert pack(sound, tmp_path / "packed").description.splits["train"].records == 2
 
 
@@ -395,7 +395,7 @@ def test_skipping_mends_nothing_that_is_about_all_masks(folder):
     sound = inspect(folder.root).sound()
 
     assert next(p.kind for p in sound.fatal) == "0 and 255 masks"
-    assert len(sound.facts) == 6
+    assert len(sound.items) == 6
 
 
 def test_what_is_no_image_takes_no_masks_place(folder):

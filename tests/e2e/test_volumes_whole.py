@@ -73,7 +73,7 @@ def test_from_volumes_to_volumes_through_the_command_line(tmp_path, capsys):
         expected = dice(np.asarray(prediction.dataobj), np.asarray(like.dataobj), 3)
         shown = [None if not cell else float(cell) for cell in list(rows[f"c{number}"].values())[1:]]
         assert shown == pytest.approx(expected, abs=1e-6)
-    assert trained.parts.task.main_score == "mean_dice"
+    assert trained.parts.task.best_metric == "mean_dice"
     code, out, errors = call("predict", run, tmp_path / "sheet.png", "-o", tmp_path / "x", capsys=capsys)
     assert (code, errors) == (
         2, "error: Prediction of images is not supported for volumes. Name NIfTI volumes.\n"

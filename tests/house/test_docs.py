@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import re
 import tomllib
 from typing import get_type_hints
@@ -11,6 +12,7 @@ import pytest
 from support.commands import call
 from support.paths import ROOT
 
+import penstock
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import Recipe
 
@@ -94,3 +96,14 @@ def test_settings_are_those_of_the_recipe():
                 assert key in known, f"{name}: {key}"
 
     assert seen > 40
+
+
+def test_the_reference_is_made_from_the_code(tmp_path):
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    pages.write(tmp_path)
+
+    assert {path.stem for path in tmp_path.iterdir()} == GENERATED
+    names = re.findall(r"^\.\. auto\w+:: (\S+)", (tmp_path / "api.md").read_text(), re.MULTILINE)
+    assert sorted(names) == sorted(f"penstock.{name}" for name in penstock.__all__)

@@ -40,7 +40,7 @@ def trainer(place, folder):
     chosen = dataclasses.replace(
         chosen,
         data=dataclasses.replace(chosen.data, block=8, shuffle_window=4),
-        follow=recipes.Follow(True, records=256, seconds=10.0, replay_ratio=OLDER / BATCH, patience=40.0),
+        follow=recipes.Follow(True, records=256, seconds=10.0, replay_ratio=OLDER / BATCH, idle_timeout=40.0),
         optimizer=dataclasses.replace(chosen.optimizer, schedule="constant", lr=0.01),
     )
     (folder / "recipe.toml").write_text(recipes.dump(chosen))

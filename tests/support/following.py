@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from penstock.assembly.facts import read_facts
+from penstock.assembly.run_data import read_run_data
 from penstock.runs import RunFolder
 
 
@@ -15,7 +15,7 @@ def origins(run):
 
 def taken(run):
     """The stages of a run, as data.json keeps them."""
-    return read_facts(RunFolder(run)).stages
+    return read_run_data(RunFolder(run)).stages
 
 
 def offsets(snapshot):

@@ -24,7 +24,7 @@ SPEC = OptimizerSpec(lr=0.02, momentum=0.5, weight_decay=0.0, schedule="constant
 class Line(Task):
     """Learns y from two numbers."""
 
-    classes, ignore, main_score = ("y",), -1, "score"
+    classes, ignore, best_metric = ("y",), -1, "score"
     of = None
 
     def prepare(self, *, train):
@@ -46,10 +46,10 @@ class Line(Task):
     def loss(self, outputs, tensors):
         return ((outputs[:, 0] - tensors["y"]) ** 2).sum().unsqueeze(0)
 
-    def scorer(self):
+    def metric(self):
         raise NotImplementedError
 
-    def shown(self, record):
+    def classes_of(self, record):
         raise NotImplementedError
 
     def draw(self, arrays, outputs=None, record=None):

@@ -38,7 +38,7 @@ class FakeTopic:
         (self.log.commit if commit else self.log.abort)(partition)
 
     def committed(self, group):
-        return {number: offset for (name, number), offset in self.log.told.items() if name == group}
+        return {number: offset for (name, number), offset in self.log.committed.items() if name == group}
 
     def expire(self, low, partition=0):
         self.log.expire(partition, low)
@@ -63,7 +63,7 @@ class RealWorld:
     def topic(self, partitions=1, **settings):
         name = f"t-{uuid.uuid4().hex[:8]}"
         self.create(name, partitions, settings)
-        log = KafkaLog(Address(self.servers, name), patience=30)
+        log = KafkaLog(Address(self.servers, name), timeout=30)
         self.logs.append(log)
         return RealTopic(self, log, partitions, settings)
 

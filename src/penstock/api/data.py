@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets import Dataset, Inspection
-    from penstock.datasets.description import Split as SplitFacts
+    from penstock.datasets.description import Split as SplitInfo
     from penstock.feed import Feed
     from penstock.kinds import Labels
 
@@ -64,14 +64,14 @@ class Split:
     name: str
 
     @property
-    def facts(self) -> SplitFacts:
+    def info(self) -> SplitInfo:
         """What dataset.json or the topic says of it."""
         return self.dataset.opened.split(self.name)
 
     @property
     def counts(self) -> dict[str, int]:
         """What the kind of record counts (pixels, images or boxes), by the name of the class."""
-        return dict(zip(self.dataset.classes, self.facts.per_class, strict=True))
+        return dict(zip(self.dataset.classes, self.info.per_class, strict=True))
 
     def __len__(self) -> int:
         return len(self.dataset.opened.source(self.name).snapshot())

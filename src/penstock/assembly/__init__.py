@@ -1,7 +1,7 @@
 """What a recipe or a run folder names, opened: dataset, task, plan, feeds, model.
 
 parts.py   a recipe to a dataset, a task, feeds and a model
-facts.py   data.json: what a run's data was, exactly
+run_data.py   data.json: what a run's data was, exactly
 runs.py    a run folder to its parts and its weights
 resolving.py  settings that somebody gave to a whole recipe
 """

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from penstock import seeds
-from penstock.assembly.facts import Facts
+from penstock.assembly.run_data import RunData
 from penstock.config.effects import check_chosen
 from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
@@ -131,10 +131,10 @@ class Parts:
         if self.recipe.train.freeze_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank:
-            task.initialize(model, self._some_pictures)
+            task.initialize(model, self._some_images)
         return model
 
-    def _some_pictures(self) -> torch.Tensor:
+    def _some_images(self) -> torch.Tensor:
         """Some training images as they are evaluated, uint8 (n, h, w, 3)."""
         plan = Plan(self._training.snapshot() if isinstance(self.plan, Chain) else self.plan.snapshot)
         feed = Feed(plan, self._training, self.task.prepare(train=False), batch=1, augment=False)
@@ -208,12 +208,12 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
     return replace(recipe, data=replace(data, block=block, shuffle_window=window))
 
 
-def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
+def open_parts(recipe: Recipe, run_data: RunData | None = None) -> Parts:
     """Open the dataset of a recipe; settings of a new training must have an effect on what is learnt from it.
 
     Args:
         recipe: names it.
-        facts: what the data was when a run began with it; topics are read as they say. None for a new training.
+        run_data: what the data was when a run began with it; topics are read as they say. None for a new training.
 
     Raises:
         DatasetError: it is not there.
@@ -221,41 +221,41 @@ def open_parts(recipe: Recipe, facts: Facts | None = None) -> Parts:
         RunError: it is not where it was when a run began with it.
     """
     data = recipe.data
-    if facts and not locate(data.path).exists:
+    if run_data and not locate(data.path).exists:
         raise RunError(
             data.path,
             expected="the dataset that the run was started with",
             found="no such folder",
             remedy="Say where it is now: --data DIR, or --set data.path=DIR to train on",
         )
-    if facts:
-        return Parts(recipe, open_dataset(data, facts.known), facts.snapshots, facts.stages)
+    if run_data:
+        return Parts(recipe, open_dataset(data, run_data.known), run_data.snapshots, run_data.stages)
     parts = Parts(recipe, open_dataset(data))
     check_chosen(recipe, parts.task_type)
     return parts
 
 
-def gather(parts: Parts, splits: Sequence[str]) -> Facts:
+def gather(parts: Parts, splits: Sequence[str]) -> RunData:
     """What the data of some splits is now."""
     described, dataset = parts.dataset.description, parts.dataset
     known_splits = {**described.splits, **{name: dataset.split(name) for name in splits}}
     bare = replace(described, splits={name: replace(split, shards=()) for name, split in known_splits.items()})
-    return Facts(
+    return RunData(
         described.content, {split: parts.snapshot(split) for split in splits}, dataset.first_record, described=bare
     )
 
 
-def check_data(parts: Parts, facts: Facts, where: str) -> None:
+def check_data(parts: Parts, run_data: RunData, where: str) -> None:
     """Records, classes and the ignored label must be those that the run was started with.
 
     Raises:
         RunError: they are not.
     """
     found = parts.dataset.description.content
-    if facts.content != found:
+    if run_data.content != found:
         raise RunError(
             where,
-            expected=f"the data that the run was started with (content {facts.content[:12]})",
+            expected=f"the data that the run was started with (content {run_data.content[:12]})",
             found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
             remedy="Restore the dataset, or start a new run from these weights with --init",
         )

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.assembly.facts import read_facts
 from penstock.assembly.parts import Parts, check_data, open_parts, without_weights
+from penstock.assembly.run_data import read_run_data
 from penstock.config import toml
 from penstock.config.places import places, with_places
 from penstock.datasets import FolderDataset
@@ -89,11 +89,11 @@ def open_run(path: Path, data: str = "") -> Parts:
         PenstockError: the folder is no run, or its dataset is not there or has changed.
     """
     folder = RunFolder.open(path)
-    facts, recipe = read_facts(folder), _recipe(path)
+    run_data, recipe = read_run_data(folder), _recipe(path)
     if data:
         recipe = replace(recipe, data=replace(recipe.data, path=data))
-    parts = open_parts(recipe, facts)
-    check_data(parts, facts, str(path))
+    parts = open_parts(recipe, run_data)
+    check_data(parts, run_data, str(path))
     return parts
 
 
@@ -103,8 +103,12 @@ def _recipe(path: Path) -> Recipe:
 
 def described_run(path: Path) -> Parts:
     """A run's recipe with what it keeps of its dataset, which may be gone; runs of before keep nothing."""
-    facts, recipe = read_facts(RunFolder.open(path)), _recipe(path)
-    return Parts(recipe, FolderDataset(Path(recipe.data.path), facts.described)) if facts.described else open_run(path)
+    run_data, recipe = read_run_data(RunFolder.open(path)), _recipe(path)
+    return (
+        Parts(recipe, FolderDataset(Path(recipe.data.path), run_data.described))
+        if run_data.described
+        else open_run(path)
+    )
 
 
 def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:

@@ -104,7 +104,7 @@ def pack(
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
     notes = [*(f"note: {reason}" for reason in read), *_left_out(found.layout), *_notes(found)]
     notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
-    if found.facts and notes:
+    if found.items and notes:
         print(*notes, sep="\n")
     with Progress("pack", "records") as progress:
         options = PackOptions(shard_bytes=shard_size << 20, threads=threads)
@@ -126,7 +126,7 @@ def _without_bad(found: Inspection) -> Inspection:
     known = found.files
     others = sum(problem.file not in known for problem in single)
     more = f", and {counted(others, 'other entry')}" * bool(others)
-    print(f"skipped {len(found.facts) - len(sound.facts)} of {counted(len(found.facts), 'image')}{more}")
+    print(f"skipped {len(found.items) - len(sound.items)} of {counted(len(found.items), 'image')}{more}")
     return sound
 
 
@@ -261,7 +261,7 @@ def _describe(found: Inspection) -> str:
     if layout.kind.ignores:
         lines.append(f"ignore label: {labels.ignore}")
     lines += _left_out(layout)
-    lines += [line for split, facts in found.splits.items() for line in _split_lines(found, split, facts)]
+    lines += [line for split, items in found.splits.items() for line in _split_lines(found, split, items)]
     lines += _notes(found)
     lines += _problem_lines(found)
     return "\n".join(lines)
@@ -277,7 +277,7 @@ def _left_out(layout: Layout) -> list[str]:
 def _notes(found: Inspection) -> list[str]:
     """What is no problem, but people may not expect."""
     notes = []
-    if found.facts and all(any(each.kind == NO_LABEL for each in fact.problems) for fact in found.facts):
+    if found.items and all(any(problem.kind == NO_LABEL for problem in each.problems) for each in found.items):
         notes.append(
             f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
             "--layout NAME, or --layout FILE.py:NAME for one of your own"
@@ -294,11 +294,11 @@ def _notes(found: Inspection) -> list[str]:
     return notes
 
 
-def _split_lines(found: Inspection, split: str, facts: list) -> list[str]:  # type: ignore[type-arg]
-    sizes = Counter((fact.height, fact.width) for fact in facts if fact.height)
+def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # type: ignore[type-arg]
+    sizes = Counter((each.height, each.width) for each in items if each.height)
     common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
-    lines = [f"{split}: {counted(len(facts), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
-    return [*lines, *found.layout.kind.describe(facts, found.labels)]
+    lines = [f"{split}: {counted(len(items), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
+    return [*lines, *found.layout.kind.describe(items, found.labels)]
 
 
 def _problem_lines(found: Inspection) -> list[str]:

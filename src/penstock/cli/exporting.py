@@ -44,7 +44,7 @@ def export(
     kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours
     shape = f"(n, {found.size[0]}, {found.size[1]}, {found.channels})"
     print(f"takes: image, uint8 {shape}{kind}; gives: classes, probabilities")
-    print(f"give it {found.shown}")
+    print(f"give it {found.input_note}")
     print(
         f"on random images {100 * found.agreement:.2f} % of its predictions are the model's own; probabilities differ "
         f"by at most {found.largest:.1e}"

@@ -26,13 +26,13 @@ class Need:
         settings: those that need it.
         other: the setting that they need.
         holds: whether its value lets them have an effect.
-        said: the values that do, in words.
+        wanted: the values that do, in words.
     """
 
     settings: tuple[str, ...]
     other: str
     holds: Callable[[Any], bool]
-    said: str
+    wanted: str
 
 
 def _above(least: float) -> tuple[Callable[[Any], bool], str]:
@@ -91,7 +91,7 @@ NEEDS: Final = (
     Need(("augment.flip",), "augment.alternating_flip", *_is(wanted=False)),
     Need(("augment.crop_pct",), "augment.method", *_none_of("pad-crop")),
     Need(("train.sliding_window",), "data.validation", *_some()),
-    Need(("follow.records", "follow.seconds", "follow.patience", "follow.group"), "follow.on", *_is(wanted=True)),
+    Need(("follow.records", "follow.seconds", "follow.idle_timeout", "follow.group"), "follow.on", *_is(wanted=True)),
     Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),
     Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", *_some()),
     Need(
@@ -156,7 +156,7 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
         for setting in (each for each in need.settings if _changed(each, recipe, begun)):
             raise RecipeError(
                 setting,
-                expected=f"{need.other} {need.said}, without which it has no effect",
+                expected=f"{need.other} {need.wanted}, without which it has no effect",
                 found=f"{setting} {_shown(attrgetter(setting)(recipe))} beside {need.other} {_shown(other)}",
                 remedy=f"Leave {setting} out, or change {need.other}",
             )

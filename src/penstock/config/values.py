@@ -98,7 +98,7 @@ class Follow:
         records: New records that make a snapshot.
         seconds: Longest wait in seconds: after it, fewer new records make a snapshot, if they fill a batch.
         replay_ratio: Fraction of every batch, from 0 to 0.75, that is drawn from records of earlier snapshots.
-        patience: Seconds without a new snapshot after which training ends; 0 waits without end.
+        idle_timeout: Seconds without a new snapshot after which training ends; 0 waits without end.
         group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Penstock
             never reads them.
     """
@@ -107,7 +107,7 @@ class Follow:
     records: Count = 1000
     seconds: Seconds = 60.0
     replay_ratio: Annotated[float, Meta(ge=0, le=0.75)] = 0.0
-    patience: Seconds = 0.0
+    idle_timeout: Seconds = 0.0
     group: str = ""
 
     def mixed(self, batch: int) -> int:

@@ -28,12 +28,13 @@ from penstock.datasets.pulling import pull
 from penstock.datasets.topic_format import About
 from penstock.datasets.topics import TopicDataset
 from penstock.datasets.verification import verify, verify_topics
-from penstock.kinds.items import Box, Item, Labels, Made, Problem
+from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
 
 __all__ = [
     "About",
     "Box",
     "Dataset",
+    "FilePart",
     "FolderDataset",
     "How",
     "Inspection",
@@ -41,7 +42,6 @@ __all__ = [
     "Labels",
     "Layout",
     "Location",
-    "Made",
     "PackOptions",
     "Problem",
     "Published",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ShardFacts:
+class ShardInfo:
     """One shard.
 
     Attributes:
@@ -59,7 +59,7 @@ class Split:
     """
 
     records: int
-    shards: tuple[ShardFacts, ...]
+    shards: tuple[ShardInfo, ...]
     height: int
     width: int
     per_class: tuple[int, ...]

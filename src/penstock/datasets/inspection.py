@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
-    from penstock.kinds.items import Facts
+    from penstock.kinds.items import InspectedItem
 
 
 _WHOLE: Final = 5
@@ -35,7 +35,7 @@ class Inspection:
         layout: what lies there.
         labels: what masks mean, with the classes filled in.
         stated: whether somebody named the classes; else they were told from the masks.
-        facts: of every item, in the layout's order.
+        items: every item, in the layout's order.
         problems: all of them, fatal ones first.
     """
 
@@ -43,7 +43,7 @@ class Inspection:
     layout: Layout
     labels: Labels
     stated: bool
-    facts: tuple[Facts, ...]
+    items: tuple[InspectedItem, ...]
     problems: tuple[Problem, ...]
 
     @property
@@ -54,22 +54,22 @@ class Inspection:
     @property
     def files(self) -> set[str]:
         """Of all items, as problems name them; a problem with another file has kept something from being an item."""
-        return {name for fact in self.facts for name in self._files(fact)}
+        return {name for each in self.items for name in self._files(each)}
 
     @property
-    def splits(self) -> dict[str, list[Facts]]:
+    def splits(self) -> dict[str, list[InspectedItem]]:
         """The items by split."""
-        names = dict.fromkeys(fact.item.split for fact in self.facts)
-        return {name: [fact for fact in self.facts if fact.item.split == name] for name in names}
+        names = dict.fromkeys(each.item.split for each in self.items)
+        return {name: [each for each in self.items if each.item.split == name] for name in names}
 
     def sound(self) -> Inspection:
         """The inspection without the items that have fatal problems; problems of the whole folder stay."""
         named = {problem.file for problem in self.fatal if not problem.whole}
-        bad = [bool(self._files(fact) & named) for fact in self.facts]
-        kept = tuple(fact for fact, wrong in zip(self.facts, bad, strict=True) if not wrong)
-        dropped = {f for fact, wrong in zip(self.facts, bad, strict=True) if wrong for f in self._files(fact)}
+        bad = [bool(self._files(each) & named) for each in self.items]
+        kept = tuple(each for each, wrong in zip(self.items, bad, strict=True) if not wrong)
+        dropped = {f for each, wrong in zip(self.items, bad, strict=True) if wrong for f in self._files(each)}
         left = tuple(p for p in self.problems if p.whole or (not p.fatal and p.file not in dropped))
-        return replace(self, facts=kept, problems=left)
+        return replace(self, items=kept, problems=left)
 
     def divided(self, fraction: float) -> Inspection:
         """The inspection with a fraction of train set aside as val, chosen by content: the same images whenever asked,
@@ -79,7 +79,7 @@ class Inspection:
             DatasetError: there is a val split, or no training data to take from.
         """
         train = self.splits.get("train", [])
-        contents = sorted({_together(fact) for fact in train if fact.content})
+        contents = sorted({_together(each) for each in train if each.content})
         if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
             raise DatasetError(
                 str(self.folder),
@@ -88,12 +88,12 @@ class Inspection:
                 remedy="Leave out --validation",
             )
         chosen = set(contents[: min(len(contents) - 1, max(1, round(fraction * len(contents))))])
-        facts = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.facts]
+        items = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.items]
         order = ["train", "val", *self.splits]
-        return replace(self, facts=tuple(sorted(facts, key=lambda fact: order.index(fact.item.split))))
+        return replace(self, items=tuple(sorted(items, key=lambda each: order.index(each.item.split))))
 
-    def _files(self, fact: Facts) -> set[str]:
-        return {named(place, self.folder) for place in (fact.item.image, fact.item.mask) if place is not None}
+    def _files(self, inspected: InspectedItem) -> set[str]:
+        return {named(place, self.folder) for place in (inspected.item.image, inspected.item.mask) if place is not None}
 
 
 def inspect(
@@ -126,35 +126,35 @@ def inspect(
             found=", ".join(wanted.classes[:8]),
             remedy="Leave it out",
         )
-    facts = []
+    items = []
     with ThreadPoolExecutor(threads) as pool:
         try:
             check = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
-            for fact in pool.map(check, layout.items):
-                facts.append(fact)
-                progress(len(facts), len(layout.items))
+            for each in pool.map(check, layout.items):
+                items.append(each)
+                progress(len(items), len(layout.items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
     stated = bool(wanted.classes)
-    classes = wanted.classes or checks.infer_classes(facts, wanted)
+    classes = wanted.classes or checks.infer_classes(items, wanted)
     filled = replace(wanted, classes=classes)
     told = {problem.file for problem in layout.problems}  # of what is missing a layout knows where it looked
-    single = [problem for fact in facts for problem in fact.problems]
+    single = [problem for each in items for problem in each.problems]
     problems = [*layout.problems, *(one for one in single if one.kind != NO_LABEL or one.file not in told)]
-    problems += checks.check_together(layout, facts, filled, folder, stated=stated)
+    problems += checks.check_together(layout, items, filled, folder, stated=stated)
     problems.sort(key=lambda problem: not problem.fatal)
-    return Inspection(folder, layout, filled, stated, tuple(facts), tuple(problems))
+    return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems))
 
 
-def _together(fact: Facts) -> str:
+def _together(inspected: InspectedItem) -> str:
     """What images that must stay together have in common: their group, else their content."""
-    return hashlib.blake2b(fact.item.group.encode()).hexdigest() if fact.item.group else fact.content
+    return hashlib.blake2b(inspected.item.group.encode()).hexdigest() if inspected.item.group else inspected.content
 
 
-def _as_val(fact: Facts) -> Facts:
-    key = hashlib.blake2b(f"{fact.key} as val".encode(), digest_size=16).hexdigest()
-    return replace(fact, item=replace(fact.item, split="val"), key=key)
+def _as_val(inspected: InspectedItem) -> InspectedItem:
+    key = hashlib.blake2b(f"{inspected.key} as val".encode(), digest_size=16).hexdigest()
+    return replace(inspected, item=replace(inspected.item, split="val"), key=key)
 
 
 def grouped(problems: Sequence[Problem], most: int) -> list[str]:

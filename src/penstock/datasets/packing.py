@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
 from penstock.datasets import inspection
-from penstock.datasets.description import Description, FolderDataset, ShardFacts, Split
+from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe
-from penstock.kinds.items import Made, hashed, named
+from penstock.kinds.items import FilePart, hashed, named
 from penstock.names import Place
 from penstock.progress import silent
 from penstock.records import ShardWriter, open_shard
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.datasets.inspection import Inspection
-    from penstock.kinds.items import Facts, Labels
+    from penstock.kinds.items import InspectedItem, Labels
 
 _VERSION: Final = "1"
 
@@ -57,7 +57,7 @@ class _Job:
     """One shard to write: its name, its items in order, and a key over their content."""
 
     name: str
-    facts: tuple[Facts, ...]
+    items: tuple[InspectedItem, ...]
     key: str
 
 
@@ -80,7 +80,7 @@ def pack(
         DatasetError: the inspection has fatal problems, or the folder holds another dataset.
     """
     _refuse(found)
-    jobs = {split: _jobs(split, facts, options) for split, facts in found.splits.items()}
+    jobs = {split: _jobs(split, items, options) for split, items in found.splits.items()}
     dataset = FolderDataset(output, _describe(found, jobs))
     if _already(dataset):
         with contextlib.suppress(OSError), files.locked(output):
@@ -157,7 +157,7 @@ def refuse_others(output: Path, *, begun: bool = True) -> None:
 
 
 def _refuse(found: Inspection) -> None:
-    if not found.facts:
+    if not found.items:
         raise DatasetError(
             str(found.folder), expected="something to pack", found="no sound image", remedy="Fix the problems first"
         )
@@ -171,30 +171,30 @@ def _refuse(found: Inspection) -> None:
         )
 
 
-def _jobs(split: str, facts: Sequence[Facts], options: PackOptions) -> list[_Job]:
+def _jobs(split: str, items: Sequence[InspectedItem], options: PackOptions) -> list[_Job]:
     """Cut a split's items, in a keyed order, into shards of nearly equal size in bytes."""
     material = seeds.key(options.seed, "pack", split)
-    mixed = [facts[seeds.permute(i, len(facts), material)] for i in range(len(facts))]
-    total = sum(fact.size for fact in mixed)
+    mixed = [items[seeds.permute(i, len(items), material)] for i in range(len(items))]
+    total = sum(each.size for each in mixed)
     count = min(len(mixed), max(1, round(total / options.shard_bytes)))
-    groups: list[list[Facts]] = [[] for _ in range(count)]
+    groups: list[list[InspectedItem]] = [[] for _ in range(count)]
     done = 0
-    for fact in mixed:
-        middle = done + fact.size / 2
-        groups[min(count - 1, int(middle * count / max(1, total)))].append(fact)
-        done += fact.size
+    for each in mixed:
+        middle = done + each.size / 2
+        groups[min(count - 1, int(middle * count / max(1, total)))].append(each)
+        done += each.size
     groups = [group for group in groups if group]
     names = [f"{split}-{number:05d}-of-{len(groups):05d}.tfrecord" for number in range(len(groups))]
     return [_Job(name, tuple(group), _key(group)) for name, group in zip(names, groups, strict=True)]
 
 
-def _key(facts: Sequence[Facts]) -> str:
-    text = "\n".join((_VERSION, *(fact.key for fact in facts)))
+def _key(items: Sequence[InspectedItem]) -> str:
+    text = "\n".join((_VERSION, *(each.key for each in items)))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
-    splits = {name: _split(found, facts, jobs[name]) for name, facts in found.splits.items()}
+    splits = {name: _split(found, items, jobs[name]) for name, items in found.splits.items()}
     own = _own_kind(found)
     description = Description(
         f"{code.FOLDER}/{Path(own.source).name}:{own.name}" if own else found.layout.kind.name,
@@ -223,17 +223,17 @@ def _original(labels: Labels) -> tuple[int, ...]:
     return () if ids == tuple(range(len(ids))) else ids
 
 
-def _split(found: Inspection, facts: list[Facts], jobs: list[_Job]) -> Split:
+def _split(found: Inspection, items: list[InspectedItem], jobs: list[_Job]) -> Split:
     classes = len(found.labels.classes)
     return Split(
-        records=len(facts),
-        shards=tuple(ShardFacts(job.name, len(job.facts), job.key) for job in jobs),
-        height=max(fact.height // max(1, fact.item.slices) for fact in facts),
-        width=max(fact.width for fact in facts),
-        objects=max(len(fact.item.boxes or ()) for fact in facts),
-        slices=max(fact.item.slices for fact in facts),
-        per_class=tuple(found.layout.kind.count(facts, classes)),
-        image_pixels=tuple(found.layout.kind.image_pixels(facts, classes)),
+        records=len(items),
+        shards=tuple(ShardInfo(job.name, len(job.items), job.key) for job in jobs),
+        height=max(each.height // max(1, each.item.slices) for each in items),
+        width=max(each.width for each in items),
+        objects=max(len(each.item.boxes or ()) for each in items),
+        slices=max(each.item.slices for each in items),
+        per_class=tuple(found.layout.kind.count(items, classes)),
+        image_pixels=tuple(found.layout.kind.image_pixels(items, classes)),
     )
 
 
@@ -265,7 +265,7 @@ def _already(dataset: FolderDataset) -> bool:
     return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)
 
 
-def _is_there(folder: Path, shard: ShardFacts) -> bool:
+def _is_there(folder: Path, shard: ShardInfo) -> bool:
     """Whether a shard holds the records that were written, by their checksums."""
     try:
         opened = open_shard(folder / shard.name)
@@ -278,13 +278,13 @@ def _is_there(folder: Path, shard: ShardFacts) -> bool:
 def _write_all(
     jobs: list[_Job], found: Inspection, output: Path, options: PackOptions, progress: Callable[[int, int], None]
 ) -> None:
-    total, done, stop = sum(len(job.facts) for job in jobs), 0, threading.Event()
+    total, done, stop = sum(len(job.items) for job in jobs), 0, threading.Event()
     with ThreadPoolExecutor(options.threads) as pool:
         try:
             futures = {pool.submit(_write, job, found, output, stop): job for job in jobs}
             for future in as_completed(futures):
                 future.result()
-                done += len(futures[future].facts)
+                done += len(futures[future].items)
                 progress(done, total)
         except BaseException:
             stop.set()
@@ -299,36 +299,36 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
     if shard.is_file() and note.is_file() and note.read_bytes() == job.key.encode():
         return
     with ShardWriter(shard) as writer:
-        for payload in _payloads(job.facts, found, stop):
+        for payload in _payloads(job.items, found, stop):
             writer.write(payload)
     files.write_atomically(note, job.key.encode())
 
 
-def _payloads(facts: Sequence[Facts], found: Inspection, stop: threading.Event) -> Iterator[bytes]:
+def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading.Event) -> Iterator[bytes]:
     """The records of a shard. Slices are made volume by volume, and wait for their turn: a shard holds slices of all
     volumes, each of which would be read anew for every one of them.
     """
 
-    def payload(fact: Facts) -> bytes:
+    def payload(inspected: InspectedItem) -> bytes:
         if stop.is_set():
             raise InterruptedError
-        return _payload(fact, found)
+        return _payload(inspected, found)
 
-    if not all(fact.item.group and isinstance(fact.item.image, Made) and not fact.item.slices for fact in facts):
-        yield from map(payload, facts)
+    if not all(each.item.group and isinstance(each.item.image, FilePart) and not each.item.slices for each in items):
+        yield from map(payload, items)
         return
-    ready = {number: payload(facts[number]) for number in sorted(range(len(facts)), key=lambda n: facts[n].item.group)}
-    for number in range(len(facts)):
+    ready = {number: payload(items[number]) for number in sorted(range(len(items)), key=lambda n: items[n].item.group)}
+    for number in range(len(items)):
         yield ready.pop(number)
 
 
-def _payload(fact: Facts, found: Inspection) -> bytes:
-    item = fact.item
+def _payload(inspected: InspectedItem, found: Inspection) -> bytes:
+    item = inspected.item
     image = item.image.read_bytes()
     name = named(item.image, found.folder)
-    if hashed(image) != fact.content:
+    if hashed(image) != inspected.content:
         raise DatasetError(
             name, expected="the bytes that were inspected", found="others", remedy="Pack when nobody changes the files"
         )
     info = probe(image, name)
-    return found.layout.kind.encode(fact, image, info, found.labels, found.folder)
+    return found.layout.kind.encode(inspected, image, info, found.labels, found.folder)

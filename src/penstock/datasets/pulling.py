@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock import files
-from penstock.datasets.description import FolderDataset, ShardFacts, Split
+from penstock.datasets.description import FolderDataset, ShardInfo, Split
 from penstock.datasets.packing import refuse_others
 from penstock.kinds import Counts
 from penstock.progress import silent
@@ -93,7 +93,7 @@ class _Split:
         self.dataset, self.output, self.split, self.shard_bytes = dataset, output, split, shard_bytes
         self.count = 0
         self._found = Counts(0, 0)
-        self._shards: list[ShardFacts] = []
+        self._shards: list[ShardInfo] = []
         self._pending: list[bytes] = []
         self._size = 0
 
@@ -129,5 +129,5 @@ class _Split:
             for payload in self._pending:
                 writer.write(payload)
         digest = indexing.of(self.output / name).digest
-        self._shards.append(ShardFacts(name, len(self._pending), digest, digest))
+        self._shards.append(ShardInfo(name, len(self._pending), digest, digest))
         self._pending, self._size = [], 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.datasets.description import FolderDataset, ShardFacts
+    from penstock.datasets.description import FolderDataset, ShardInfo
     from penstock.datasets.topics import TopicDataset
     from penstock.sources.kafka import Message
 
@@ -97,8 +97,8 @@ def check_message(dataset: TopicDataset, message: Message, record: Record) -> No
     dataset.description.kind.check(record, dataset.description)
 
 
-def _shard(dataset: FolderDataset, facts: ShardFacts, stop: threading.Event) -> tuple[int, list[str]]:
-    path = dataset.folder / facts.name
+def _shard(dataset: FolderDataset, shard: ShardInfo, stop: threading.Event) -> tuple[int, list[str]]:
+    path = dataset.folder / shard.name
     sound, faults = 0, []
     for record in _records(path):
         if stop.is_set():
@@ -111,16 +111,16 @@ def _shard(dataset: FolderDataset, facts: ShardFacts, stop: threading.Event) -> 
         except PenstockError as error:
             faults.append(str(error))
     if not faults and not stop.is_set():
-        faults += _as_described(path, facts, sound)
+        faults += _as_described(path, shard, sound)
     return sound, faults
 
 
-def _as_described(path: Path, facts: ShardFacts, sound: int) -> list[str]:
+def _as_described(path: Path, shard: ShardInfo, sound: int) -> list[str]:
     """Whether a shard of sound records holds those that were packed: none lost, doubled, exchanged or moved."""
-    if sound != facts.records:
-        wrong = f"expected {counted(facts.records, 'record')}, as dataset.json says, found {sound:,}"
-    elif facts.digest not in ("", found := open_shard(path).index.digest):
-        wrong = f"expected the records that dataset.json describes ({facts.digest[:12]}), found others ({found[:12]})"
+    if sound != shard.records:
+        wrong = f"expected {counted(shard.records, 'record')}, as dataset.json says, found {sound:,}"
+    elif shard.digest not in ("", found := open_shard(path).index.digest):
+        wrong = f"expected the records that dataset.json describes ({shard.digest[:12]}), found others ({found[:12]})"
     else:
         return []
     return [f"{path}: {wrong}. Pack the dataset again."]

@@ -44,7 +44,7 @@ class Console(Hook):
             f"{'resuming at' if session.step else 'from'} step {session.step:,} {until} on {where}, "
             f"{counted(ranks.world_size, 'rank')}, {counted(session.feed.batch, 'image')} a step"
         )
-        self.tell(TrainingStarted(line, session.step))
+        self.emit(TrainingStarted(line, session.step))
         self._mark = (session.step, time.perf_counter(), 0.0)
         if self._bar:
             self._bar.__enter__()
@@ -72,7 +72,7 @@ class Console(Hook):
             f"step {session.step:>6,}  loss {session.loss:.4f}  lr {session.lr:.2e}  {speed:.1f} images/s  "
             f"data wait {wait:.0%}{remaining}"
         )
-        self.tell(StepFinished(line, session.step, session.loss, session.lr, speed, wait))
+        self.emit(StepFinished(line, session.step, session.loss, session.lr, speed, wait))
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Say the scores."""
@@ -80,7 +80,7 @@ class Console(Hook):
         lost = "" if loss is None else f"loss {loss:.4f}  "
         best = "  (best)" if session.is_best else ""
         line = f"step {session.step:>6,}  evaluation  {lost}{shown}{best}"
-        self.tell(Evaluated(line, session.step, scores.summary(), loss, session.is_best))
+        self.emit(Evaluated(line, session.step, scores.summary(), loss, session.is_best))
         self._mark = (session.step, time.perf_counter(), self._waited)
 
     def on_end(self, session: Session) -> None:
@@ -89,14 +89,14 @@ class Console(Hook):
             self._bar.__exit__(None, None, None)
         if session.outcome:
             step, status, reason = session.outcome.step, session.outcome.status, session.outcome.reason
-            self.tell(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))
+            self.emit(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))
 
-    def say(self, line: str) -> None:
-        """Keep a line in log.txt, and tell it."""
-        self.tell(Note(line))
+    def note(self, line: str) -> None:
+        """Emit a line as a note."""
+        self.emit(Note(line))
 
-    def tell(self, event: Event) -> None:
-        """Keep the line of an event in log.txt, and tell of it."""
+    def emit(self, event: Event) -> None:
+        """Keep the line of an event in log.txt, and pass the event on."""
         with self.log.open("a") as handle:
             handle.write(event.message + "\n")
         self.events(event)

@@ -57,7 +57,7 @@ class Exported:
         path: the file.
         size: (height, width) of the images that it takes, any number of them.
         channels: theirs.
-        shown: what of an image to give it, as it was trained; in the file's metadata too.
+        input_note: what of an image to give it, as it was trained; in the file's metadata too.
         agreement: the fraction of predictions on random images that are the model's own.
         largest: the largest difference of a probability.
     """
@@ -65,7 +65,7 @@ class Exported:
     path: Path
     size: Size
     channels: int
-    shown: str
+    input_note: str
     agreement: float
     largest: float
 
@@ -91,8 +91,8 @@ def export(task: Task, model: nn.Module, path: Path, size: Size) -> Exported:
     _try(predictor, images, size)
     with _quiet():
         program = torch.export.export(predictor, (images,), dynamic_shapes=({0: torch.export.Dim("n")},))
-    shown = task.export_input(size)
-    about = {"classes": list(task.classes), "height": size[0], "width": size[1], "shown": shown}
+    input_note = task.export_input(size)
+    about = {"classes": list(task.classes), "height": size[0], "width": size[1], "input": input_note}
     write, read = (_write_onnx, _read_onnx) if path.suffix == ".onnx" else (_write_pt2, _read_pt2)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
@@ -102,7 +102,7 @@ def export(task: Task, model: nn.Module, path: Path, size: Size) -> Exported:
     with torch.inference_mode():
         expected, own = predictor(images)
     agreement = (found == expected).float().mean().item()
-    return Exported(path, size, task.channels, shown, agreement, (probabilities - own).abs().max().item())
+    return Exported(path, size, task.channels, input_note, agreement, (probabilities - own).abs().max().item())
 
 
 def _try(predictor: nn.Module, images: torch.Tensor, size: Size) -> None:

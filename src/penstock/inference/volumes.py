@@ -82,10 +82,10 @@ def predict_volumes(
     _refuse_overwriting(found, output)
     table = [output / "dice.csv"] if labels else []
     own_folder(output, [*table, *(output / f"{case.name}.nii.gz" for case in found)])
-    scorer = _Scorer(trained.parts.dataset.description, output)
+    scores = _CaseScores(trained.parts.dataset.description, output)
     skipped: list[str] = []
     wrong: list[str] = []
-    with scorer:
+    with scores:
         for done, case in enumerate(found, 1):
             try:
                 volume, predicted = _predict(trained, case, output, style)
@@ -93,13 +93,13 @@ def predict_volumes(
                 skipped.append(str(error))
             else:
                 with _collected(wrong):
-                    scorer.add(case, volume, predicted)
+                    scores.add(case, volume, predicted)
             progress(done, len(found))
     images = [file for path in paths if path.is_dir() for file in list_files(path) if is_image(file)]
     unlabelled = sum(case.labels is None for case in found) if labels else 0
     done = len(found) - len(skipped)
     return PredictedVolumes(
-        len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scorer.lines())
+        len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scores.lines())
     )
 
 
@@ -158,7 +158,7 @@ def _refuse_overwriting(found: list[Case], output: Path) -> None:
             )
 
 
-class _Scorer:
+class _CaseScores:
     """Scores volumes; dice.csv is written however it ends."""
 
     def __init__(self, described: Description, output: Path) -> None:

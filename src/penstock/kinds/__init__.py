@@ -21,7 +21,7 @@ from penstock.errors import RecipeError
 from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
-from penstock.kinds.items import Box, Facts, Item, Labels, Made, Problem, hashed, named, sentence
+from penstock.kinds.items import Box, FilePart, InspectedItem, Item, Labels, Problem, hashed, named, sentence
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
@@ -67,11 +67,11 @@ __all__ = [
     "Counts",
     "Described",
     "DetectionKind",
-    "Facts",
+    "FilePart",
+    "InspectedItem",
     "Item",
     "Kind",
     "Labels",
-    "Made",
     "MattingKind",
     "Problem",
     "SegmentationKind",

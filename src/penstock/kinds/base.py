@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo
-    from penstock.kinds.items import Facts, Labels
+    from penstock.kinds.items import InspectedItem, Labels
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -108,45 +108,45 @@ class Kind(ABC):
     legend: bool = True
 
     @abstractmethod
-    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
-        """The facts of an item whose image is sound, with what its label adds.
+    def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
+        """An item whose image is sound, with what its label adds.
 
         Args:
             folder: what is inspected.
-            facts: of the image.
+            inspected: the item, and what its image showed.
             image: its header.
             labels: what masks mean.
         """
 
     def check_together(
-        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+        self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """What only shows when all items are seen.
 
         Args:
-            facts: of all items.
+            items: all items.
             labels: with the classes filled in.
             folder: where they are.
             stated: whether somebody named the classes; inferred ones are trusted less.
         """
-        del facts, labels, folder, stated
+        del items, labels, folder, stated
         return iter(())
 
-    def unlabelled(self, facts: Facts, folder: Path) -> Facts:
-        """The facts of an item that lacks its label."""
-        name = named(facts.item.image, folder)
+    def unlabelled(self, inspected: InspectedItem, folder: Path) -> InspectedItem:
+        """An item that lacks its label, with that problem."""
+        name = named(inspected.item.image, folder)
         message = (
             f"{name}: expected {self.label}, found none, but the layout is for {self.name}. Give it some, or leave it "
             "out."
         )
-        return facts.with_problem(Problem(NO_LABEL, name, message))
+        return inspected.with_problem(Problem(NO_LABEL, name, message))
 
     @abstractmethod
-    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+    def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record of a sound item, with TensorFlow's keys.
 
         Args:
-            facts: of the item.
+            inspected: the item, without problems.
             image: its encoded image.
             info: the image's header.
             labels: with all classes.
@@ -162,21 +162,21 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """How many of its units every class has in some items."""
 
-    def image_pixels(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def image_pixels(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """The labelled pixels of the images that every class occurs in; empty where nobody needs them."""
-        del facts, classes
+        del items, classes
         return []
 
     @abstractmethod
     def measure(self, record: Record, described: Described) -> Counts:
         """What one record adds to the description of its split."""
 
-    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+    def describe(self, items: Sequence[InspectedItem], labels: Labels) -> list[str]:
         """Lines of `inspect`: the classes of some items with their counts."""
-        rows = zip(labels.classes, self.count(facts, len(labels.classes)), strict=True)
+        rows = zip(labels.classes, self.count(items, len(labels.classes)), strict=True)
         return [f"  {name:<16} {count:>10,} {counted(count, self.unit).split()[1]}" for name, count in rows]
 
     @abstractmethod

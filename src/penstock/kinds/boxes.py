@@ -12,19 +12,19 @@ from penstock.kinds.items import Box, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.kinds.items import Facts
+    from penstock.kinds.items import InspectedItem
 
 _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
 
 
-def check(name: str, facts: Facts) -> Facts:
+def check(name: str, inspected: InspectedItem) -> InspectedItem:
     """What was found of an image with boxes: edges in pixels and inside the image, or named problems.
 
     Args:
         name: the image's, for problems.
-        facts: of the image, whose size is known.
+        inspected: the item, whose image has a size.
     """
-    item, size = facts.item, (facts.height, facts.width)
+    item, size = inspected.item, (inspected.height, inspected.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
     problems = _other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
     problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
@@ -32,10 +32,10 @@ def check(name: str, facts: Facts) -> Facts:
     first: dict[Box, int] = {}
     problems += [_again(name, n, first[box]) for n, box in enumerate(boxes, 1) if first.setdefault(box, n) != n]
     inside = tuple(_clipped(box, size) for box in dict.fromkeys(boxes))
-    text = f"{item.split}\0{item.name}\0{facts.content}\0{inside}"
+    text = f"{item.split}\0{item.name}\0{inspected.content}\0{inside}"
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return replace(
-        facts, item=replace(item, boxes=inside, relative=False), key=key, problems=(*facts.problems, *problems)
+        inspected, item=replace(item, boxes=inside, relative=False), key=key, problems=(*inspected.problems, *problems)
     )
 
 

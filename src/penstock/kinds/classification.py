@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import Facts, Labels
+    from penstock.kinds.items import InspectedItem, Labels
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -35,37 +35,37 @@ class ClassificationKind(Kind):
     unit = "image"
     legend = False
 
-    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+    def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """The label must be an id."""
         del image, labels
-        label = facts.item.label
+        label = inspected.item.label
         if isinstance(label, int):
-            return replace(facts, key=facts.keyed(str(label)))
-        name = named(facts.item.image, folder)
+            return replace(inspected, key=inspected.keyed(str(label)))
+        name = named(inspected.item.image, folder)
         message = (
             f"{name}: expected a label, a mask or boxes, found {label!r} for a label. Give it a class id, or leave it "
             "out."
         )
-        return facts.with_problem(Problem(NO_LABEL, name, message))
+        return inspected.with_problem(Problem(NO_LABEL, name, message))
 
     def check_together(
-        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+        self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Labels of a class that has no name."""
         del stated
-        for fact in facts:
-            label = fact.item.label
-            if fact.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
-                yield outside_classes(named(fact.item.image, folder), labels, label)
+        for each in items:
+            label = each.item.label
+            if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
+                yield outside_classes(named(each.item.image, folder), labels, label)
 
-    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+    def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with TF-slim's keys."""
         del folder
-        item = facts.item
+        item = inspected.item
         assert item.label is not None  # noqa: S101 - items without one are problems
         text = labels.classes[item.label]
         return encode_classification(
-            ClassificationRecord(image, item.label, item.name, facts.format, info.height, info.width, text)
+            ClassificationRecord(image, item.label, item.name, inspected.format, info.height, info.width, text)
         )
 
     def check(self, record: Record, described: Described) -> None:
@@ -81,9 +81,9 @@ class ClassificationKind(Kind):
                 remedy="Pack the dataset again",
             )
 
-    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Images of every class."""
-        total = Counter(fact.item.label for fact in facts)
+        total = Counter(each.item.label for each in items)
         return [total[i] for i in range(classes)]
 
     def measure(self, record: Record, described: Described) -> Counts:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import Facts, Labels, Problem
+    from penstock.kinds.items import InspectedItem, Labels, Problem
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -39,33 +39,33 @@ class DetectionKind(Kind):
     inferred_from = "labels"
     shows_boxes_read = True
 
-    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+    def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Boxes in pixels and inside the image."""
         del image, labels
-        if facts.item.boxes is None:
-            return self.unlabelled(facts, folder)
-        return boxes.check(named(facts.item.image, folder), facts)
+        if inspected.item.boxes is None:
+            return self.unlabelled(inspected, folder)
+        return boxes.check(named(inspected.item.image, folder), inspected)
 
     def check_together(
-        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+        self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Boxes of a class that has no name."""
         del stated
-        for fact in facts:
-            held = [box.label for box in fact.item.boxes or ()]
+        for each in items:
+            held = [box.label for box in each.item.boxes or ()]
             wrong = [label for label in held if not 0 <= label < len(labels.classes)]
             if wrong:
-                yield outside_classes(named(fact.item.image, folder), labels, wrong[0])
+                yield outside_classes(named(each.item.image, folder), labels, wrong[0])
 
-    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+    def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with the keys of TensorFlow's Object Detection API."""
         del folder
-        item, names = facts.item, labels.classes
+        item, names = inspected.item, labels.classes
         objects = tuple(
             Object(box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd, box.difficult)
             for box in item.boxes or ()
         )
-        return encode_detection(DetectionRecord(image, objects, item.name, facts.format, *info.size))
+        return encode_detection(DetectionRecord(image, objects, item.name, inspected.format, *info.size))
 
     def check(self, record: Record, described: Described) -> None:
         """Decode the image, and check its boxes."""
@@ -74,9 +74,9 @@ class DetectionKind(Kind):
         codecs.decode_image(fields.image, record.origin, info=info)
         check_objects(fields, len(described.classes), info.size, record.origin)
 
-    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Objects of every class."""
-        total = Counter(box.label for fact in facts for box in fact.item.boxes or ())
+        total = Counter(box.label for each in items for box in each.item.boxes or ())
         return [total[i] for i in range(classes)]
 
     def measure(self, record: Record, described: Described) -> Counts:

@@ -18,7 +18,7 @@ MOST_IDS: Final = _HIGHEST + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FilePart:
     """An image or a mask that is no file by itself, but is made from a part of one.
 
     Attributes:
@@ -36,9 +36,9 @@ class Made:
         return self.make()
 
 
-def named(place: Path | Made, folder: Path) -> str:
+def named(place: Path | FilePart, folder: Path) -> str:
     """A file or a part of one as people call it: relative to the folder, where it lies in it."""
-    if isinstance(place, Made):
+    if isinstance(place, FilePart):
         return f"{named(place.file, folder)}#{place.part}"
     if place.is_relative_to(folder):
         return place.relative_to(folder).as_posix()
@@ -78,8 +78,8 @@ class Item:
 
     split: str
     name: str
-    image: Path | Made
-    mask: Path | Made | None = None
+    image: Path | FilePart
+    mask: Path | FilePart | None = None
     label: int | None = None
     boxes: tuple[Box, ...] | None = None
     relative: bool = False
@@ -147,7 +147,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Facts:
+class InspectedItem:
     """What was found of one item.
 
     Attributes:
@@ -173,7 +173,7 @@ class Facts:
     problems: tuple[Problem, ...] = ()
     label: Any = None
 
-    def with_problem(self, problem: Problem) -> Facts:
+    def with_problem(self, problem: Problem) -> InspectedItem:
         """These, and something that is wrong."""
         return replace(self, problems=(*self.problems, problem))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import Facts, Labels, Made
+    from penstock.kinds.items import FilePart, InspectedItem, Labels
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -37,39 +37,39 @@ IDS: Final = 256
 class MaskKind(Kind):
     """An image and a mask of the same size."""
 
-    def check_item(self, folder: Path, facts: Facts, image: ImageInfo, labels: Labels) -> Facts:
+    def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Decode the mask, compare its size with the image's, and count its ids."""
-        mask = facts.item.mask
+        mask = inspected.item.mask
         if mask is None:
-            return self.unlabelled(facts, folder)
+            return self.unlabelled(inspected, folder)
         name = named(mask, folder)
         try:
             data = mask.read_bytes()
             info = probe(data, name)
             if wrong := self.check_header(name, info):
-                return facts.with_problem(wrong)
+                return inspected.with_problem(wrong)
             ids = read_ids(data, name, labels)
         except (PenstockError, OSError) as error:
             kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
-            return facts.with_problem(Problem(kind, name, sentence(name, error)))
-        facts = replace(facts, size=facts.size + len(data), key=facts.keyed(hashed(ids.tobytes())))
+            return inspected.with_problem(Problem(kind, name, sentence(name, error)))
+        inspected = replace(inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(ids.tobytes())))
         if info.size != image.size:
-            return facts.with_problem(_other_size(name, image, info))
+            return inspected.with_problem(_other_size(name, image, info))
         counts = np.bincount(ids.ravel(), minlength=IDS)
-        return replace(facts, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
+        return replace(inspected, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
 
     def check_header(self, name: str, info: ImageInfo) -> Problem | None:
         """What the header of a mask alone shows to be wrong."""
         del name, info
         return None
 
-    def encode(self, facts: Facts, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+    def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with DeepLab's keys."""
-        item = facts.item
+        item = inspected.item
         assert item.mask is not None  # noqa: S101 - items without one are problems
         mask = _mask_bytes(item.mask, labels, folder)
         return encode_segmentation(
-            SegmentationRecord(image, mask, item.name, facts.format, info.height, info.width, item.slices)
+            SegmentationRecord(image, mask, item.name, inspected.format, info.height, info.width, item.slices)
         )
 
     def check(self, record: Record, described: Described) -> None:
@@ -89,11 +89,11 @@ class MaskKind(Kind):
         """
         LabelSet(len(described.classes), described.ignore_label).check(ids, where)
 
-    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Pixels of every class; ignored ones are not counted."""
         total: Counter[int] = Counter()
-        for fact in facts:
-            total.update(dict(fact.pixels))
+        for each in items:
+            total.update(dict(each.pixels))
         return [total[i] for i in range(classes)]
 
     def measure(self, record: Record, described: Described) -> Counts:
@@ -141,10 +141,10 @@ def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:
     return table[ids]
 
 
-def mask_name(facts: Facts, folder: Path) -> str:
+def mask_name(inspected: InspectedItem, folder: Path) -> str:
     """The mask of an item that has pixels, as people call it."""
-    assert facts.item.mask is not None  # noqa: S101 - it has pixels
-    return named(facts.item.mask, folder)
+    assert inspected.item.mask is not None  # noqa: S101 - it has pixels
+    return named(inspected.item.mask, folder)
 
 
 def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
@@ -156,7 +156,7 @@ def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
     return Problem("size mismatch", name, message)
 
 
-def _mask_bytes(place: Path | Made, labels: Labels, folder: Path) -> bytes:
+def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
     """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
     data, name = place.read_bytes(), named(place, folder)
     info = probe(data, name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import Facts, Labels
+    from penstock.kinds.items import InspectedItem, Labels
 
     Pixels = NDArray[np.uint8]
 
@@ -39,15 +39,15 @@ class MattingKind(MaskKind):
         return Problem("matte of another depth", name, message)
 
     def check_together(
-        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+        self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Mattes with no value above 1 in 255: those of 0 and 1 are masks, those of nothing but 0 may be right."""
         del labels, stated
-        for fact in facts:
-            highest = max((value for value, _ in fact.pixels), default=_WHITE)
+        for each in items:
+            highest = max((value for value, _ in each.pixels), default=_WHITE)
             if highest > 1:
                 continue
-            name = mask_name(fact, folder)
+            name = mask_name(each, folder)
             found, remedy = ("0 and 1", "Multiply it by 255") if highest else ("only 0", "Right if nothing is in front")
             message = f"{name}: expected alpha values from 0 to 255, found {found}. {remedy}."
             kind = "matte of 0 and 1" if highest else "matte without foreground"
@@ -56,12 +56,12 @@ class MattingKind(MaskKind):
     def check_ids(self, ids: Pixels, described: Described, where: str) -> None:
         """Every byte is an alpha value."""
 
-    def count(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Whole pixels of background and of foreground, every pixel counted by its alpha."""
         del classes
         total = np.zeros(IDS, np.int64)
-        for fact in facts:
-            for value, count in fact.pixels:
+        for each in items:
+            for value, count in each.pixels:
                 total[value] += count
         return [int(count) for count in self.pixels(total)]
 
@@ -70,9 +70,9 @@ class MattingKind(MaskKind):
         front = round(int(values @ np.arange(IDS)) / _WHITE)
         return np.array([int(values.sum()) - front, front])
 
-    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+    def describe(self, items: Sequence[InspectedItem], labels: Labels) -> list[str]:
         """Pixels of background and foreground."""
-        return [f"{line}, by their alpha values" for line in super().describe(facts, labels)]
+        return [f"{line}, by their alpha values" for line in super().describe(items, labels)]
 
     def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
         """Mattes as gray."""

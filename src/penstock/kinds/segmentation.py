@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.kinds.base import Described
-    from penstock.kinds.items import Facts, Labels
+    from penstock.kinds.items import InspectedItem, Labels
 
     Pixels = NDArray[np.uint8]
 
@@ -33,37 +33,37 @@ class SegmentationKind(MaskKind):
     names_classes = False
 
     def check_together(
-        self, facts: Sequence[Facts], labels: Labels, folder: Path, *, stated: bool
+        self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Too many classes, ids without a class, and ids that are probably something else."""
         if len(labels.classes) > MOST_IDS:
-            name = named(facts[0].item.image, folder)
+            name = named(items[0].item.image, folder)
             message = (
                 f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. "
                 "Join some."
             )
             yield Problem("too many classes", name, message, whole=True)
-        masked = [fact for fact in facts if fact.pixels]
+        masked = [each for each in items if each.pixels]
         doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
         yield from _unknown_ids(masked, labels, folder) if stated else doubts
         if not any(problem.kind == _BINARY_KIND for problem in doubts):
             yield from _one_id_only(masked, labels, folder)
 
-    def image_pixels(self, facts: Sequence[Facts], classes: int) -> list[int]:
+    def image_pixels(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """The labelled pixels of the images that every class occurs in, for median frequency balancing."""
         total: Counter[int] = Counter()
-        for fact in facts:
-            labelled = sum(count for label, count in fact.pixels if label < classes)
-            total.update({label: labelled for label, _ in fact.pixels})
+        for each in items:
+            labelled = sum(count for label, count in each.pixels if label < classes)
+            total.update({label: labelled for label, _ in each.pixels})
         return [total[i] for i in range(classes)]
 
-    def describe(self, facts: Sequence[Facts], labels: Labels) -> list[str]:
+    def describe(self, items: Sequence[InspectedItem], labels: Labels) -> list[str]:
         """Pixels of every class and their part of all pixels, and of what is ignored."""
         seen: Counter[int] = Counter()
-        for fact in facts:
-            seen.update(dict(fact.pixels))
+        for each in items:
+            seen.update(dict(each.pixels))
         total = seen.total() or 1
-        counts = self.count(facts, len(labels.classes))
+        counts = self.count(items, len(labels.classes))
         lines = [
             f"  {i:>3} {name:<16} {count:>14,} pixels {count / total:>7.2%}"
             for i, (name, count) in enumerate(zip(labels.classes, counts, strict=True))
@@ -77,11 +77,11 @@ class SegmentationKind(MaskKind):
         return drawing.overlay(image, mask, drawing.palette(described.ignore_label))
 
 
-def _unknown_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+def _unknown_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
     allowed = {*range(len(labels.classes)), labels.ignore}
-    for fact in facts:
-        if wrong := [i for i, _ in fact.pixels if i not in allowed]:
-            name = mask_name(fact, folder)
+    for each in items:
+        if wrong := [i for i, _ in each.pixels if i not in allowed]:
+            name = mask_name(each, folder)
             message = (
                 f"{name}: expected class ids from 0 to {len(labels.classes) - 1}, or the ignore label "
                 f"{labels.ignore}, found {_some(wrong)}. Name all classes with --classes, change ids with --map "
@@ -90,13 +90,13 @@ def _unknown_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterat
             yield Problem("id outside the classes", name, message)
 
 
-def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
     """Ids that no one explained: 0 and 255, or with gaps between them."""
-    found = {i for fact in facts for i, _ in fact.pixels}
+    found = {i for each in items for i, _ in each.pixels}
     if not found:
         return
     if found == _BINARY and labels.ignore in found:
-        example = next(fact for fact in facts if any(i == labels.ignore for i, _ in fact.pixels))
+        example = next(each for each in items if any(i == labels.ignore for i, _ in each.pixels))
         message = (
             f"{mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
             "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
@@ -108,7 +108,7 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
         return
     gaps = sorted(set(range(max(classes) + 1)) - classes)
     if gaps:
-        example = next(fact for fact in facts if any(i == max(classes) for i, _ in fact.pixels))
+        example = next(each for each in items if any(i == max(classes) for i, _ in each.pixels))
         message = (
             f"{mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all "
             "masks. If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with "
@@ -117,16 +117,16 @@ def _doubtful_ids(facts: Sequence[Facts], labels: Labels, folder: Path) -> Itera
         yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
 
 
-def _one_id_only(facts: Sequence[Facts], labels: Labels, folder: Path) -> Iterator[Problem]:
+def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
     """Masks with nothing but one class: a note each; fatal when a split has no other."""
-    for split in dict.fromkeys(fact.item.split for fact in facts):
-        group = [fact for fact in facts if fact.item.split == split]
+    for split in dict.fromkeys(each.item.split for each in items):
+        group = [each for each in items if each.item.split == split]
         flat = [f for f in group if len({i for i, _ in f.pixels} - {labels.ignore}) <= 1]
-        everywhere = {i for fact in group for i, _ in fact.pixels} - {labels.ignore}
+        everywhere = {i for each in group for i, _ in each.pixels} - {labels.ignore}
         fatal = len(everywhere) <= 1
-        alone = [fact for fact in flat if not fact.item.group]  # a volume begins and ends with such slices
-        for fact in flat[:1] if fatal else alone:
-            name, ids = mask_name(fact, folder), [i for i, _ in fact.pixels]
+        alone = [each for each in flat if not each.item.group]  # a volume begins and ends with such slices
+        for each in flat[:1] if fatal else alone:
+            name, ids = mask_name(each, folder), [i for i, _ in each.pixels]
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
             remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
             if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):

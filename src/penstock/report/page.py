@@ -26,7 +26,7 @@ img {{ max-width: 100% }} details {{ margin-top: 2em }} summary {{ cursor: point
 dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-weight: 600 }} dd {{ margin: 0 }}
 </style></head><body>
 <h1>{title}</h1>
-<dl>{facts}</dl>
+<dl>{summary}</dl>
 {sections}
 </body></html>
 """
@@ -46,12 +46,12 @@ def write_report(folder: RunFolder) -> Path:
     with folder.reading("metrics.jsonl"):
         sections = [_curves(folder)]
         best = _best(_scores(folder.lines("metrics.jsonl")))
-        facts = _reached(folder.lines("metrics.jsonl"), best)
+        summary = _reached(folder.lines("metrics.jsonl"), best)
     sections += [*_evaluations(folder, {line["step"] for line in best.values()}), *_figures(folder)]
     sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
-    facts |= _circumstances(folder)
-    listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items())
-    page = _PAGE.format(title=html.escape(folder.path.name), facts=listed, sections="\n".join(sections))
+    summary |= _circumstances(folder)
+    listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in summary.items())
+    page = _PAGE.format(title=html.escape(folder.path.name), summary=listed, sections="\n".join(sections))
     path = folder.path / "report.html"
     files.replace_whole(path, page.encode())
     return path
@@ -60,30 +60,30 @@ def write_report(folder: RunFolder) -> Path:
 def _reached(metrics: list[dict[str, Any]], best: dict[str, dict[str, Any]]) -> dict[str, str]:
     """How far the run came, and how well."""
     steps = _steps(metrics)
-    facts = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
+    summary = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
     for name, line in best.items():
         value = line["evaluation"][name]
         shown = f"{value:.2%}" if name in _SCORES else f"{value:.4g}"
-        facts[f"best {_SCORES.get(name, name)}"] = f"{shown} at step {line['step']:,}"
-    return facts
+        summary[f"best {_SCORES.get(name, name)}"] = f"{shown} at step {line['step']:,}"
+    return summary
 
 
 def _circumstances(folder: RunFolder) -> dict[str, str]:
     """Where and when the run was trained, and what was changed meanwhile."""
-    facts = {}
+    summary = {}
     with folder.reading("environment.json"):
         environment = folder.read_json("environment.json", "device", "exact")
         later = [each for each in environment.get("then") or [] if {"device", "exact"} <= set(each)]
-        facts["device"] = ", then ".join(each["device"] for each in (environment, *later))
-        facts["exactness"] = _ROUNDED if later else str(environment["exact"])
+        summary["device"] = ", then ".join(each["device"] for each in (environment, *later))
+        summary["exactness"] = _ROUNDED if later else str(environment["exact"])
     with folder.reading("events.jsonl"):
         events = folder.lines("events.jsonl")
         for change in (each for each in events if each.get("event") == "changed"):
             said = (f"{key} {was} to {now}" for key, (was, now) in change["settings"].items())
-            facts[f"changed at step {change['step']:,}"] = "; ".join(said)
+            summary[f"changed at step {change['step']:,}"] = "; ".join(said)
         if events:
-            facts["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
-    return facts
+            summary["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
+    return summary
 
 
 def _curves(folder: RunFolder) -> str:

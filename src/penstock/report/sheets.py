@@ -77,7 +77,7 @@ def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}
-    classes = {position: task.shown(record) for position, record in found.items() if record}
+    classes = {position: task.classes_of(record) for position, record in found.items() if record}
     spread = list(classes)
     chosen: list[int] = []
     shown: set[int] = set()

@@ -7,7 +7,7 @@ from typing import Any
 
 def class_table(scores: dict[str, Any]) -> str:
     """One row per class, from what the `as_json` of a task's scores gives; a dash where a class has no score."""
-    kinds = {"mean_iou": _of_pixels, "map": _of_boxes, "sad": _of_mattes, "top1": _of_pictures}
+    kinds = {"mean_iou": _of_pixels, "map": _of_boxes, "sad": _of_mattes, "top1": _of_images}
     table = next((table for key, table in kinds.items() if key in scores), None)
     return table(scores) if table else _of_numbers(scores)
 
@@ -41,7 +41,7 @@ def _of_boxes(scores: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _of_pictures(scores: dict[str, Any]) -> str:
+def _of_images(scores: dict[str, Any]) -> str:
     width = max(12, *(len(row["name"]) for row in scores["classes"]))
     lines = [f"{'class':<{width}}  {'accuracy':>8}  {'precision':>9}  {'images':>10}"]
     lines += [

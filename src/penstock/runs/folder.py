@@ -104,12 +104,12 @@ class RunFolder:
         """Write one of the run's JSON files, atomically."""
         files.write_atomically(self.path / name, files.to_json(value))
 
-    def event(self, kind: str, **facts: Any) -> None:
+    def event(self, kind: str, **values: Any) -> None:
         """Append to events.jsonl: what happened to the run, and when."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         path = self.path / "events.jsonl"
         with files.named(path), path.open("a") as handle:
-            handle.write(files.to_line({"time": now, "event": kind, **facts}))
+            handle.write(files.to_line({"time": now, "event": kind, **values}))
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The objects of one of the run's .jsonl files; a line that a crash cut short is left out."""

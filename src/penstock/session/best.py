@@ -28,7 +28,7 @@ class Deciding:
     @classmethod
     def of(cls, task: Task, chosen: str) -> Deciding:
         """A score that was chosen, or else the task's main one."""
-        return cls(chosen or task.main_score, frozenset(task.lower_is_better))
+        return cls(chosen or task.best_metric, frozenset(task.lower_is_better))
 
     def value(self, scores: Scores) -> float:
         """The score, so that a larger one is better.

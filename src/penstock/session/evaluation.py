@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from penstock.feed import Batch, Feed
     from penstock.ranks import Ranks
-    from penstock.session.own_metrics import Metric
+    from penstock.session.own_metrics import OwnMetric
     from penstock.tasks import Task
-    from penstock.tasks.base import Scorer, Scores
+    from penstock.tasks.base import Metric, Scores
 
 
 def evaluate(
@@ -55,14 +55,14 @@ def evaluate(
     Raises:
         DataError: a record is not what it should be.
     """
-    scorer, total = task.scorer(), torch.zeros((), dtype=torch.float64)
+    metric, total = task.metric(), torch.zeros((), dtype=torch.float64)
     own = load_metrics(metrics, task)
     model.eval()
     records = len(feed.plan)
     try:
         with contextlib.closing(feed.walk(stop if ranks.world_size == 1 else lambda: False)) as batches:  # type: ignore[type-var]
             for batch in batches:
-                total = total + _score(task, model, batch, (scorer, own), device, precision)
+                total = total + _score(task, model, batch, (metric, own), device, precision)
                 if progress:
                     progress(min(batch.cursor.position, records), records)
                 if stop():
@@ -71,8 +71,8 @@ def evaluate(
         return None
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
     everybody = _Everybody(ranks, device)
-    scorer.gather(everybody)
-    scores = merged(scorer.scores(), own, everybody)
+    metric.gather(everybody)
+    scores = merged(metric.scores(), own, everybody)
     if not task.evaluates_loss:
         return scores, None
     losses, counts = total.cpu()
@@ -103,7 +103,7 @@ def _score(
     task: Task,
     model: nn.Module,
     batch: Batch,
-    counting: tuple[Scorer, list[Metric]],
+    counting: tuple[Metric, list[OwnMetric]],
     device: torch.device,
     precision: str,
 ) -> torch.Tensor:
@@ -121,10 +121,10 @@ def _score(
         return torch.stack([torch.zeros_like(count), count])
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors))
-    scorer, metrics = counting
-    scorer.update(outputs, tensors, origins)
-    for metric in metrics:
-        metric.update(outputs, tensors)
+    metric, own = counting
+    metric.update(outputs, tensors, origins)
+    for each in own:
+        each.update(outputs, tensors)
     if not task.evaluates_loss:
         return torch.zeros((2, 1), dtype=torch.float64)
     # Added up on the CPU, in float64, which MPS has not.

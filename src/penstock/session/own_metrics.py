@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import torch
 
     from penstock.tasks import Task
-    from penstock.tasks.base import Scores, Together
+    from penstock.tasks.base import Collective, Scores
 
 _SETTING: Final = "train.metrics"
 _PARTS: Final = ("state", "update", "compute")
 
 
-class Metric(Protocol):
+class OwnMetric(Protocol):
     """What a metric of somebody's own has."""
 
     state: torch.Tensor
@@ -63,7 +63,7 @@ class MergedScores:
         return {**self.own.as_json(), **self.more}
 
 
-def load_metrics(places: Sequence[str], task: Task) -> list[Metric]:
+def load_metrics(places: Sequence[str], task: Task) -> list[OwnMetric]:
     """The metrics at some places, that have counted nothing yet.
 
     Raises:
@@ -72,14 +72,14 @@ def load_metrics(places: Sequence[str], task: Task) -> list[Metric]:
     return [_metric(text, task) for text in places]
 
 
-def _metric(text: str, task: Task) -> Metric:
+def _metric(text: str, task: Task) -> OwnMetric:
     place = names.place_of(text)
     if place is None:
         raise RecipeError(
             _SETTING, expected="FILE.py:NAME or package.module:NAME", found=text, remedy="Name places alone"
         )
     offered = {"classes": task.classes, "ignore": task.ignore}
-    metric: Metric = names.call(names.load(place, _SETTING), place, _SETTING, offered)
+    metric: OwnMetric = names.call(names.load(place, _SETTING), place, _SETTING, offered)
     if missing := [part for part in _PARTS if not hasattr(metric, part)]:
         raise RecipeError(
             f"{_SETTING} = {place}",
@@ -90,7 +90,7 @@ def _metric(text: str, task: Task) -> Metric:
     return metric
 
 
-def merged(scores: Scores, metrics: Sequence[Metric], ranks: Together) -> Scores:
+def merged(scores: Scores, metrics: Sequence[OwnMetric], ranks: Collective) -> Scores:
     """A task's scores with those of some metrics, once all ranks have counted."""
     if not metrics:
         return scores

@@ -15,7 +15,7 @@ class Ability(Enum):
     """Something that some tasks support and others do not.
 
     Attributes:
-        said: its name at the beginning of a sentence.
+        title: its name at the beginning of a sentence.
         promise: what a task that supports it must do.
     """
 
@@ -30,20 +30,20 @@ class Ability(Enum):
     ORIGINAL_IDS = "Writing original ids", "predictions heed Style.original"
     PALETTE = "A palette", "predictions heed Style.palette"
     COLOR_MASKS = "Writing masks in colour", "predictions heed Style.color"
-    SCORE = "A least score", "predictions heed Style.score"
+    SCORE = "A minimum score", "predictions heed Style.score"
     LOSSES = "A choice of losses", "loss heeds the section loss"
     REGULARIZE = "Mixing, erasing and toning images", "inputs and loss heed the section regularize"
     AUGMENTATION = "Augmentation beyond crop, slices and flip", "samples are drawn with augment.view"
     CENTER_CROP = "Evaluating the middle of an image", "evaluation draws samples with augment.middle"
     REFLECTED_BORDER = "A reflected border", "samples heed augment.border"
     ALTERNATING_FLIP = "Alternating flip", "samples are drawn with augment.view"
-    BOX_VISIBILITY = "A least visibility of boxes", "samples heed augment.min_visibility"
-    SLICES = "Patches of several slices", "samples heed augment.slices"
+    BOX_VISIBILITY = "A minimum visibility of boxes", "samples heed augment.min_visibility"
+    SLICES = "Cropping in depth", "samples heed augment.slices"
     PRETRAINED = "A pretrained backbone", "model heeds model.weights; without it, model.weights is none"
     MODELS = "A choice of models", "model heeds model.name; without it, model.name is the name of the kind"
 
-    def __init__(self, said: str, promise: str) -> None:
-        self.said = said
+    def __init__(self, title: str, promise: str) -> None:
+        self.title = title
         self.promise = promise
 
 
@@ -60,8 +60,8 @@ def refusal(task: Task | type[Task] | str, ability: Ability, settings: str, reme
     remedy = remedy or f"Remove {settings}"
     return RecipeError(
         settings,
-        expected=f"a task that supports it: {ability.said.lower()}",
+        expected=f"a task that supports it: {ability.title.lower()}",
         found=name,
         remedy=remedy,
-        message=f"{ability.said} is not supported for {name}. {remedy}.",
+        message=f"{ability.title} is not supported for {name}. {remedy}.",
     )

@@ -41,8 +41,8 @@ class Scores(Protocol):
         ...
 
 
-class Together(Protocol):
-    """What scorers need of ranks."""
+class Collective(Protocol):
+    """What metrics need of ranks."""
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor added up over all ranks, in place."""
@@ -53,10 +53,10 @@ class Together(Protocol):
         ...
 
 
-class Scorer(Protocol):
+class Metric(Protocol):
     """Counts predictions."""
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Put together what all ranks have counted; called before `scores`."""
         ...
 
@@ -97,7 +97,7 @@ class Task(ABC):
     ignore: int
     """The label that does not count."""
 
-    main_score: str
+    best_metric: str
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
     lower_is_better: ClassVar[frozenset[str]] = frozenset()
@@ -191,7 +191,7 @@ class Task(ABC):
         return self
 
     @abstractmethod
-    def scorer(self) -> Scorer:
+    def metric(self) -> Metric:
         """A fresh counter of predictions."""
 
     def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
@@ -223,7 +223,7 @@ class Task(ABC):
         return tensors
 
     @abstractmethod
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """The classes in a record."""
 
     @property

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.seeds import Generator
-    from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.base import Collective, Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -107,14 +107,14 @@ NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)
 """The draws of a sample that is not changed."""
 
 
-class ClassificationScorer:
+class ClassificationMetric:
     """Counts predictions."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.predictions = PredictionCounts(len(names))
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Add up what all ranks have counted."""
         ranks.sum(self.predictions.counts)
 
@@ -151,7 +151,7 @@ class Classification(Task):
     class_weights: tuple[float, ...] = ()
 
     kind = KINDS["classification"]
-    main_score = "top1"
+    best_metric = "top1"
     ignore = PADDING
     supports = frozenset(
         {
@@ -299,9 +299,9 @@ class Classification(Task):
             fractions[label] = 1
         return fractions
 
-    def scorer(self) -> ClassificationScorer:
+    def metric(self) -> ClassificationMetric:
         """A fresh counter of predictions."""
-        return ClassificationScorer(self.classes)
+        return ClassificationMetric(self.classes)
 
     def seen(self, tensors: Tensors) -> Tensors:
         """The images mixed, erased and toned, and `target`, the fractions of their classes."""
@@ -313,7 +313,7 @@ class Classification(Task):
         image = mixed.round().to(torch.uint8).permute(0, 2, 3, 1)
         return {**tensors, "image": image, "target": self._targets(tensors)}
 
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """The class of a record."""
         return {decode_classification(record).label}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.models import Window
     from penstock.seeds import Generator
-    from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.base import Collective, Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -129,14 +129,14 @@ class PrepareDetection:
         return view.size if self.canvas is None else self.augment.fitted(info.size)
 
 
-class DetectionScorer:
+class DetectionMetric:
     """Gathers boxes."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.boxes = Boxes()
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Put together what all ranks have found."""
         self.boxes.gather(ranks.gather)
 
@@ -188,7 +188,7 @@ class Detection(Task):
     weights: str = "none"
 
     kind = KINDS["detection"]
-    main_score = "map"
+    best_metric = "map"
     evaluates_loss = False
     column_names = ("class", "score", "xmin", "ymin", "xmax", "ymax")
     supports = frozenset(
@@ -279,16 +279,16 @@ class Detection(Task):
         total: torch.Tensor = outputs.sum().unsqueeze(0)
         return total
 
-    def scorer(self) -> DetectionScorer:
+    def metric(self) -> DetectionMetric:
         """Nothing found yet.
 
         Raises:
             RecipeError: what scores boxes is not installed.
         """
         check_extra()
-        return DetectionScorer(self.classes)
+        return DetectionMetric(self.classes)
 
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """The classes of a record's boxes."""
         return {each.label for each in decode_detection(record).objects}
 

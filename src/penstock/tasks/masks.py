@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.seeds import Generator
     from penstock.tasks.augment import Augment
-    from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.base import Collective, Tensors
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -99,7 +99,7 @@ class PrepareSegmentation:
         return LabelSet(self.classes, self.ignore)
 
 
-class SegmentationScorer:
+class SegmentationMetric:
     """Counts predicted against true classes in an int64 confusion matrix, and segments where that is asked for."""
 
     def __init__(self, names: Sequence[str], ignore: int, *, segments: bool = False) -> None:
@@ -107,7 +107,7 @@ class SegmentationScorer:
         self.segments = Segments(len(names), ignore) if segments else None
         self.names = names
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Add up what all ranks have counted."""
         ranks.sum(self.confusion.matrix)
         if self.segments:

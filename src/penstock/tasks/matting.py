@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.models import Window
     from penstock.records.schema import SegmentationRecord
-    from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.base import Collective, Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -67,13 +67,13 @@ class PrepareMatte(PrepareSegmentation):
         np.copyto(out, soft[..., 0], where=inside > 0)
 
 
-class MatteScorer:
+class MatteMetric:
     """Adds up how far predicted alpha values are from true ones."""
 
     def __init__(self) -> None:
         self.mattes = Mattes(NOWHERE)
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Add up what all ranks have counted."""
         ranks.sum(self.mattes.counts)
 
@@ -94,7 +94,7 @@ class Matting(Segmentation):
     ignore: int = NOWHERE
 
     kind = KINDS["matting"]
-    main_score = "mae"
+    best_metric = "mae"
     lower_is_better = frozenset({"mae"})
     supports = MASK_ABILITIES
 
@@ -117,11 +117,11 @@ class Matting(Segmentation):
         """Cross-entropy against alpha."""
         return Mixture([(1.0, SoftLabels())])
 
-    def scorer(self) -> MatteScorer:  # type: ignore[override] # both are scorers
+    def metric(self) -> MatteMetric:  # type: ignore[override] # both are metrics
         """A fresh counter of errors."""
-        return MatteScorer()
+        return MatteMetric()
 
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """Both, mostly."""
         del record
         return {0, 1}

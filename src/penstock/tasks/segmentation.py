@@ -21,7 +21,7 @@ from penstock.progress import counted
 from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
-from penstock.tasks.masks import PrepareSegmentation, SegmentationScorer, classes_in, without_padding
+from penstock.tasks.masks import PrepareSegmentation, SegmentationMetric, classes_in, without_padding
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.predictions import MaskPrediction
 
@@ -90,7 +90,7 @@ class Segmentation(Task):
     channels: int = 3
 
     kind = KINDS["segmentation"]
-    main_score = "mean_iou"
+    best_metric = "mean_iou"
     supports = MASK_ABILITIES | {
         Ability.SEGMENT_SCORES, Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.PALETTE, Ability.COLOR_MASKS,
         Ability.LOSSES,
@@ -165,9 +165,9 @@ class Segmentation(Task):
         mask, stride = tensors["mask"], self.parts.stride
         return mask[:, stride // 2 :: stride, stride // 2 :: stride] if small else mask
 
-    def scorer(self) -> SegmentationScorer:
+    def metric(self) -> SegmentationMetric:
         """A fresh confusion matrix."""
-        return SegmentationScorer(self.classes, self.ignore, segments=self.segments)
+        return SegmentationMetric(self.classes, self.ignore, segments=self.segments)
 
     def check_crop(self, crop: Size, model: nn.Module) -> None:
         """Decoders put feature maps of different strides together, so sides must divide by the largest."""
@@ -199,7 +199,7 @@ class Segmentation(Task):
             self, canvas=canvas, parts=replace(self.parts, upsample=True)
         )  # predictions are of the labels' size
 
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
         return classes_in(record) - {self.ignore}
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.seeds import Generator
-    from penstock.tasks.base import Tensors, Together
+    from penstock.tasks.base import Collective, Tensors
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
@@ -121,13 +121,13 @@ class PrepareVolume:
         return LabelSet(self.classes, self.ignore)
 
 
-class VolumeScorer:
+class VolumeMetric:
     """Counts voxels of every class, case by case."""
 
     def __init__(self, names: Sequence[str], ignore: int) -> None:
         self.cases = Cases(names, ignore)
 
-    def gather(self, ranks: Together) -> None:
+    def gather(self, ranks: Collective) -> None:
         """Put together the cases of all ranks."""
         self.cases.take(ranks.gather(self.cases.lines()))
 
@@ -167,7 +167,7 @@ class Volumes(Task):
     step: int | None = None
 
     kind = KINDS["volumes"]
-    main_score = "mean_dice"
+    best_metric = "mean_dice"
     supports = frozenset(
         {
             Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS,
@@ -256,11 +256,11 @@ class Volumes(Task):
         """The sum of each loss."""
         return self.losses.sum(outputs, tensors["mask"], self.ignore)
 
-    def scorer(self) -> VolumeScorer:
+    def metric(self) -> VolumeMetric:
         """A fresh counter of cases."""
-        return VolumeScorer(self.classes, self.ignore)
+        return VolumeMetric(self.classes, self.ignore)
 
-    def shown(self, record: Record) -> set[int]:
+    def classes_of(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
         return classes_in(record) - {self.ignore}
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import ranks as ranking
-from penstock.assembly.facts import shared
 from penstock.assembly.parts import chosen_shuffle, gather, open_parts
+from penstock.assembly.run_data import shared
 from penstock.config import toml
 from penstock.errors import RunError
 from penstock.runs import RunFolder
 from penstock.training.streaming import await_first
 
 if TYPE_CHECKING:
-    from penstock.assembly.facts import Facts
     from penstock.assembly.parts import Parts
+    from penstock.assembly.run_data import RunData
     from penstock.config import Recipe
     from penstock.events import Events
     from penstock.ranks import Ranks
@@ -40,7 +40,7 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     return Path(found) if found else None
 
 
-def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, Facts]:
+def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, RunData]:
     """A recipe opened, with what its data is now: the main process decides where ranks may see a topic differently.
 
     Raises:
@@ -57,8 +57,8 @@ def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, Facts]:
         parts.dataset.split(split)
     fixed = evaluated if recipe.follow.on else [data.train, *evaluated]
     text = json.dumps(gather(parts, fixed).as_json()) if ranks.is_main else ""
-    facts = shared(ranks.broadcast(text))
-    return replace(parts, pinned=facts.snapshots), facts
+    run_data = shared(ranks.broadcast(text))
+    return replace(parts, pinned=run_data.snapshots), run_data
 
 
 def _with_shuffle(recipe: Recipe, ranks: Ranks) -> Recipe:

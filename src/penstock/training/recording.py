@@ -14,8 +14,8 @@ from penstock.names import place_of
 from penstock.runs import RunFolder, code, environment
 
 if TYPE_CHECKING:
-    from penstock.assembly.facts import Facts
     from penstock.assembly.parts import Parts
+    from penstock.assembly.run_data import RunData
     from penstock.config import Recipe, Resolved
     from penstock.ranks import Ranks
 
@@ -33,14 +33,14 @@ def new_folder(root: Path, name: str, ranks: Ranks) -> RunFolder:
     return RunFolder(Path(ranks.broadcast(path)))
 
 
-def record(folder: RunFolder, resolved: Resolved, parts: Parts, facts: Facts, promised: dict[str, Any]) -> None:
+def record(folder: RunFolder, resolved: Resolved, parts: Parts, run_data: RunData, promised: dict[str, Any]) -> None:
     """Keep what a run begins with: the recipe, the code that it names, the data, the environment.
 
     Args:
         folder: of the run.
         resolved: which settings were given, and where the others come from.
         parts: the recipe, and what it names.
-        facts: what the data is now.
+        run_data: what the data is now.
         promised: what of the environment the run's exactness depends on.
     """
     recipe = kept_recipe(parts.recipe, folder.path)
@@ -52,7 +52,7 @@ def record(folder: RunFolder, resolved: Resolved, parts: Parts, facts: Facts, pr
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(), **promised, **launched})
-    facts.write(folder, parts.plan.digest)
+    run_data.write(folder, parts.plan.digest)
 
 
 def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:

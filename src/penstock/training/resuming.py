@@ -61,7 +61,7 @@ def nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks, events: Event
     return Outcome("finished", "nothing was left to do", recipe.train.steps)
 
 
-def tell_changes(folder: RunFolder, before: Recipe, now: Recipe, events: Events) -> None:
+def note_resume(folder: RunFolder, before: Recipe, now: Recipe, events: Events) -> None:
     """Say what people may not expect of a resumed run."""
     if not has_checkpoint(folder):
         events.note("no checkpoint was saved yet: starting from step 0")

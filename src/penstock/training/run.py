@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import devices
 from penstock import ranks as ranking
-from penstock.assembly.facts import read_facts, shared
 from penstock.assembly.parts import Parts, check_data, notes, open_parts
+from penstock.assembly.run_data import read_run_data, shared
 from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, toml
 from penstock.config.checks import check_new, check_pieces, check_same
@@ -31,8 +31,8 @@ from penstock.training.resuming import (
     check_validation,
     has_checkpoint,
     is_finished,
+    note_resume,
     nothing_to_do,
-    tell_changes,
 )
 from penstock.training.streaming import Follower
 from penstock.training.weights import initial_model
@@ -80,11 +80,11 @@ def train(
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
         check_pieces(recipe, ranks.world_size)
-        parts, facts = agreed(recipe, ranks, events)
+        parts, run_data = agreed(recipe, ranks, events)
         model = initial_model(parts, events)
         run = _Run(parts, new_folder(root, name or title(parts), ranks), ranks, device, events)
         if ranks.is_main:
-            record(run.folder, resolved, parts, facts, promise(parts.recipe, device, ranks))
+            record(run.folder, resolved, parts, run_data, promise(parts.recipe, device, ranks))
             events(RunCreated("\n".join([f"run {run.folder.path}", *notes(parts)]), run.folder.path))
         return run.folder, _go(run, model, hooks)
 
@@ -126,12 +126,12 @@ def _resumed(
     check_pieces(recipe, ranks.world_size)
     check_steps(folder, recipe, checkpoint)
     check_validation(folder, recipe)
-    facts = read_facts(folder)
-    parts = open_parts(recipe, facts)
-    check_data(parts, facts, str(path))
+    run_data = read_run_data(folder)
+    parts = open_parts(recipe, run_data)
+    check_data(parts, run_data, str(path))
     check_abilities(recipe, parts.task_type, before)
     parts = replace(parts, stages=())  # the checkpoint knows which were begun
-    tell_changes(folder, before, recipe, events)
+    note_resume(folder, before, recipe, events)
     if checkpoint == "last" and is_finished(folder, recipe):
         return folder, nothing_to_do(folder, recipe, ranks, events)
     model = parts.model(blank=True) if has_checkpoint(folder) else None
@@ -160,7 +160,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     store = CheckpointStore(folder.checkpoints, recipe.train.keep)
     console = Console(folder.path / "log.txt", recipe.train.log_every, run.events)
     if ranks.is_main and (note := devices.too_many_threads(run.device)):
-        console.say(note)
+        console.note(note)
     with folder.locked() if ranks.is_main else contextlib.nullcontext():
         if ranks.is_main:
             store.sweep()
@@ -175,7 +175,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
             run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
         if ranks.is_main:
             record_changes(folder, recipe, session.step)
-        with _told_of_lone_pictures():
+        with _explained_single_images():
             return session.train()
 
 
@@ -208,14 +208,14 @@ def _loaded(store: CheckpointStore, name: str, events: Events) -> Checkpoint | N
 
 def _follower(run: _Run, console: Console) -> Follower:
     """Made once the run is locked: what another process had taken up until then counts, on all ranks."""
-    facts = json.dumps(read_facts(run.folder).as_json()) if run.ranks.is_main else ""
+    run_data = json.dumps(read_run_data(run.folder).as_json()) if run.ranks.is_main else ""
     return Follower(
-        run.parts, shared(run.ranks.broadcast(facts)), run.folder, run.ranks, console.say, pin_memory=run.pin_memory
+        run.parts, shared(run.ranks.broadcast(run_data)), run.folder, run.ranks, console.note, pin_memory=run.pin_memory
     )
 
 
 @contextlib.contextmanager
-def _told_of_lone_pictures() -> Iterator[None]:
+def _explained_single_images() -> Iterator[None]:
     """Say what to do where batch normalisation is left with a single value per channel."""
     try:
         yield

@@ -8,8 +8,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.assembly.facts import Facts, plain_stages, stages_of
 from penstock.assembly.parts import AWAY, open_dataset
+from penstock.assembly.run_data import RunData, plain_stages, stages_of
 from penstock.errors import AwayError, EmptySourceError, RunError, SourceError
 from penstock.order import Chain, Stage, seen, trimmed
 from penstock.progress import counted
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from penstock.runs import RunFolder
     from penstock.values import Partition
 
-    Say = Callable[[str], None]
 
 _AGAIN: Final = 0.5  # seconds between two looks at the topic
-_SAY: Final = 60.0  # seconds between two lines about waiting
+_NOTE_EVERY: Final = 60.0  # seconds between two lines about waiting
 _SOON: Final = 2.0  # seconds before the first one
 
 
@@ -45,13 +44,21 @@ class Follower:
     """
 
     def __init__(
-        self, parts: Parts, facts: Facts, folder: RunFolder, ranks: Ranks, say: Say, *, pin_memory: bool
+        self,
+        parts: Parts,
+        run_data: RunData,
+        folder: RunFolder,
+        ranks: Ranks,
+        note: Callable[[str], None],
+        *,
+        pin_memory: bool,
     ) -> None:
         self.parts, self.reason = parts, ""
-        self._facts, self._folder, self._ranks, self._say, self._pin_memory = facts, folder, ranks, say, pin_memory
+        self._run_data, self._folder, self._ranks = run_data, folder, ranks
+        self._note, self._pin_memory = note, pin_memory
         self._source: Any = parts.dataset.source(parts.recipe.data.train)
         self._seen: tuple[Partition, ...] = ()
-        self._began = self._answered = self._said = time.monotonic()
+        self._began = self._answered = self._noted = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
         """The snapshots that were begun, for a checkpoint."""
@@ -64,11 +71,11 @@ class Follower:
             RunError: its snapshots are not those of the run.
         """
         stages = stages_of(state["stages"])
-        if stages != self._facts.stages[: len(stages)]:
+        if stages != self._run_data.stages[: len(stages)]:
             raise RunError(
                 str(self._folder.path / "data.json"),
                 expected=f"the {counted(len(stages), 'snapshot')} that the checkpoint names, in that order",
-                found=f"{len(self._facts.stages):,} others",
+                found=f"{len(self._run_data.stages):,} others",
                 remedy="Restore the file from a copy of the run",
             )
         self.parts = replace(self.parts, stages=stages)
@@ -94,49 +101,49 @@ class Follower:
             SourceError: records were lost before they were read, or the broker was away for too long.
         """
         position, number = len(self.parts.plan), len(self.parts.stages)
-        self._tell_group()
-        if number < len(self._facts.stages):
-            stage = self._facts.stages[number]
+        self._commit_offsets()
+        if number < len(self._run_data.stages):
+            stage = self._run_data.stages[number]
         else:
             self._began = self._answered = time.monotonic()
-            self._said = self._began - _SAY + _SOON
+            self._noted = self._began - _NOTE_EVERY + _SOON
             text = _agreed(self._ranks, self._look, stop)
             if text in ("", "end"):
-                self.reason = "nothing new came for too long (follow.patience)" if text else ""
+                self.reason = "nothing new came for too long (follow.idle_timeout)" if text else ""
                 return None
             (stage,) = stages_of(json.loads(text))
         self._begin(stage)
         return self.feed(position)
 
-    def _tell_group(self) -> None:
+    def _commit_offsets(self) -> None:
         """Have dashboards show how far the training is; never an error, as nothing rests on it."""
         group = self.parts.recipe.follow.group
         if group and self._seen and self._ranks.is_main:
             trained = {int(part.name.rpartition("/")[2]): part.stop for part in self._seen}
             try:
-                self._source.log.tell_group(group, trained)
+                self._source.log.commit_offsets(group, trained)
             except SourceError as error:
-                self._say(f"the group {group} was not told: {error.found}")
+                self._note(f"the offsets of the group {group} were not committed: {error.found}")
 
     def _begin(self, stage: Stage) -> None:
         self.parts = replace(self.parts, stages=(*self.parts.stages, stage))
         self._seen = seen([stage], self._seen)
-        known = len(self._facts.stages) >= len(self.parts.stages)
+        known = len(self._run_data.stages) >= len(self.parts.stages)
         if not known:
-            self._facts = replace(self._facts, stages=self.parts.stages)
+            self._run_data = replace(self._run_data, stages=self.parts.stages)
         if self._ranks.is_main and not known:
-            self._facts.write(self._folder, self.parts.plan.digest)
+            self._run_data.write(self._folder, self.parts.plan.digest)
             self._folder.event("snapshot", number=len(self.parts.stages), records=len(stage.new))
         if self._ranks.is_main:
             mixed = f", {len(stage.older):,} older ones to draw from" if stage.older else ""
-            self._say(f"snapshot {len(self.parts.stages):,}: {counted(len(stage.new), 'new record')}{mixed}")
+            self._note(f"snapshot {len(self.parts.stages):,}: {counted(len(stage.new), 'new record')}{mixed}")
 
     def _look(self) -> str:
         """The next stage as JSON, "end", or "" to look again."""
         follow, now = self.parts.recipe.follow, time.monotonic()
         waited = now - self._began
         try:
-            found = self._grown(min(follow.seconds, follow.patience or math.inf) <= waited)
+            found = self._grown(min(follow.seconds, follow.idle_timeout or math.inf) <= waited)
         except AwayError as error:
             if now - self._answered > AWAY:
                 raise
@@ -146,7 +153,7 @@ class Follower:
         self._answered = time.monotonic()
         if found:
             return json.dumps(plain_stages([found]))
-        return "end" if 0 < follow.patience <= waited else ""
+        return "end" if 0 < follow.idle_timeout <= waited else ""
 
     def _grown(self, late: bool) -> Stage | None:  # noqa: FBT001 - private
         """The next stage, if enough has come: a snapshot's records, or a batch of them when it is late or the first."""
@@ -163,26 +170,26 @@ class Follower:
         return Stage(_without_empty(trimmed(new, size), known), older)
 
     def _tell(self, line: str) -> None:
-        if time.monotonic() - self._said > _SAY:
-            self._said = time.monotonic()
-            self._say(line)
+        if time.monotonic() - self._noted > _NOTE_EVERY:
+            self._noted = time.monotonic()
+            self._note(line)
 
 
 def await_first(data: Data, ranks: Ranks, events: Events) -> None:
     """Wait for the first record of a topic: it says what is to be learnt."""
-    said = False
+    noted = False
 
     def look() -> str:
-        nonlocal said
+        nonlocal noted
         try:
             open_dataset(data).description  # noqa: B018 - whether there is one
         except EmptySourceError:
             pass
         else:
             return "there"
-        if not said:
+        if not noted:
             events.note(f"waiting for the first record of {data.path}")
-        said = True
+        noted = True
         return ""
 
     _agreed(ranks, look, lambda: False)

@@ -26,7 +26,7 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     check_optimizer(parts.recipe, model)
     try_sizes(parts.recipe, parts.task, model)
     if not parts.recipe.init:
-        _tell_of_file(parts.recipe, events)
+        _note_file(parts.recipe, events)
         return model
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = runs.load_checkpoint(other)
@@ -36,7 +36,7 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     return model
 
 
-def _tell_of_file(recipe: Recipe, events: Events) -> None:
+def _note_file(recipe: Recipe, events: Events) -> None:
     """Account for the tensors of a file that the backbone was given."""
     file, backbone = Path(recipe.model.weights), recipe.model.name.rpartition(":")[2]
     if file.is_file() and not backbone.startswith(PREFIX):  # torchvision's fit whole or not at all

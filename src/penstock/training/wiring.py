@@ -59,7 +59,7 @@ def evaluation_of(
     if not split:
         return None
     task, feed = parts.evaluation(split, ranks.share, pin_memory=pin_memory)
-    task.scorer()  # which may need an extra
+    task.metric()  # which may need an extra
     train = parts.recipe.train
 
     def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:

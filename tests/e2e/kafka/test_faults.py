@@ -58,8 +58,8 @@ def leader(topic, partition):
 class Reading:
     """A whole pass over the topic in a thread of its own, in small steps."""
 
-    def __init__(self, topic, patience=60.0):
-        self.log = KafkaLog(Address(topic.world.servers, topic.log.name), patience)
+    def __init__(self, topic, timeout=60.0):
+        self.log = KafkaLog(Address(topic.world.servers, topic.log.name), timeout)
         self.source = KafkaSource(self.log, block=8, memory=0)
         self.found, self.error = [], None
         self.snapshot = self.source.snapshot()
@@ -124,7 +124,7 @@ def test_a_cluster_that_goes_away_altogether_and_comes_back(cluster, filled, cap
 
 
 def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
-    reading = Reading(filled, patience=4.0)
+    reading = Reading(filled, timeout=4.0)
     reading.until(30)
     for node in cluster.nodes:
         node.signal(signal.SIGSTOP)
@@ -141,7 +141,7 @@ def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
 
 
 def test_a_range_that_does_not_come_within_the_limit_is_an_error_with_a_name(cluster, filled):
-    log = KafkaLog(Address(filled.world.servers, filled.log.name), patience=4.0)
+    log = KafkaLog(Address(filled.world.servers, filled.log.name), timeout=4.0)
     log.fetch(0, 0, 8)
     with ThreadPoolExecutor(1) as pool:
         for node in cluster.nodes:

@@ -17,7 +17,7 @@ from support.training import recipe, state
 
 from penstock import config as recipes
 from penstock.assembly import open_run
-from penstock.assembly.facts import stages_of
+from penstock.assembly.run_data import stages_of
 from penstock.cli.events import show
 from penstock.config import Follow
 from penstock.datasets import About
@@ -59,12 +59,12 @@ def camera(broker, images):
     return make
 
 
-def following(camera, *, records=8, seconds=0.5, replay_ratio=0.0, patience=3.0, **options):
+def following(camera, *, records=8, seconds=0.5, replay_ratio=0.0, idle_timeout=3.0, **options):
     chosen = recipe(camera.topic.log.address, **{"steps": 1000, "evaluate_every": 1000, **options})
     return dataclasses.replace(
         chosen,
         data=dataclasses.replace(chosen.data, block=2, shuffle_window=2, validation=""),
-        follow=Follow(True, records, seconds, replay_ratio, patience),
+        follow=Follow(True, records, seconds, replay_ratio, idle_timeout),
     )
 
 
@@ -120,7 +120,7 @@ def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     chosen = dataclasses.replace(chosen, follow=dataclasses.replace(chosen.follow, group="lag"))
     run, outcome = train(chosen, tmp_path, hooks=hooks)
 
-    assert (outcome.status, outcome.reason) == ("stopped", "nothing new came for too long (follow.patience)")
+    assert (outcome.status, outcome.reason) == ("stopped", "nothing new came for too long (follow.idle_timeout)")
     assert_exact(run.path)
     trained = [origin for step in origins(run.path) for origin in step]
     assert len(trained) == len(set(trained)) == source.sent // BATCH * BATCH
@@ -172,7 +172,7 @@ def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
     source = camera(2)
     source.take(8)
     hooks = [Takes(source, {2: [(6, 1), (2, 0)], 4: [(5, 0), (4, 1)]})]
-    first, outcome = train(following(source, replay_ratio=0.25, patience=2.0), tmp_path / "first", hooks=hooks)
+    first, outcome = train(following(source, replay_ratio=0.25, idle_timeout=2.0), tmp_path / "first", hooks=hooks)
     whole = begun_again(first.path, tmp_path / "whole")
     resume(whole)
     assert outcome.step > 4
@@ -211,7 +211,7 @@ def test_killed_again_and_again_while_records_come(camera, tmp_path):
     source, done = camera(2), threading.Event()
     source.take(4)
     runs = tmp_path / "runs"
-    path = write_recipe(source, tmp_path, patience=6.0, seconds=0.3, replay_ratio=0.25, save_every=2)
+    path = write_recipe(source, tmp_path, idle_timeout=6.0, seconds=0.3, replay_ratio=0.25, save_every=2)
 
     def produce():
         number = 0
@@ -248,7 +248,7 @@ def test_ranks_take_the_same_snapshots_and_a_killed_run_goes_on_with_another_num
     source = camera(2)
     source.take(8)
     runs = tmp_path / "runs"
-    path = write_recipe(source, tmp_path, patience=8.0, seconds=0.3, save_every=1, batch=6)
+    path = write_recipe(source, tmp_path, idle_timeout=8.0, seconds=0.3, save_every=1, batch=6)
     process = begin(tmp_path, path, "--runs", runs, ranks=3)
     for total in (2, 4):
         source.take(7, 1)
@@ -295,7 +295,7 @@ def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path)
     source = camera(1)
     source.take(8)
     runs = tmp_path / "runs"
-    path = write_recipe(source, tmp_path, patience=0.0)
+    path = write_recipe(source, tmp_path, idle_timeout=0.0)
     process = begin(tmp_path, path, "--runs", runs)
     wait_for(lambda: list(runs.glob("*/checkpoints/last")), process, tmp_path)
     time.sleep(1)
@@ -303,7 +303,7 @@ def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path)
     assert process.wait(20) == 130, (tmp_path / "out.txt").read_text()
     (run,) = runs.iterdir()
     source.take(8)
-    resume(run, ["follow.patience=2"])
+    resume(run, ["follow.idle_timeout=2"])
 
     assert_exact(run)
     assert len(origins(run)) == 4
@@ -314,7 +314,7 @@ def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
     """The first record said what is learnt; it is not needed a second time."""
     source = camera(1)
     source.take(8)
-    run, _ = train(following(source, patience=1.0), tmp_path)
+    run, _ = train(following(source, idle_timeout=1.0), tmp_path)
     source.topic.expire(8)
     resume(run.path)
     source.take(8)
@@ -333,7 +333,7 @@ def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
 def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys):
     source = camera(1)
     source.take(2)
-    run, _ = train(following(source, patience=0.5), tmp_path)
+    run, _ = train(following(source, idle_timeout=0.5), tmp_path)
     code, _, err = call("replay", run.path, "--step", 1, capsys=capsys)
 
     assert (code, err.splitlines()[-1]) == (
@@ -427,9 +427,9 @@ def test_snapshots_that_are_not_those_of_the_checkpoint_are_refused(camera, tmp_
     source = camera(1)
     source.take(8)
     run, _ = train(following(source), tmp_path)
-    facts = json.loads((run.path / "data.json").read_text())
-    facts["stages"]["list"][0]["new"][0][2] = 4
-    (run.path / "data.json").write_text(json.dumps(facts))
+    run_data = json.loads((run.path / "data.json").read_text())
+    run_data["stages"]["list"][0]["new"][0][2] = 4
+    (run.path / "data.json").write_text(json.dumps(run_data))
     with pytest.raises(RunError) as caught:
         resume(run.path)
     assert str(caught.value) == (
@@ -449,7 +449,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
         "--set",
         "data.validation=",
         "--set",
-        "follow.patience=1",
+        "follow.idle_timeout=1",
         "--set",
         "follow.seconds=0.1",
     ]
@@ -460,7 +460,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     assert recipes.load(run / "recipe.toml").optimizer.schedule == "constant"
     assert "from step 0 on, until it is stopped, on cpu" in out
     assert out.splitlines()[-3:] == [
-        "stopped at step 2: nothing new came for too long (follow.patience)",
+        "stopped at step 2: nothing new came for too long (follow.idle_timeout)",
         f"saved; go on with: penstock train --resume {run}",
         f"report {run / 'report.html'}",
     ]
@@ -476,7 +476,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
         chosen, ["optimizer.schedule=cosine", "train.steps=3", "follow.on=false", "follow.replay_ratio=0.0"]
     )
     (tmp_path / "own.toml").write_text(recipes.dump(own))
-    words = ["--follow", "--set", "follow.patience=1"]
+    words = ["--follow", "--set", "follow.idle_timeout=1"]
     assert call("train", tmp_path / "own.toml", *words, "--runs", tmp_path / "c", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "c").iterdir()
     chosen = recipes.load(run / "recipe.toml")  # a recipe says for itself how long and how fast

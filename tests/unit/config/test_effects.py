@@ -47,7 +47,7 @@ CASES = [
     ("train.sliding_window", "32", ['data.validation=""'], ["data.validation=val"]),
     ("follow.records", "7", [], ["follow.on=true"]),
     ("follow.seconds", "7.0", [], ["follow.on=true"]),
-    ("follow.patience", "7.0", [], ["follow.on=true"]),
+    ("follow.idle_timeout", "7.0", [], ["follow.on=true"]),
     ("follow.group", "g", [], ["follow.on=true"]),
     ("model.deeplab.pooling_size", "[8]", ["model.deeplab.pooling=false"], ["model.deeplab.pooling=true"]),
     ("model.deeplab.pooling_stride", "[2, 2]", [], ["model.deeplab.pooling_size=[8]"]),
@@ -68,8 +68,8 @@ IMAGES = {*MASKS, "classification", "detection"}
 
 
 OF_TASKS = {
-    "augment.min_visibility": (0.5, {"detection"}, "A least visibility of boxes"),
-    "augment.slices": (16, {"volumes"}, "Patches of several slices"),
+    "augment.min_visibility": (0.5, {"detection"}, "A minimum visibility of boxes"),
+    "augment.slices": (16, {"volumes"}, "Cropping in depth"),
     "augment.crop_pct": (0.5, {"classification"}, "Evaluating the middle of an image"),
     "augment.border": ("reflect", {"classification"}, "A reflected border"),
     "augment.alternating_flip": ("true", IMAGES, "Alternating flip"),
@@ -124,7 +124,7 @@ def test_every_need_has_a_case():
     assert of_tasks <= settings_of(Recipe()) | {"augment.jitter"}
     assert set(OF_TASKS) <= of_tasks
     tried = {what for _, _, what in OF_TASKS.values()}
-    assert tried == {ability.said for ability, _ in ABILITIES}
+    assert tried == {ability.title for ability, _ in ABILITIES}
 
 
 def settings_of(value, prefix=""):

@@ -33,7 +33,7 @@ def test_a_download_that_broke_off_goes_on(shelf, tmp_path, ranges):
         "command again: it goes on where it broke off. Or download mini.tar.gz by hand into the folder."
     )
     assert Shelf.asked == [None, "bytes=5000-"]
-    assert len(inspect(folder).facts) == 36
+    assert len(inspect(folder).items) == 36
 
 
 def test_one_that_was_whole_but_not_yet_renamed_is_not_fetched_again(shelf, tmp_path):

@@ -66,12 +66,12 @@ def test_a_label_that_is_a_word_in_a_layout_of_ones_own_is_named(tmp_path):
     labels = Labels(("cat", "dog"))
     items = (Item("train", "a", tmp_path / "a.jpg", label="cat"), Item("train", "b", tmp_path / "b.jpg", label=0))
     layout = Layout("classification", "own", ("because",), items, labels)
-    facts = [check_item(tmp_path, item, labels, layout.kind) for item in items]
+    items = [check_item(tmp_path, item, labels, layout.kind) for item in items]
 
-    assert [problem.message for fact in facts for problem in fact.problems] == [
+    assert [problem.message for each in items for problem in each.problems] == [
         "a.jpg: expected a label, a mask or boxes, found 'cat' for a label. Give it a class id, or leave it out."
     ]
-    assert [problem for problem in check_together(layout, facts, labels, tmp_path, stated=True) if problem.fatal] == []
+    assert [problem for problem in check_together(layout, items, labels, tmp_path, stated=True) if problem.fatal] == []
 
 
 OWN = '''

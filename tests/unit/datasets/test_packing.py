@@ -207,10 +207,10 @@ def test_a_dataset_packed_into_its_raw_data_is_none_of_it(tmp_path, layout):
     after = inspect(tmp_path)
 
     assert (after.layout.name, after.problems) == (before.layout.name, before.problems)
-    assert [fact.key for fact in after.facts] == [fact.key for fact in before.facts]
+    assert [each.key for each in after.items] == [each.key for each in before.items]
     (tmp_path / "packed/dataset.json").unlink()
     (tmp_path / "packed/.packing").mkdir()  # as a pack leaves it that was killed
-    assert [fact.key for fact in inspect(tmp_path).facts] == [fact.key for fact in before.facts]
+    assert [each.key for each in inspect(tmp_path).items] == [each.key for each in before.items]
     with pytest.raises(DatasetError) as caught:
         inspect(tmp_path / "packed")
     assert str(caught.value) == (

@@ -71,7 +71,7 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
     torch.export.load(tmp_path / "a.pt2", extra_files=files)
 
     shown = "images at their own size, padded on the right and below with 128, 128, 128"
-    assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "shown": shown}
+    assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "input": shown}
     assert json.loads(files["penstock.json"]) == about
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
 
@@ -93,7 +93,7 @@ def test_classes_are_exported_too(tmp_path):
     for suffix in (".onnx", ".pt2"):
         found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}", trained.parts.recipe.augment.crop)
         assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
-        assert found.shown == "0.875 of the largest window of 32 : 32 in the middle of an image, scaled"
+        assert found.input_note == "0.875 of the largest window of 32 : 32 in the middle of an image, scaled"
 
 
 def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
@@ -107,7 +107,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
     _, probabilities = predictions(tmp_path / "a.pt2", torch.from_numpy(pixels[4:20, 8:24].copy()).unsqueeze(0))
 
-    assert found.shown == "the middle 16 x 16 pixels of an image"
+    assert found.input_note == "the middle 16 x 16 pixels of an image"
     expected = trained.predict(pixels).probabilities
     assert probabilities[0].detach().numpy() == pytest.approx(expected, abs=1e-6)
 

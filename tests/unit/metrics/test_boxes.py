@@ -123,14 +123,14 @@ def test_small_true_boxes_are_scored(tmp_path):
 def test_boxes_are_scored_in_pixels_of_the_image():
     """What the network sees is enlarged by 2; without an origin a sample is padding."""
     task, outputs, tensors = list(cases())[-1]
-    scorer = task.scorer()
-    scorer.update(outputs, tensors, ["p#0", "", "p#2", ""])
+    metric = task.metric()
+    metric.update(outputs, tensors, ["p#0", "", "p#2", ""])
 
-    assert scorer.boxes.images == ["p#0", "p#2"]
-    assert [(each.image, each.label, each.box, each.score) for each in scorer.boxes.true[:2]] == [
+    assert metric.boxes.images == ["p#0", "p#2"]
+    assert [(each.image, each.label, each.box, each.score) for each in metric.boxes.true[:2]] == [
         ("p#0", 1, (2.0, 3.0, 18.0, 20.0), 0.0),
         ("p#0", 0, (30.0, 5.0, 10.0, 10.0), 0.0),
     ]
-    assert [each.box for each in scorer.boxes.found[2:]] == [(3.0, 3.0, 18.0, 20.0), (31.0, 5.0, 10.0, 10.0)]
-    assert [each.score for each in scorer.boxes.found] == pytest.approx([0.9, 0.5] * 2)
-    assert len(scorer.boxes.true) == len(scorer.boxes.found) == 4
+    assert [each.box for each in metric.boxes.found[2:]] == [(3.0, 3.0, 18.0, 20.0), (31.0, 5.0, 10.0, 10.0)]
+    assert [each.score for each in metric.boxes.found] == pytest.approx([0.9, 0.5] * 2)
+    assert len(metric.boxes.true) == len(metric.boxes.found) == 4

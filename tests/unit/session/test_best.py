@@ -20,7 +20,7 @@ class Scores:
 
 @dataclass
 class Task:
-    main_score: str = "iou"
+    best_metric: str = "iou"
     lower_is_better: frozenset = frozenset({"error"})
 
 

@@ -106,7 +106,7 @@ class TestViews:
 
         assert 0 < sum(seen[0].values()) < 14
         for before, after in itertools.pairwise(seen):
-            assert after == {picture: not mirrored for picture, mirrored in before.items()}
+            assert after == {image: not mirrored for image, mirrored in before.items()}
 
     @pytest.mark.parametrize("largest", [8, 40])
     def test_it_is_turned(self, places, tmp_path, largest):

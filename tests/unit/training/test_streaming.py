@@ -10,7 +10,7 @@ import pytest
 from support.training import recipe
 
 from penstock.assembly import Parts
-from penstock.assembly.facts import Facts, plain_stages, read_facts, stages_of
+from penstock.assembly.run_data import RunData, plain_stages, read_run_data, stages_of
 from penstock.config import Follow
 from penstock.datasets import About, TopicDataset
 from penstock.datasets.topics import Known
@@ -37,14 +37,14 @@ class World:
         self.folder = RunFolder.create(folder, "run")
         self.said = []
         chosen = recipe("kafka://h/t", batch=BATCH)
-        follow = {"records": 8, "seconds": 0.1, "patience": 5.0, **follow}
+        follow = {"records": 8, "seconds": 0.1, "idle_timeout": 5.0, **follow}
         self.recipe = dataclasses.replace(
             chosen,
             data=dataclasses.replace(chosen.data, path="kafka://h/t", validation=""),
             follow=Follow(True, **follow),
         )
         self.range = range_ or Range()
-        Facts("content").write(self.folder, "plan")
+        RunData("content").write(self.folder, "plan")
 
     def send(self, partition, count):
         for _ in range(count):
@@ -54,7 +54,7 @@ class World:
         """As a new process makes it."""
         dataset = TopicDataset(Address("h", "t"), self.range, open_log=lambda _: self.log)
         parts = Parts(self.recipe, dataset)
-        return Follower(parts, read_facts(self.folder), self.folder, Ranks(), self.said.append, pin_memory=False)
+        return Follower(parts, read_run_data(self.folder), self.folder, Ranks(), self.said.append, pin_memory=False)
 
     def resumed(self, follower):
         again = self.follower()
@@ -75,10 +75,10 @@ def test_the_ids_of_the_raw_masks_travel_with_a_topic(tmp_path):
     log.append(b"x", 0, headers=[("penstock-dataset", about.encoded())])
     dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
     folder = RunFolder.create(tmp_path, "run")
-    Facts("content", {}, Known(about, 1)).write(folder, "plan")
+    RunData("content", {}, Known(about, 1)).write(folder, "plan")
 
     assert dataset.description.original == (7, 11)
-    assert read_facts(folder).known == Known(about, 1)
+    assert read_run_data(folder).known == Known(about, 1)
 
 
 def test_a_partition_that_held_nothing_is_remembered(tmp_path):
@@ -162,7 +162,7 @@ def test_a_broker_that_is_away_after_a_long_stage_is_waited_for(tmp_path, monkey
 
 def test_the_time_that_a_broker_is_away_does_not_count_as_a_time_without_records(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.training.streaming._AGAIN", 0.02)
-    world = World(tmp_path, patience=0.4, seconds=0.1)
+    world = World(tmp_path, idle_timeout=0.4, seconds=0.1)
     world.send(0, 8)
     follower = world.follower()
     follower.next(never)
@@ -230,7 +230,7 @@ def test_the_first_snapshot_is_what_is_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("come", "follow"), [(8, {"seconds": 60.0}), (4, {"records": 1000})])
 def test_a_snapshot_is_taken_of_enough_records_or_after_long_enough(tmp_path, come, follow):
-    """Of eight, or of a batch after a tenth of a second, long before patience is at its end."""
+    """Of eight, or of a batch after a tenth of a second, long before idle_timeout is at its end."""
     world = World(tmp_path, partitions=1, **follow)
     world.send(0, 8)
     follower = world.follower()
@@ -243,14 +243,14 @@ def test_a_snapshot_is_taken_of_enough_records_or_after_long_enough(tmp_path, co
 
 def test_waiting_is_said_soon(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.training.streaming._SOON", 0.1)
-    world = World(tmp_path, patience=1.5, records=1000, seconds=60.0)
+    world = World(tmp_path, idle_timeout=1.5, records=1000, seconds=60.0)
     world.send(0, 3)
     assert world.follower().next(never) is None
     assert world.said == ["waiting for 4 new records: 3 so far"]
 
 
 def test_patience_that_is_shorter_than_a_snapshots_time_leaves_nothing_behind(tmp_path):
-    world = World(tmp_path, patience=0.3, seconds=60.0, records=1000)
+    world = World(tmp_path, idle_timeout=0.3, seconds=60.0, records=1000)
     world.send(0, 8)
     follower = world.follower()
     follower.next(never)
@@ -259,7 +259,7 @@ def test_patience_that_is_shorter_than_a_snapshots_time_leaves_nothing_behind(tm
     assert spans(follower.parts.stages[1])[0] == ("t/0", 8, 16)
     began = time.monotonic()
     assert follower.next(lambda: time.monotonic() > began + 30) is None  # half of what a snapshot may take
-    assert follower.reason == "nothing new came for too long (follow.patience)"
+    assert follower.reason == "nothing new came for too long (follow.idle_timeout)"
 
 
 def test_snapshots_are_on_disk_before_they_are_begun_and_taken_again(tmp_path):
@@ -271,23 +271,23 @@ def test_snapshots_are_on_disk_before_they_are_begun_and_taken_again(tmp_path):
     killed = world.follower()  # before any checkpoint
     killed.next(never)
     assert killed.parts.stages == first.parts.stages
-    assert read_facts(world.folder).stages == first.parts.stages
+    assert read_run_data(world.folder).stages == first.parts.stages
     killed.next(never)
     assert spans(killed.parts.stages[1]) == [("t/0", 8, 8), ("t/1", 0, 8)] or spans(killed.parts.stages[1]) == [
         ("t/1", 0, 8)
     ]
 
 
-def test_a_group_that_cannot_be_told_is_no_error(tmp_path):
-    world = World(tmp_path, group="lag", patience=0.1)
+def test_offsets_of_a_group_that_cannot_be_committed_are_no_error(tmp_path):
+    world = World(tmp_path, group="lag", idle_timeout=0.1)
     world.send(0, 8)
     follower = world.follower()
     follower.next(never)
     follower.next(never)
-    assert world.log.told == {("lag", 0): 8, ("lag", 1): 0}
+    assert world.log.committed == {("lag", 0): 8, ("lag", 1): 0}
     world.log.away = mistakes.unreachable("h", "away")
-    follower._tell_group()
-    assert world.said[-1] == "the group lag was not told: away"
+    follower._commit_offsets()
+    assert world.said[-1] == "the offsets of the group lag were not committed: away"
 
 
 def test_thousands_of_snapshots_are_small(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.images import codecs
-from penstock.kinds.items import Item, Labels, Made, Problem
+from penstock.kinds.items import FilePart, Item, Labels, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ def _read(folder: Path, path: Path, split: str, kind: _Kind, classes: int) -> tu
         Item(
             split,
             f"{path.stem}-{number:05d}",
-            Made(path, str(number), partial(_png, path, number, kind.labels)),
+            FilePart(path, str(number), partial(_png, path, number, kind.labels)),
             label=int(label),
         )
         for number, label in enumerate(labels)

@@ -19,7 +19,7 @@ LABEL_IDS: Final = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
 """The label id of every train id."""
 
 _IDS: Final = 34
-_PICTURE = "_leftImg8bit.png"
+_IMAGE = "_leftImg8bit.png"
 _FINE, _COARSE, _EXTRA = "gtFine", "gtCoarse", "train_extra"
 
 
@@ -41,9 +41,9 @@ def recognise(folder: Path) -> Layout | None:
             continue
         kind = _COARSE if split == _EXTRA or not fine.is_dir() else _FINE
         for path in listing.files(root):
-            if not path.name.endswith(_PICTURE):
+            if not path.name.endswith(_IMAGE):
                 continue
-            stem = path.relative_to(images).as_posix().removesuffix(_PICTURE)
+            stem = path.relative_to(images).as_posix().removesuffix(_IMAGE)
             mask = folder / kind / f"{stem}_{kind}_labelIds.png"
             items.append(Item(split, stem.partition("/")[2], path, mask=mask if mask.is_file() else None))
             if not mask.is_file():

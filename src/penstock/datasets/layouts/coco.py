@@ -16,7 +16,7 @@ from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS
-from penstock.kinds.items import Box, Item, Labels, Made, Problem, named
+from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
     classes, items = _classes(files), []
     for split, file in files.items():
         order = _order(file.tree)
-        for each in _pictures(folder, file, problems):
+        for each in _images(folder, file, problems):
             boxes: tuple[Box, ...] = ()
             try:
                 boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
@@ -110,10 +110,10 @@ def recognise_masks(folder: Path) -> Layout | None:
         )
     for split, file in files.items():
         order = _order(file.tree)
-        for image, place, own in _pictures(folder, file, problems):
+        for image, place, own in _images(folder, file, problems):
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}#{image.id}")
-            items.append(Item(split, Path(image.file_name).stem, place, mask=Made(file.path, str(image.id), draw)))
+            items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
 
@@ -205,7 +205,7 @@ def _names(tree: _Tree, path: Path) -> list[str]:
     return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
 
 
-def _pictures(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Shown]:
+def _images(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Shown]:
     """Every image that is there, with what is said of it; what is wrong is added to the problems."""
     path, name = file.path, file.path.relative_to(folder).as_posix()
     known: dict[int, _Image] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.kinds.items import Item, Labels, Made, Problem, named, unlabelled_split
+from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +156,7 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
     return Problem("mask missing", name, message)
 
 
-def _twice(folder: Path, path: Path, first: Path | Made, what: str) -> list[Problem]:
+def _twice(folder: Path, path: Path, first: Path | FilePart, what: str) -> list[Problem]:
     """A problem for each of two files, as it is not known which of them is meant."""
     one, other = named(first, folder), named(path, folder)
     said = f"expected one {what} of this name, found {{}} too. Rename or remove one of them."

@@ -13,7 +13,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
-from penstock.kinds.items import Item, Labels, Made, Problem
+from penstock.kinds.items import FilePart, Item, Labels, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -96,7 +96,12 @@ def _read(split: str, images: Path, labels: Path) -> list[Item]:
             remedy="Download both files again",
         )
     return [
-        Item(split, f"{split}-{number:05d}", Made(images, str(number), partial(_png, images, number)), label=int(label))
+        Item(
+            split,
+            f"{split}-{number:05d}",
+            FilePart(images, str(number), partial(_png, images, number)),
+            label=int(label),
+        )
         for number, label in enumerate(ids)
     ]
 

@@ -19,7 +19,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, volumes
-from penstock.kinds.items import Item, Labels, Made, Problem, unlabelled_split
+from penstock.kinds.items import FilePart, Item, Labels, Problem, unlabelled_split
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -229,16 +229,16 @@ def _slices(split: str, case: Case, channels: int) -> Iterator[Item]:
         yield Item(
             split,
             f"{case.name}/{number:04d}",
-            Made(case.images[0], str(number), partial(_image, case, channels, number)),
-            mask=Made(case.labels, str(number), partial(_mask, case, channels, number)),
+            FilePart(case.images[0], str(number), partial(_image, case, channels, number)),
+            mask=FilePart(case.labels, str(number), partial(_mask, case, channels, number)),
             group=case.name,
         )
 
 
 def _whole(split: str, case: Case, channels: int) -> Iterator[Item]:
     assert case.labels is not None  # noqa: S101 - the caller looked
-    image = Made(case.images[0], "whole", partial(_image, case, channels, None))
-    mask = Made(case.labels, "whole", partial(_mask, case, channels, None))
+    image = FilePart(case.images[0], "whole", partial(_image, case, channels, None))
+    mask = FilePart(case.labels, "whole", partial(_mask, case, channels, None))
     yield Item(split, case.name, image, mask=mask, group=case.name, slices=len(_read(case, channels)[0]))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.kinds.items import Box, Item, Labels, Made, Problem
+from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
 from penstock.records import framing
 from penstock.records.example import Fields
 from penstock.records.framing import HEADER, OVERHEAD, Place
@@ -200,9 +200,9 @@ def _known(folder: Path, entry: _Entry, number: int, ids: dict[int, int]) -> int
     raise _UnfitError(Problem("label outside the classes", place, message))
 
 
-def _part(entry: _Entry, field: str) -> Made:
+def _part(entry: _Entry, field: str) -> FilePart:
     make = partial(_read, entry.path, entry.number, entry.offset, entry.length, field)
-    return Made(entry.path, f"{entry.number}:{field}", make)
+    return FilePart(entry.path, f"{entry.number}:{field}", make)
 
 
 def _read(path: Path, number: int, offset: int, length: int, field: str) -> bytes:

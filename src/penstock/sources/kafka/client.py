@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait
 _ASK: Final = 20.0  # seconds for an answer about the topic
-_SAY: Final = 5.0  # seconds of silence after which people are told, and the topic is looked at again
+_NOTE_EVERY: Final = 5.0  # seconds of silence after which people are told, and the topic is looked at again
 _MOST: Final = 1000  # messages taken from librdkafka at once
 
 
@@ -38,13 +38,13 @@ class KafkaLog:
 
     Attributes:
         address: where the topic is.
-        patience: seconds without any progress after which a fetch is an error.
+        timeout: seconds without any progress after which a fetch is an error.
         silent: whether one was, and nothing has come since: others then wait 20 s, not as long again.
     """
 
-    def __init__(self, address: Address, patience: float = 300.0) -> None:
+    def __init__(self, address: Address, timeout: float = 300.0) -> None:
         self.address = address
-        self.patience = patience
+        self.timeout = timeout
         self.silent = False
         self._idle: list[_Reader] = []
         self._admin: Any = None
@@ -84,7 +84,7 @@ class KafkaLog:
             self._idle.append(reader)
         return messages
 
-    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
         """Tell a consumer group's offsets, by partition; the group is not joined."""
         kafka = librdkafka()
         chosen = {**settings.reading(self.address.servers), "group.id": group, "socket.timeout.ms": 5000}
@@ -199,7 +199,7 @@ class _Fetch:
         self.partition, self.next, self.stop = partition, start, stop
         self.messages: list[Message] = []
         self.reason = "no answer"
-        self.moved = self.said = time.monotonic()
+        self.moved = self.noted = time.monotonic()
 
     def run(self) -> list[Message]:
         """Read until the range is complete: its last offset may never come, as holes hold no message."""
@@ -254,12 +254,12 @@ class _Fetch:
             self._advance(position)
             return
         now = time.monotonic()
-        patience = min(self.log.patience, _ASK) if self.log.silent else self.log.patience
-        if now - self.moved > patience:
+        timeout = min(self.log.timeout, _ASK) if self.log.silent else self.log.timeout
+        if now - self.moved > timeout:
             self.log.silent = True
-            raise mistakes.stalled(self.log.name, self.partition, self.next, patience, self.reason)
-        if now - self.said > _SAY:
-            self.said = now
+            raise mistakes.stalled(self.log.name, self.partition, self.next, timeout, self.reason)
+        if now - self.noted > _NOTE_EVERY:
+            self.noted = now
             _LOGGER.warning(
                 "%s/%d: waiting for offset %s for %.0f s (%s)",
                 self.log.name, self.partition, f"{self.next:,}", now - self.moved, self.reason,
@@ -273,7 +273,7 @@ class _Fetch:
             SourceError: it cannot: retention passed it, the log was cut, or the topic has gone.
         """
         try:
-            topic = self.log.topic(_SAY)
+            topic = self.log.topic(_NOTE_EVERY)
         except AwayError:
             return  # wait on
         extents = {extent.partition: extent for extent in topic.extents}

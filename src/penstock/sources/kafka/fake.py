@@ -35,9 +35,9 @@ class FakeLog:
         self.name = name
         self.settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         self.away: SourceError | None = None
-        self.patience = 300.0
+        self.timeout = 300.0
         self.fetched: list[tuple[int, int, int]] = []
-        self.told: dict[tuple[str, int], int] = {}
+        self.committed: dict[tuple[str, int], int] = {}
         self._cluster, self._id = cluster, topic_id
         self._partitions = [_Partition() for _ in range(partitions)]
         self._lock = threading.Lock()
@@ -79,11 +79,11 @@ class FakeLog:
             for number, p in enumerate(self._partitions)
         }
 
-    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
-        """Keep a group's offsets in `told`."""
+    def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
+        """Keep a group's offsets in `committed`."""
         if self.away:
             raise self.away
-        self.told.update({(group, number): offset for number, offset in offsets.items()})
+        self.committed.update({(group, number): offset for number, offset in offsets.items()})
 
     def append(
         self,

@@ -71,10 +71,10 @@ class Log(Protocol):
     """One topic of one cluster. Methods may be called from many threads at once.
 
     Attributes:
-        patience: seconds without an answer after which a question is an error.
+        timeout: seconds without an answer after which a question is an error.
     """
 
-    patience: float
+    timeout: float
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ class Log(Protocol):
         """For every partition the first offset whose timestamp (since 1970, UTC) is not earlier, or its end."""
         ...
 
-    def tell_group(self, group: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
         """Tell a consumer group's offsets, by partition, for dashboards that show its lag; nothing ever reads them.
 
         Raises:

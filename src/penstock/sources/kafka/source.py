@@ -140,31 +140,31 @@ class KafkaSource:
         refuse_compacted(topic)
         return topic
 
-    def pin(self, snapshot: Snapshot, needed: Snapshot | None = None, patience: float = 0.0) -> Snapshot:
+    def pin(self, snapshot: Snapshot, needed: Snapshot | None = None, timeout: float = 0.0) -> Snapshot:
         """Take a snapshot of before instead of a new one, once it is known that it can still be read.
 
         Args:
             snapshot: what may be read.
             needed: the part of it that retention must not have touched, by default all. What it deletes of the rest
                 reads like offsets that never held a record, and a warning says so.
-            patience: seconds to wait for a broker that is away.
+            timeout: seconds to wait for a broker that is away.
 
         Raises:
             SourceError: another cluster or topic is behind the name, or records are gone.
             InterruptedError: nobody waits for the broker any more.
         """
-        topic = self._awaited(self.log.topic, patience)
+        topic = self._awaited(self.log.topic, timeout)
         refuse_compacted(topic)
         compare((needed or snapshot).partitions, topic)
         compare(snapshot.partitions, topic, whole=False)
         return self._pin(snapshot, topic, needed)
 
-    def _awaited(self, ask: Callable[..., Answer], patience: float) -> Answer:
+    def _awaited(self, ask: Callable[..., Answer], timeout: float) -> Answer:
         """The answer to a question about the topic, asked again while the broker is away."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while True:
             try:
-                return ask(_PATIENT) if patience else ask()
+                return ask(_PATIENT) if timeout else ask()
             except AwayError as error:
                 if time.monotonic() > end:
                     raise
@@ -292,11 +292,11 @@ class KafkaSource:
 
     def _answer(self, ask: Callable[..., Answer], run: Run) -> Answer:
         """What is asked after a run was read; a broker that is away is waited for as long as for the run itself."""
-        name, patience = self.log.name, self.log.patience
+        name, timeout = self.log.name, self.log.timeout
         try:
-            return self._awaited(ask, patience)
+            return self._awaited(ask, timeout)
         except AwayError as error:
-            raise mistakes.stalled(name, run.partition, run.start, patience, error.found) from error
+            raise mistakes.stalled(name, run.partition, run.start, timeout, error.found) from error
 
     def _look_again(self) -> None:
         """From time to time, see that the snapshot can still be read; reading itself would only notice in the end."""

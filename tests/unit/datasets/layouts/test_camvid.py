@@ -11,7 +11,7 @@ def test_camvid_is_sound(real_data):
     found = inspect(real_data("camvid"), Labels(classes=names, ignore=11))
 
     assert found.fatal == []
-    assert {split: len(facts) for split, facts in found.splits.items()} == {"train": 367, "val": 101, "test": 233}
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 367, "val": 101, "test": 233}
 
 
 def test_camvid_ignores_void(tmp_path):

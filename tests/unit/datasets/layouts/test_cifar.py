@@ -54,7 +54,7 @@ def test_a_cifar_label_above_nine_is_named_and_may_be_left_out(tmp_path):
         "data_batch_3.bin#2: expected a label from 0 to 9, found 17. The file is damaged, or of another data set: "
         "download it again."
     ]
-    assert len(found.sound().facts) == 35
+    assert len(found.sound().items) == 35
 
 
 def test_a_cifar_batch_that_is_missing_is_a_note(tmp_path):
@@ -76,8 +76,8 @@ def test_the_head_of_the_original_cifar_file_is_read(real_data, tmp_path):
     found = inspect(tmp_path)
 
     assert not found.fatal
-    assert len(found.facts) == 4000
-    assert [found.labels.classes[fact.item.label] for fact in found.facts[:5]] == [
+    assert len(found.items) == 4000
+    assert [found.labels.classes[each.item.label] for each in found.items[:5]] == [
         "frog",
         "truck",
         "truck",

@@ -31,7 +31,7 @@ def test_coarse_masks_of_cityscapes(tmp_path):
         tmp_path / f"gtCoarse/{extra}_gtCoarse_labelIds.png", miniatures.gray(np.full((16, 40), 7, np.uint8))
     )
     found = inspect(tmp_path)
-    assert {name: len(facts) for name, facts in found.splits.items()} == {"train": 1, "train_extra": 1, "val": 1}
+    assert {name: len(items) for name, items in found.splits.items()} == {"train": 1, "train_extra": 1, "val": 1}
     assert found.splits["train_extra"][0].item.mask.name == "ulm_000000_000099_gtCoarse_labelIds.png"
 
     (tmp_path / "gtFine").rename(tmp_path / "gone")

@@ -119,13 +119,13 @@ def test_coco_masks_are_those_of_pycocotools(real_data):
     truth = coco.COCO(str(source / "trainval.json"))
     found = inspect(source, how=How(task="segmentation"))
 
-    assert len(found.facts) == 18
-    for fact in found.facts:
-        ids = decode_mask(fact.item.mask.read_bytes(), "m")
-        (number,) = (i for i, image in truth.imgs.items() if image["file_name"] == f"{fact.item.name}.jpg")
+    assert len(found.items) == 18
+    for each in found.items:
+        ids = decode_mask(each.item.mask.read_bytes(), "m")
+        (number,) = (i for i, image in truth.imgs.items() if image["file_name"] == f"{each.item.name}.jpg")
         expected = np.zeros(ids.shape, np.uint8)
-        for each in sorted(truth.imgToAnns[number], key=lambda each: -each["area"]):
-            expected[truth.annToMask(each) > 0] = each["category_id"]
+        for annotation in sorted(truth.imgToAnns[number], key=lambda each: -each["area"]):
+            expected[truth.annToMask(annotation) > 0] = annotation["category_id"]
         assert (ids == expected).all()
 
 
@@ -148,7 +148,7 @@ def test_cocos_files_may_lie_beside_their_images(tmp_path):
     found = inspect(tmp_path)
 
     assert (found.layout.name, found.fatal) == ("COCO", [])
-    assert {split: len(facts) for split, facts in found.splits.items()} == {"train": 3, "val": 3}
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 3, "val": 3}
 
 
 def test_of_coco_with_corners(tmp_path, capsys):

@@ -23,7 +23,7 @@ class TestSplits:
         found = inspect(tmp_path)
 
         assert (found.layout.name, list(found.splits)) == ("YOLO", ["train", "val"])
-        assert [item.item.name for item in found.facts] == ["a", "nothing"] * 2
+        assert [item.item.name for item in found.items] == ["a", "nothing"] * 2
 
     def test_the_last_year_goes_before_others(self, tmp_path):
         miniatures.yolo(tmp_path)
@@ -153,18 +153,18 @@ def test_class_folders_that_are_no_utf_8_are_left_out_by_name(tmp_path, capfd):
 @pytest.mark.parametrize("layout", ["split first", "no splits", "suffixes"])
 def test_other_arrangements_are_recognised(tmp_path, layout):
     for i in range(4):
-        picture, mask = scenes.encode(scenes.draw(0, "x", i, (20, 30)))
+        encoded, mask = scenes.encode(scenes.draw(0, "x", i, (20, 30)))
         split = "training" if i < 3 else "validation"
         image, label = {
             "split first": (f"{split}/images/{i}.jpg", f"{split}/masks/{i}.png"),
             "no splits": (f"JPEGImages/{i}.jpg", f"SegmentationClass/{i}.png"),
             "suffixes": (f"imgs/{split}/city/{i}.jpg", f"labels/{split}/city/{i}_gt.png"),
         }[layout]
-        for name, data in ((image, picture), (label, mask)):
+        for name, data in ((image, encoded), (label, mask)):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_bytes(data)
     found = inspect(tmp_path, Labels(classes=scenes.CLASSES))
 
     assert found.fatal == []
     expected = {"train": 4} if layout == "no splits" else {"train": 3, "val": 1}
-    assert {split: len(facts) for split, facts in found.splits.items()} == expected
+    assert {split: len(items) for split, items in found.splits.items()} == expected

@@ -40,7 +40,7 @@ def test_each_is_recognised_from_the_folder_alone_packed_and_shown(name, tmp_pat
 
     assert [problem.message for problem in found.fatal] == []
     assert (found.layout.name, found.layout.task, len(found.labels.classes)) == (title, task, classes)
-    assert {split: len(facts) for split, facts in found.splits.items()} == counts
+    assert {split: len(items) for split, items in found.splits.items()} == counts
     dataset = pack(found, tmp_path / "data")
     assert {split: len(records(dataset, split)) for split in counts} == counts
     sheet = records_sheet(dataset, next(iter(counts)), 4)

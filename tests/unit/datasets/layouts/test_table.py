@@ -185,8 +185,8 @@ class TestBoxes:
     def edges(self, root, boxes):
         found = inspect(root, how=How(boxes=boxes))
         assert not found.fatal, found.fatal
-        order = sorted(found.facts, key=lambda fact: int(fact.item.name))
-        return [(b.left, b.top, b.right, b.bottom) for fact in order for b in fact.item.boxes], found.layout.reasons[1]
+        order = sorted(found.items, key=lambda each: int(each.item.name))
+        return [(b.left, b.top, b.right, b.bottom) for each in order for b in each.item.boxes], found.layout.reasons[1]
 
     def test_of_a_table_as_people_say(self, tmp_path):
         self.table(tmp_path, ["1 2 30 40", "5 6 20 30"])
@@ -299,7 +299,7 @@ def test_tables_may_be_parted_by_other_marks(tmp_path, comma):
     path.write_text(path.read_text().replace(",", comma))
     found = inspect(tmp_path)
 
-    assert (found.layout.name, len(found.facts), found.fatal) == ("CSV", 4, [])
+    assert (found.layout.name, len(found.items), found.fatal) == ("CSV", 4, [])
 
 
 def test_a_table_without_names_of_columns_is_named(tmp_path):
@@ -335,7 +335,7 @@ def test_a_table_without_names_of_columns_is_named(tmp_path):
 def test_how_boxes_of_a_table_are_read_is_told_and_said(tmp_path, columns, box, expected, how):
     miniatures.csv_boxes(tmp_path, columns, box)
     found = inspect(tmp_path)
-    (edges,) = found.facts[0].item.boxes
+    (edges,) = found.items[0].item.boxes
 
     assert [edges.left, edges.top, edges.right, edges.bottom] == expected
     assert found.layout.reasons[1] == f"boxes are read as {how}"

@@ -100,7 +100,7 @@ def test_records_of_others_may_be_divided_by_folders(tmp_path):
         fields = {"image/encoded": miniatures.make_image(seed=number), "image/class/label": 1}
         miniatures.shard(tmp_path / split / "Cells.tfrecord", [fields])
 
-    assert {split: len(facts) for split, facts in inspect(tmp_path).splits.items()} == {"train": 1, "val": 1, "test": 1}
+    assert {split: len(items) for split, items in inspect(tmp_path).splits.items()} == {"train": 1, "val": 1, "test": 1}
 
 
 def test_difficult_objects_stay_so_when_records_are_packed_again(tmp_path):

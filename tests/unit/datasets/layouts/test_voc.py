@@ -26,7 +26,7 @@ def test_the_augmented_training_split_does_not_leak_into_val(tmp_path):
     miniatures.voc_(tmp_path, augmented=True)
     found = inspect(tmp_path)
 
-    assert [fact.item.name for fact in found.splits["train"]] == ["2007_000001", "2007_000002", "2008_000009"]
+    assert [each.item.name for each in found.splits["train"]] == ["2007_000001", "2007_000002", "2008_000009"]
     assert found.layout.reasons[1] == "train is train_aug.txt: 3 images, 1 of val left out"
 
 

@@ -140,9 +140,9 @@ def test_shares_may_be_a_little_beyond_the_image(tmp_path, box, shares):
     miniatures.csv_boxes(tmp_path, box="0.2,0.2,0.6,0.6")
     path = tmp_path / "boxes.csv"
     path.write_text(path.read_text() + f"p.jpg,cat,{box}\n")
-    (fact,) = inspect(tmp_path).facts
+    (each,) = inspect(tmp_path).items
 
-    assert (fact.item.boxes[0].right == pytest.approx(0.6 * 32)) == shares
+    assert (each.item.boxes[0].right == pytest.approx(0.6 * 32)) == shares
 
 
 @pytest.mark.parametrize(

@@ -135,5 +135,5 @@ class TestGrowth:
             log.away = None if len(asked) == 3 else log.away
 
         monkeypatch.setattr(time, "sleep", sleep)
-        assert source.pin(snapshot, patience=60) == snapshot
+        assert source.pin(snapshot, timeout=60) == snapshot
         assert len(asked) == 3

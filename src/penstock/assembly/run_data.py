@@ -24,7 +24,7 @@ _FILE = "data.json"
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunData:
     """What a run's data was.
 
     Attributes:
@@ -54,21 +54,21 @@ class Facts:
         folder.write_json(_FILE, {"plan": plan, **self.as_json()})
 
 
-def read_facts(folder: RunFolder) -> Facts:
+def read_run_data(folder: RunFolder) -> RunData:
     """What a run keeps.
 
     Raises:
         RunError: it is missing or damaged.
     """
-    facts = facts_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
-    if facts.described is None:
-        return facts
-    check_task(facts.described.task, str(folder.path / _FILE))
-    return replace(facts, described=replace(facts.described, home=str(folder.path.resolve())))
+    run_data = run_data_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
+    if run_data.described is None:
+        return run_data
+    check_task(run_data.described.task, str(folder.path / _FILE))
+    return replace(run_data, described=replace(run_data.described, home=str(folder.path.resolve())))
 
 
-def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
-    """Facts from JSON.
+def run_data_of(stored: Mapping[str, Any], where: str) -> RunData:
+    """RunData from JSON.
 
     Raises:
         RunError: it holds something else.
@@ -80,7 +80,7 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
         records = known.pop("records", 0)
         about = Known(msgspec.convert(known, About), records) if known else None
         described = msgspec.convert(stored["described"], Description) if "described" in stored else None
-        return Facts(str(stored["content"]), snapshots, about, stages, described)
+        return RunData(str(stored["content"]), snapshots, about, stages, described)
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
         raise RunError(
             where,
@@ -90,9 +90,9 @@ def facts_of(stored: Mapping[str, Any], where: str) -> Facts:
         ) from error
 
 
-def shared(text: str) -> Facts:
-    """Facts that another rank gathered."""
-    return facts_of(json.loads(text), "another rank")
+def shared(text: str) -> RunData:
+    """RunData that another rank gathered."""
+    return run_data_of(json.loads(text), "another rank")
 
 
 def plain_stages(stages: Sequence[Stage]) -> dict[str, Any]:
