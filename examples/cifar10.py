@@ -1,8 +1,8 @@
-"""CIFAR-10 from its binary files, with a fast recipe after airbench: eight passes over all images.
+"""CIFAR-10 from its binary files, with a fast recipe after airbench: eight epochs.
 
 python examples/cifar10.py BINARY WORK    BINARY holds data_batch_1.bin to data_batch_5.bin and test_batch.bin
 
-docs/results.md has what it reaches.
+docs/results.md has the resulting accuracy.
 """
 
 import argparse
@@ -16,7 +16,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--steps", type=int, default=None, help="fewer than eight passes, to try it")
+    parser.add_argument("--steps", type=int, default=None, help="fewer than eight epochs, to try it")
     options = parser.parse_args()
 
     data = ps.pack(options.binary, options.work / "data")

@@ -1,4 +1,4 @@
-"""Penstock's feed in PyTorch Lightning, stopped and gone on with at any step.
+"""Penstock's feed in PyTorch Lightning, which can be stopped and resumed at any step.
 
 python examples/lightning_loop.py DATA --steps 20
 python examples/lightning_loop.py DATA --steps 40      # goes on from lightning.ckpt
@@ -46,7 +46,7 @@ class Segmenter(lightning.LightningModule):
 
 
 class Batches:
-    """The batches of a feed from a module's cursor on, as Lightning wants a data loader."""
+    """The batches of a feed from a module's cursor on, as an iterable for Trainer.fit."""
 
     def __init__(self, feed, module):
         self.feed, self.module = feed, module
@@ -69,7 +69,7 @@ def main():
         max_steps=options.steps, accelerator="cpu", logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    # Where Lightning runs several processes, each takes its share of every global batch.
+    # Where Lightning runs several processes, each takes its slice of every global batch.
     share = {"rank": trainer.global_rank, "world_size": trainer.world_size}
     feed = data["train"].feed(batch=8, crop=(64, 64), seed=1, **share)
     trainer.fit(module, Batches(feed, module), ckpt_path=CHECKPOINT if CHECKPOINT.exists() else None)

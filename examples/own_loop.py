@@ -1,4 +1,4 @@
-"""A loop of one's own over Penstock's feed: plain PyTorch, stopped and gone on with at any step.
+"""A loop of one's own over Penstock's feed: plain PyTorch, which can be stopped and resumed at any step.
 
 python examples/own_loop.py DATA --steps 20
 python examples/own_loop.py DATA --steps 40      # goes on from loop.pt

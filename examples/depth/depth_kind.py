@@ -84,7 +84,7 @@ class Depth(Kind):
         return image, read_depth(fields.first_bytes("image/depth/encoded"), record.origin, size)
 
     def check(self, record, described):
-        """Decode both."""
+        """Decode image and label."""
         image, _ = self.decode(record)
         codecs.decode_image(image, record.origin)
 
@@ -93,7 +93,7 @@ class Depth(Kind):
         return [len(items)]
 
     def measure(self, record, described):
-        """Its size."""
+        """The size of the record."""
         _, depth = self.decode(record)
         return Counts(*depth.shape, Counter([0]))
 

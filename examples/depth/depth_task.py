@@ -29,7 +29,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Prepare:
-    """A record to `image`, uint8 (h, w, 3), and `depth`, float32 (h, w) in metres, 0 where it is unknown."""
+    """Converts a record to `image`, uint8 (h, w, 3), and `depth`, float32 (h, w) in metres, 0 where it is unknown."""
 
     augment: Augment
     canvas: tuple[int, int] | None = None
@@ -41,7 +41,7 @@ class Prepare:
         return {"image": Field((*size, 3), "uint8"), "depth": Field(size, "float32")}
 
     def __call__(self, record, generator, out):
-        """Decode both, and see them through one view. What is enlarged comes nearer."""
+        """Decode both, and apply one view to both. Enlarging brings things nearer."""
         image, depth = DepthKind().decode(record)
         info = probe(image, record.origin)
         train = self.canvas is None and generator
@@ -58,7 +58,7 @@ class Prepare:
 
 
 class Errors:
-    """Adds up errors of depth in metres: their absolute values, squares, and parts of the true depth."""
+    """Adds up errors of depth in metres: absolute, squared and relative errors."""
 
     def __init__(self):
         self.sums = torch.zeros(4, dtype=torch.float64)
@@ -75,7 +75,7 @@ class Errors:
         self.sums += torch.stack([error.sum(), (error**2).sum(), (error / true).sum(), known.sum().double()]).cpu()
 
     def scores(self):
-        """All of them: smaller ones are better."""
+        """All errors; lower is better."""
         absolute, square, relative, pixels = self.sums.tolist()
         return Scores(absolute / max(1, pixels), (square / max(1, pixels)) ** 0.5, relative / max(1, pixels))
 
@@ -89,7 +89,7 @@ class Scores:
     abs_rel: float
 
     def summary(self):
-        """In one line."""
+        """The scores as numbers."""
         return {"abs_rel": self.abs_rel, "mae": self.mae, "rmse": self.rmse}
 
     def as_json(self):
@@ -106,7 +106,7 @@ class Prediction:
     farthest: float
 
     def draw(self, style=None):
-        """Near things warm, far ones cold."""
+        """The depth in colours: near things warm, far ones cold."""
         return colored(self.depth, self.farthest)
 
     def files(self, style=None):
@@ -114,16 +114,16 @@ class Prediction:
         return {"-depth": codecs.encode_png(self.draw())}
 
     def rows(self):
-        """Its range."""
+        """The nearest and the farthest depth."""
         return [[f"{self.depth.min():.3f}", f"{self.depth.max():.3f}"]]
 
     def drawn(self, style=None):
-        """One map."""
+        """The number of maps drawn."""
         return 1
 
 
 class Net(nn.Module):
-    """A small network of metres."""
+    """A small network that predicts metres."""
 
     def __init__(self, farthest):
         super().__init__()
@@ -139,7 +139,7 @@ class Net(nn.Module):
 
 @dataclass(frozen=True)
 class Depth(Task):
-    """Depth from one image, by the absolute error."""
+    """Depth from one image, trained with the absolute error."""
 
     classes: tuple[str, ...]
     augment: Augment
@@ -165,7 +165,7 @@ class Depth(Task):
         return Prepare(self.augment, None if train else self.canvas)
 
     def for_images(self, height, width, slices=0):
-        """Ready for images of up to a size."""
+        """The task with a canvas for images of up to this size."""
         return Depth(self.classes, self.augment, self.farthest, (-(-height // 4) * 4, -(-width // 4) * 4))
 
     def model(self):

@@ -107,7 +107,7 @@ class Keypoints(Kind):
         return image, read_points(fields.first_bytes("image/points/json"), record.origin, size, classes)
 
     def check(self, record, described):
-        """Decode both."""
+        """Decode image and label."""
         image, _ = self.decode(record, described.classes)
         codecs.decode_image(image, record.origin)
 

@@ -11,7 +11,7 @@ from penstock import Item, Labels, Layout
 
 
 def recognise(folder):
-    """Images in images/SPLIT, with points of the same names in points/SPLIT; the first file names the points."""
+    """Images in images/SPLIT, with JSON files of the same names in points/SPLIT; the first file names the points."""
     if not (folder / "points").is_dir():
         return None
     items, names = [], ()

@@ -22,16 +22,16 @@ class Settings:
 
     Attributes:
         near: pixels within which a point counts as found, for PCK.
-        sight: the weight of the loss of visibility.
+        visibility_weight: the weight of the loss of visibility.
     """
 
     near: float = 5.0
-    sight: float = 1.0
+    visibility_weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """A record to `image`, uint8 (h, w, 3), and `points`, float32 (points, 3): x, y, and 1 visible, 0 not, -1 padding."""
+    """Converts a record to `image`, uint8 (h, w, 3), and `points`, float32 (points, 3): x, y, and 1 visible, 0 not, -1 padding."""
 
     classes: tuple[str, ...]
     augment: Augment
@@ -80,21 +80,21 @@ class Distances:
         self.sums += torch.stack(sums).cpu()
 
     def scores(self):
-        """All of them."""
+        """All scores."""
         distance, near, seen, right, real = self.sums.tolist()
         return Scores(distance / max(1, seen), near / max(1, seen), right / max(1, real))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean distance in pixels, the share of points that are near enough, and of right visibilities."""
+    """Mean distance in pixels, the fraction of points that are near enough, and of right visibilities."""
 
     distance: float
     pck: float
     visibility: float
 
     def summary(self):
-        """In one line."""
+        """The scores as numbers."""
         return {"distance": self.distance, "pck": self.pck, "visibility": self.visibility}
 
     def as_json(self):
@@ -119,7 +119,7 @@ class Prediction:
         return {"-points": codecs.encode_png(self.draw())}
 
     def rows(self):
-        """One for each point."""
+        """A row for each point."""
         named = zip(self.classes, self.points.tolist(), strict=True)
         return [[name, f"{x:.2f}", f"{y:.2f}", f"{visible:.3f}"] for name, (x, y, visible) in named]
 
@@ -129,7 +129,7 @@ class Prediction:
 
 
 class Net(nn.Module):
-    """Heat maps at half the size; a point is the mean of places under its map, visible if the map is high somewhere."""
+    """Heat maps at half the size; a point is the soft-argmax of its map, visible if the map is high somewhere."""
 
     def __init__(self, points):
         super().__init__()
@@ -160,7 +160,7 @@ class Keypoints(Task):
     classes: tuple[str, ...]
     augment: Augment
     near: float = 5.0
-    sight: float = 1.0
+    visibility_weight: float = 1.0
     canvas: tuple[int, int] = (64, 64)
 
     kind = KeypointsKind()
@@ -176,16 +176,16 @@ class Keypoints(Task):
     def of(cls, settings, described, split, *, grows=False):
         """The task of a recipe."""
         own = settings.typed(Settings)
-        return cls(tuple(described.classes), settings.augment, own.near, own.sight)
+        return cls(tuple(described.classes), settings.augment, own.near, own.visibility_weight)
 
     def prepare(self, *, train):
         """A random view for training, the whole image for evaluation."""
         return Prepare(self.classes, self.augment, None if train else self.canvas)
 
     def for_images(self, height, width, slices=0):
-        """Ready for images of up to a size."""
+        """The task with a canvas for images of up to this size."""
         canvas = (-(-height // 2) * 2, -(-width // 2) * 2)
-        return Keypoints(self.classes, self.augment, self.near, self.sight, canvas)
+        return Keypoints(self.classes, self.augment, self.near, self.visibility_weight, canvas)
 
     def model(self):
         """A new network."""
@@ -202,19 +202,19 @@ class Keypoints(Task):
         return {**tensors, "points": torch.where(real, points, torch.full_like(points, -1))}
 
     def count(self, tensors):
-        """Visible points, and all of them."""
-        sight = tensors["points"][..., 2]
-        return torch.stack([(sight > 0).sum(), (sight >= 0).sum()])
+        """The number of visible points, and of all points."""
+        visible = tensors["points"][..., 2]
+        return torch.stack([(visible > 0).sum(), (visible >= 0).sum()])
 
     def loss(self, outputs, tensors):
         """Distances and cross-entropies, each added up."""
         points = tensors["points"]
         seen, real = points[..., 2] > 0, points[..., 2] >= 0
         away = nn.functional.smooth_l1_loss(outputs[..., :2][seen], points[..., :2][seen], reduction="sum")
-        sight = nn.functional.binary_cross_entropy_with_logits(
+        visibility = nn.functional.binary_cross_entropy_with_logits(
             outputs[..., 2][real], seen[real].float(), reduction="sum"
         )
-        return torch.stack([away, self.sight * sight]).float()
+        return torch.stack([away, self.visibility_weight * visibility]).float()
 
     def metric(self):
         """A fresh counter of distances."""
@@ -226,7 +226,7 @@ class Keypoints(Task):
         return {index for index, point in enumerate(points) if point[2]}
 
     def draw(self, arrays, outputs=None, record=None):
-        """The image with its points in circles and, where there are outputs, beside it with those found as crosses."""
+        """The image with its points in circles and, where there are outputs, a copy with predictions as crosses."""
         image = np.asarray(arrays["image"])
         tiles = [marked(image, np.asarray(arrays["points"]))]
         if outputs is not None:

@@ -92,7 +92,7 @@ def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
             low, high = value
             if not 0 < low <= high <= highest:
                 expected = f"two numbers above 0 and up to {highest}, the smaller one first"
-                yield Violation(key, expected, f"{low}, {high}", "Choose such a pair")
+                yield Violation(key, expected, f"{low}, {high}", "Give two numbers in this range")
             continue
         words = (meta.extra or {}).get(CHOICES)
         if words and value not in words and place_of(str(value)) is None:
@@ -129,4 +129,4 @@ def _words(meta: Meta) -> str:
 
 
 def _remedy(meta: Meta) -> str:
-    return "Choose a larger one" if meta.le is None else "Choose one of those"
+    return "Choose a larger number" if meta.le is None else "Choose a number in this range"

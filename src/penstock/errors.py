@@ -128,6 +128,18 @@ class RecipeError(PenstockError):
     """A configuration does not make sense."""
 
 
+def not_installed(purpose: str, packages: str, remedy: str) -> RecipeError:
+    """The error for packages of an extra that something needs.
+
+    Args:
+        purpose: what needs them, as the beginning of a sentence.
+        packages: their names.
+        remedy: how to install them, and what else to do.
+    """
+    message = f"{purpose} needs {packages}. {remedy}."
+    return RecipeError(purpose, expected=packages, found="not installed", remedy=remedy, message=message)
+
+
 class WeightsError(PenstockError):
     """Pretrained or initial weights cannot be had or do not fit."""
 

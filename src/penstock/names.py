@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -139,6 +139,28 @@ def call(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> 
             remedy="Rename them, or give them defaults",
         )
     return found(**given)
+
+
+def check_arguments(found: Any, place: Place, setting: str, arguments: Sequence[str]) -> None:
+    """Somebody's own function must take these positional arguments.
+
+    Raises:
+        RecipeError: it does not; the error names the file and the line.
+    """
+    function = getattr(found, "forward", found)  # a torch.nn.Module is called with anything
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function in C does not say what it takes
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise RecipeError(
+            f"{setting} = {place}{_line_of(function)}",
+            expected=f"a function of ({', '.join(arguments)})",
+            found=f"one of {signature}",
+            remedy="Give it these parameters",
+        ) from None
 
 
 def _parameters(found: Any, where: str) -> list[inspect.Parameter]:
@@ -269,5 +291,5 @@ def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeE
         f"{setting} = {place}{at}",
         expected="Python that can be imported",
         found=f"{type(error).__name__}: {error}",
-        remedy="Fix it",
+        remedy="Fix the file",
     )

@@ -127,11 +127,11 @@ def run(packed, tmp_path_factory):
     ("words", "message"),
     [
         (["predict", "RUN", "x.jpg", "-o", "o", "--overlap", 0.5],
-         "--overlap: expected --sliding-window beside it, found none. Name the side of the window."),
+         "--overlap: expected --sliding-window too, found none. Add --sliding-window SIDE."),
         (["train", "DATA", "--from", "earliest"],
-         "--from: expected a topic, part of which they name, found shards in DATA, which are read whole. Leave them out."),
+         "--from: expected a Kafka topic, to select a range of its records, found a folder of shards, DATA. Remove --from."),
         (["train", "DATA", "--checkpoint", "best"],
-         "--checkpoint: expected --resume RUN, to say from where, found a new run. Leave it out; --init takes the best "
+         "--checkpoint: expected --resume RUN, found a new run. Remove --checkpoint; --init takes the best "
          "weights of a run."),
     ],
 )  # fmt: skip

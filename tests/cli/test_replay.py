@@ -14,4 +14,7 @@ def test_replay_names_the_records_of_a_step(trained, capsys):
         assert origin in lines[1]
     assert (trained / "figures" / "step-00000002.png").is_file()
     code, _, err = call("replay", trained, "--step", 5, capsys=capsys)
-    assert (code, err) == (2, f"error: {trained}: expected a step from 1 to 4, found 5. Choose one of those.\n")
+    assert (code, err) == (
+        2,
+        f"error: {trained}: expected a step from 1 to 4, found 5. Choose a step in this range.\n",
+    )

@@ -114,6 +114,6 @@ def test_who_lacks_the_extra_is_told_what_to_install(monkeypatch):
     with pytest.raises(RecipeError) as caught:
         check_extra()
     assert str(caught.value) == (
-        "evaluating a detector: expected faster-coco-eval to be installed, found that it is not. Install "
+        "Evaluating a detector needs faster-coco-eval. Install "
         "penstock[detect], or train without evaluation: --set data.validation=''."
     )

@@ -244,7 +244,7 @@ def test_16_a_mask_has_ids_above_a_byte(folder):
     refused(
         folder,
         "masks/train/a.png: expected class ids of at most 255, found a 16-bit mask with id 4000. Renumber the "
-        "classes in the masks: 255 ids are all there can be.",
+        "classes in the masks to ids from 0 to 255.",
     )
 
 
@@ -287,7 +287,7 @@ def test_17d_class_names_shift_or_repeat(folder, text, found):
     with pytest.raises(DatasetError) as caught:
         inspect(folder.root)
     assert str(caught.value) == (
-        f"{folder.root}/classes.txt: expected a name of its own for every class, in the order of their ids, found "
+        f"{folder.root}/classes.txt: expected unique class names, in the order of their ids, found "
         f"{found}. Name every class once."
     )
 

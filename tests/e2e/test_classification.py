@@ -55,8 +55,8 @@ class TestTraining:
         assert call("evaluate", folder.path, "--shift", 32, capsys=capsys) == (
             2,
             "",
-            "error: --shift: expected fewer pixels than the crop's 32, as what moves in is the mirror of what is there, "
-            "found 32. Move them by less; airbench does by 1.\n",
+            "error: --shift: expected fewer pixels than the crop's 32, as the border is mirrored, found 32. "
+            "Use a smaller shift, such as 1.\n",
         )
 
     def test_predictions_are_a_table(self, colors, tmp_path, capsys):
@@ -78,7 +78,7 @@ class TestTraining:
             "the others.",
             "loss.ohem_ratio=0.5": "loss: expected cross_entropy or focal, for one label an image, found loss.ohem_ratio=0.5. "
             "Leave out the others.",
-            "augment.crop=[0, 4]": "the settings: augment.crop: expected a number above 0, found 0. Choose a larger one.",
+            "augment.crop=[0, 4]": "the settings: augment.crop: expected a number above 0, found 0. Choose a larger number.",
         }
         for setting, message in cases.items():
             with pytest.raises(RecipeError) as caught:

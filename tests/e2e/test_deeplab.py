@@ -44,6 +44,6 @@ def test_its_settings_are_refused_for_other_networks(packed):
         _ = open_parts(other).task
 
     assert str(caught.value) == (
-        "model.deeplab: expected nothing: they are the parts of deeplab:BACKBONE, found output_stride, merge, for "
-        "unet:test_resnet. Leave them out, or train deeplab:test_resnet."
+        "model.deeplab: expected no such settings, as only deeplab:BACKBONE has them, found output_stride, merge, for "
+        "unet:test_resnet. Remove them, or train deeplab:test_resnet."
     )

@@ -184,5 +184,5 @@ def test_a_layer_that_a_model_has_not_is_named(tmp_path):
         train(begun, tmp_path / "runs")
 
     assert str(caught.value) == (
-        "optimizer.head: expected all, as ssd:test_resnet has no layer of that name, found logits. Leave it out."
+        "optimizer.head = logits has no effect, as ssd:test_resnet has no layer of that name. Remove optimizer.head."
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import DatasetError, RecipeError
+from penstock.errors import PenstockError
 
 
 def refused(function, *arguments, message, **named):
-    with pytest.raises((RecipeError, DatasetError)) as caught:
+    with pytest.raises(PenstockError) as caught:
         function(*arguments, **named)
     assert str(caught.value) == message

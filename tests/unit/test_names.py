@@ -26,12 +26,12 @@ def test_a_name_is_a_name_or_a_place(text, place):
 NETS = {
     "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a file of Python, found no such file. Check the path."),
     "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: expected something named build in DIR/my_net.py, found other. Check the name."),
-    "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: expected Python that can be imported, found ZeroDivisionError: division by zero. Fix it."),
-    "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: expected Python that can be imported, found SyntaxError: invalid syntax (my_net.py, line 1). Fix it."),
+    "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: expected Python that can be imported, found ZeroDivisionError: division by zero. Fix the file."),
+    "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: expected Python that can be imported, found SyntaxError: invalid syntax (my_net.py, line 1). Fix the file."),
     "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: expected parameters among classes, channels, weights, found depth. Rename them, or give them defaults."),
     "thing": ("build = 3\n", "", "model.name = DIR/my_net.py:build: expected something to call, found int. Name a function or a class."),
     "gives": ("def build(classes):\n    return 3\n", "", "model.name = DIR/my_net.py:build: expected a function that gives a torch.nn.Module, found int. Return the network."),
-    "shape": ("from torch import nn\n\n\ndef build(classes):\n    return nn.Conv2d(3, classes, 1, 2)\n", "", "model.name = DIR/my_net.py:build: expected logits of shape (1, 6, 32, 32) for an image of 32 x 32, found (1, 6, 16, 16). Fix it."),
+    "shape": ("from torch import nn\n\n\ndef build(classes):\n    return nn.Conv2d(3, classes, 1, 2)\n", "", "model.name = DIR/my_net.py:build: expected logits of shape (1, 6, 32, 32) for an image of 32 x 32, found (1, 6, 16, 16). Fix the network."),
 }  # fmt: skip
 
 
@@ -67,6 +67,9 @@ def test_what_is_wrong_with_a_file_is_named(packed, tmp_path, case, capsys):
         ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
          "loss.custom = PLACE: expected one number for each image, of shape (4,), found a tensor of shape (). Take the mean "
          "over everything but the first axis."),
+        ("loss.custom=PLACE", "\ndef part(pred, y):\n    return pred.mean()\n",
+         "loss.custom = PLACE, line 2: expected a function of (logits, target, ignore), found one of (pred, y). Give it these "
+         "parameters."),
         ("loss.custom=boundary", "", "loss.custom: expected FILE.py:NAME or package.module:NAME, found boundary. Name a place, "
          "or leave it out."),
         ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
@@ -80,8 +83,8 @@ def test_what_is_wrong_with_a_file_is_named(packed, tmp_path, case, capsys):
         ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler: expected settings among folder, every, found "
          "evry. Check their names."),
         ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
-         "those, or leave it out."),
-        ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive it from it."),
+         "these scores, or remove train.best_metric."),
+        ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_part_is_named(packed, tmp_path, setting, text, message):

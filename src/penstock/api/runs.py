@@ -111,15 +111,22 @@ class LoadedModel:
     trained: inference.Trained
 
     def predict(self, image: str | Path | Pixels) -> Prediction:
-        """What the model says of one image: a file, or uint8 RGB (height, width, 3).
+        """What the model says of one image.
+
+        Args:
+            image: a file, or uint8 RGB of shape (height, width, 3): an array or anything that NumPy makes one of, such
+                as an RGB image of Pillow.
 
         Raises:
-            ImageError: the file cannot be decoded.
+            ImageError: the file is missing or cannot be decoded, or the array is no uint8 RGB image.
             RecipeError: the task does not predict images.
         """
-        if isinstance(image, np.ndarray):
-            return self.trained.predict(image)
-        return self.trained.predict(read_upright(Path(image).read_bytes(), str(image)))
+        if not isinstance(image, str | Path):
+            return self.trained.predict(np.asarray(image))
+        path = Path(image)
+        if not path.is_file():
+            raise ImageError(str(path), expected="an image file", found="no such file", remedy="Check the path")
+        return self.trained.predict(read_upright(path.read_bytes(), str(path)))
 
     def with_tta(self, *, scales: Sequence[float] = (1.0,), flip: bool = False, shift: int = 0) -> LoadedModel:
         """The same model with test-time augmentation.

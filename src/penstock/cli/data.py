@@ -42,7 +42,8 @@ Map = Annotated[
     Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
 ]
 Masks = Annotated[
-    Literal["ids", "palette"], Parameter(help="'palette' accepts palette PNGs; their indices are the ids.")
+    Literal["ids", "palette"],
+    Parameter(help="How masks hold class ids: as gray values ('ids'), or as indices of palette PNGs ('palette')."),
 ]
 LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
 Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
@@ -192,13 +193,13 @@ def scenes_command(
     val: Annotated[int, Parameter(validator=Any, help="Images to evaluate on.")] = 48,
     test: Annotated[int, Parameter(validator=Any, help="Images to test on.")] = 24,
     size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels, 16 at least.")] = (192, 256),
-    seed: int = 0,
+    seed: Annotated[int, Parameter(help="Random seed.")] = 0,
 ) -> None:  # fmt: skip
     """Generate a synthetic segmentation dataset, to try things with."""
     if min(size) < _SMALLEST:
         found = f"{size[0]} {size[1]}"
         raise DatasetError(
-            "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Enlarge them"
+            "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Use larger sides"
         )
     counts = {"train": train, "val": val, "test": test}
     scenes.write_folder(output, {split: count for split, count in counts.items() if count}, size, seed)

@@ -51,14 +51,14 @@ Shift = Annotated[
     int,
     Parameter(
         validator=Count,
-        help="Test-time augmentation of classifiers: average over the image shifted by so many pixels, too.",
+        help="Test-time augmentation of classifiers: average over the image shifted by this many pixels, too.",
     ),
 ]
 Side = Annotated[
     int | None,
     Parameter(
         validator=Count,
-        help="Side of the sliding window in pixels; 0 sees whole images. By default as in training.",
+        help="Side of the sliding window in pixels; 0 uses whole images. By default as in training.",
     ),
 ]
 Overlap = Annotated[
@@ -121,7 +121,7 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
     side = trained.parts.recipe.train.sliding_window if side is None else side
     if overlap != OVERLAP and not side:
         raise RecipeError(
-            "--overlap", expected="--sliding-window beside it", found="none", remedy="Name the side of the window"
+            "--overlap", expected="--sliding-window too", found="none", remedy="Add --sliding-window SIDE"
         )
     return Window(side, overlap) if side else None
 
@@ -163,7 +163,9 @@ def replay(
     if end is not None:
         last = min(last, end // parts.recipe.train.batch)
     if not 1 <= step <= last:
-        raise RunError(str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose one of those")
+        raise RunError(
+            str(run), expected=f"a step from 1 to {last}", found=str(step), remedy="Choose a step in this range"
+        )
     size = parts.recipe.train.batch
     positions = range((step - 1) * size, step * size)
     parts.hold(positions.start)

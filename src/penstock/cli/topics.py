@@ -23,7 +23,7 @@ Start = Annotated[
     str, Parameter(name="--from", help="Start of the snapshot: earliest, a time, or offsets: 0:100,1:250.")
 ]
 Until = Annotated[
-    str, Parameter(name="--until", help="End of the snapshot: a time, or offsets. By default the end now.")
+    str, Parameter(name="--until", help="End of the snapshot: a time, or offsets. By default the current end.")
 ]
 
 

@@ -39,13 +39,14 @@ Optimizer = Annotated[
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[
     list[str] | None,
-    Parameter(name="--set", help="Any other setting: KEY=VALUE, see penstock recipe. May be repeated."),
+    Parameter(name="--set", help="Any other setting: KEY=VALUE, as listed by penstock recipe. May be repeated."),
 ]
 
 ModelName = Annotated[
     str,
     Parameter(
-        help="Model, such as deeplabv3plus:resnet50, resnet50 (classes), fasterrcnn:resnet50 (boxes), or FILE.py:NAME."
+        help="Model, such as deeplabv3plus:resnet50, resnet50 (classification), fasterrcnn:resnet50 (detection), or "
+        "FILE.py:NAME."
     ),
 ]
 Strict = Annotated[
@@ -76,7 +77,7 @@ def train(
     device: Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")] = "",
     seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
     start: Start = "",
-    until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default what is there now.")] = "",
+    until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")] = "",
     follow: Annotated[bool, Parameter(negative=(), help="Follow a topic: train on new records until stopped.")] = False,
     replay_ratio: ReplayRatio = None,
     settings: Set = None,
@@ -131,28 +132,30 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
     if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
         raise RecipeError(
             f"--resume {resume}",
-            expected="no dataset, name or place beside it: a run knows its own",
+            expected="no dataset, --name or --runs, as the run has them",
             found=", ".join(given),
-            remedy="Leave out one of the two",
+            remedy="Remove one of the two",
         )
     if checkpoint != "last" and resume is None:
         raise RecipeError(
             "--checkpoint",
-            expected="--resume RUN, to say from where",
+            expected="--resume RUN",
             found="a new run",
-            remedy="Leave it out; --init takes the best weights of a run",
+            remedy="Remove --checkpoint; --init takes the best weights of a run",
         )
 
 
 def recipe(
-    file: Path | None = None, /, *,
+    file: Annotated[Path | None, Parameter(help="A recipe in TOML. By default the defaults are shown.")] = None, /, *,
     task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(TASKS)}.")] = "",
     model: Annotated[
         str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
-    settings: Set = None,
+    settings: Annotated[
+        list[str] | None, Parameter(name="--set", help="Setting to change: KEY=VALUE. May be repeated.")
+    ] = None,
 ) -> None:  # fmt: skip
-    """Print all settings of a training with what they mean, as TOML: the defaults, or those of a file.
+    """Print all settings of a training run with what they mean, as TOML: the defaults, or those of a file.
 
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """

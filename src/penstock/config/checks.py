@@ -51,19 +51,22 @@ def check(recipe: Recipe, where: str) -> Recipe:
     check_values(recipe, where)
     if recipe.optimizer.warmup_steps >= recipe.train.steps:
         expected, found = f"a number from 0 to {recipe.train.steps - 1}", str(recipe.optimizer.warmup_steps)
-        raise _refused(f"{where}: optimizer.warmup_steps", expected, found, "Choose one of those")
+        raise _refused(f"{where}: optimizer.warmup_steps", expected, found, "Choose a number in this range")
     _check_losses(recipe, where)
     milestones = recipe.optimizer.milestones
     if list(milestones) != sorted(set(milestones)) or (recipe.optimizer.schedule == "multistep" and not milestones):
         raise _refused(
-            f"{where}: optimizer.milestones", "steps in ascending order", str(list(milestones)), "Write some"
+            f"{where}: optimizer.milestones",
+            "steps in ascending order",
+            str(list(milestones)),
+            "List the steps in ascending order",
         )
     if recipe.train.freeze_bn and recipe.train.sync_bn:
         raise _refused(
             f"{where}: train.sync_bn",
-            "norms that learn statistics",
-            "train.freeze_bn=true, which keeps those they have",
-            "Leave one of the two out",
+            "train.freeze_bn false, as frozen batch normalisation has nothing to synchronise",
+            "both true",
+            "Remove one of the two settings",
         )
     return recipe
 
@@ -78,15 +81,15 @@ def check_new(recipe: Recipe) -> None:
     loss, data = recipe.loss, recipe.data
     if loss.ohem_threshold and loss.ohem_ratio < 1:
         both = f"{loss.ohem_threshold} and loss.ohem_ratio={loss.ohem_ratio}"
-        raise _refused("loss.ohem_threshold", "one way to choose pixels", both, "Leave one of the two out")
+        raise _refused("loss.ohem_threshold", "either a threshold or a ratio", both, "Remove one of the two settings")
     if not recipe.strict and not recipe.init:
-        raise _refused("--no-strict", "--init RUN, whose weights are loaded", "none", "Leave it out")
+        raise _refused("--no-strict", "--init RUN, to whose weights it applies", "no --init", "Remove --no-strict")
     if recipe.init and recipe.model.weights not in ("pretrained", "none"):
-        raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Leave one of them out")
+        raise _refused("model.weights", "none, as --init gives weights", recipe.model.weights, "Remove one of the two")
     named = [option for option, value in (("--from", data.start), ("--until", data.until)) if value]
     if named and not locate(data.path).grows:
-        found = f"shards in {data.path}, which are read whole"
-        raise _refused(", ".join(named), "a topic, part of which they name", found, "Leave them out")
+        options, found = " and ".join(named), f"a folder of shards, {data.path}"
+        raise _refused(options, "a Kafka topic, to select a range of its records", found, f"Remove {options}")
 
 
 def check_pieces(recipe: Recipe, ranks: int) -> None:

@@ -156,9 +156,11 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
         for setting in (each for each in need.settings if _changed(each, recipe, begun)):
             raise RecipeError(
                 setting,
-                expected=f"{need.other} {need.wanted}, without which it has no effect",
-                found=f"{setting} {_shown(attrgetter(setting)(recipe))} beside {need.other} {_shown(other)}",
-                remedy=f"Leave {setting} out, or change {need.other}",
+                expected=f"{need.other} {need.wanted}",
+                found=_shown(other),
+                remedy=f"Remove {setting}, or change {need.other}",
+                message=f"{setting} has no effect: it needs {need.other} {need.wanted}, but {need.other} is "
+                f"{_shown(other)}. Remove {setting}, or change {need.other}.",
             )
 
 
@@ -197,9 +199,9 @@ def check_parts(recipe: Recipe) -> None:
         changed = [field.name for field in fields(plain) if getattr(parts, field.name) != getattr(plain, field.name)]
         raise RecipeError(
             "model.deeplab",
-            expected="nothing: they are the parts of deeplab:BACKBONE",
+            expected="no such settings, as only deeplab:BACKBONE has them",
             found=f"{', '.join(changed)}, for {recipe.model.name}",
-            remedy=f"Leave them out, or train deeplab:{recipe.model.name.partition(':')[2] or recipe.model.name}",
+            remedy=f"Remove them, or train deeplab:{recipe.model.name.partition(':')[2] or recipe.model.name}",
         )
 
 

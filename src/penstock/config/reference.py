@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.config.presets import Resolved
 
 _WIDTH: Final = 110
-_HEADER: Final = "# A setting without a note behind it has its general default."
+_HEADER: Final = "# A setting without a trailing note has the general default."
 _ENTRY: Final = re.compile(r" {4}(\w+(?:, \w+)*): (.+)")
 
 

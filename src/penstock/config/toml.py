@@ -141,7 +141,7 @@ def parsed(settings: Sequence[str]) -> dict[str, Any]:
                 f"--set {setting}",
                 expected="KEY=VALUE, for example train.batch=8",
                 found="no equals sign",
-                remedy="Write it so",
+                remedy="Add = and a value",
             )
         overlay = _nested(key.strip(), _value(value.strip()))
         _known(overlay, Recipe, f"--set {setting}", "")

@@ -21,7 +21,7 @@ class Data:
         train, validation: Training split and validation split. Several are joined with "+": "train+extra". An empty
             `validation` disables evaluation.
         block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed. 1
-            and 1 is a true global shuffle. A block of 0 is chosen when a run begins: 1 for shards, and for a topic as
+            and 1 is a true global shuffle. 0 chooses the size when a run begins: 1 for shards, and for a topic as
             many records as are read efficiently at once.
         start, until: Part of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
     """
@@ -42,7 +42,7 @@ class Train:
     Attributes:
         steps: Optimizer steps.
         batch: Images in a global batch, over all ranks.
-        accumulate: Micro-batches that the batch of a rank is computed in, to save memory.
+        accumulate: Gradient accumulation: micro-batches of a rank in each step, to save memory.
         evaluate_every, save_every: Steps between evaluations and between checkpoints.
         save_minutes: Longest time between checkpoints in minutes; 0 saves by steps only.
         keep: Checkpoints to keep, besides the best one.
@@ -122,7 +122,7 @@ class Recipe:
     Attributes:
         seed: Random seed of order, augmentation, initial weights and dropout.
         init: Run to take weights from, perhaps with other classes.
-        strict: Refuse a run for `init` that lacks weights of the model, or has others, besides those of the last layer.
+        strict: Refuse `init` if weights other than those of the last layer are missing or unexpected.
         task: Custom task, FILE.py:NAME or package.module:NAME; "" is the task of the dataset.
         task_options: Settings of a custom task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,

@@ -189,7 +189,9 @@ class FolderDataset:
             raise DatasetError(
                 str(path),
                 expected="a description of a dataset",
-                found="values nested too deeply" if isinstance(error, RecursionError) else str(error),
+                found="values nested too deeply"
+                if isinstance(error, RecursionError)
+                else f"invalid contents ({error})",
                 remedy="Restore it, or pack the dataset again into another folder",
             ) from None
         if description.content != description.digest() or not all(s.shards for s in description.splits.values()):
@@ -216,15 +218,19 @@ class FolderDataset:
         """
         parts = name.split("+")
         if not set(parts) <= set(self.description.splits) or len(set(parts)) < len(parts):
-            remedy = "Name one of those; for training with --set data.train=NAME and --set data.validation=NAME, "
+            remedy = (
+                "Choose one of them. A training chooses with --set data.train=NAME and --set data.validation=NAME, "
+            )
             if name == "val" and [*self.description.splits] == ["train"]:
-                remedy = "Pack again with --validation 0.1, which sets a tenth of train aside; or train with --set "
-                remedy += "data.validation=NAME, "
+                remedy = (
+                    "Pack again with --validation 0.1 to set a tenth of train aside, or evaluate on another split: "
+                )
+                remedy += "--set data.validation=NAME, "
             raise DatasetError(
                 str(self.folder),
                 expected=f"a split named {name}",
                 found=", ".join(self.description.splits),
-                remedy=f"{remedy}where '' evaluates nothing",
+                remedy=f"{remedy}or '' for no evaluation",
             )
         return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
 

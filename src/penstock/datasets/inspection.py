@@ -124,7 +124,7 @@ def inspect(
             "--classes",
             expected=f"none, as the data names its classes: {', '.join(layout.labels.classes[:8])}",
             found=", ".join(wanted.classes[:8]),
-            remedy="Leave it out",
+            remedy="Remove --classes",
         )
     items = []
     with ThreadPoolExecutor(threads) as pool:

@@ -171,7 +171,7 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
         if not name or first.setdefault(name, number) != number:
             raise DatasetError(
                 where,
-                expected="a name of its own for every class, in the order of their ids",
+                expected="unique class names, in the order of their ids",
                 found=f"{name!r} for id {number}" + (f", as for id {first[name]}" if name else ""),
                 remedy="Name every class once",
             )

@@ -96,9 +96,11 @@ def pack(
         except BlockingIOError:
             raise DatasetError(
                 str(output),
-                expected="a folder that nobody is packing into",
-                found="another process at it",
-                remedy="Wait for it, or choose another folder with -o",
+                expected="no other process that packs into this folder",
+                found="another one",
+                remedy="Wait for it to end, or choose another folder with -o",
+                message=f"{output}: another process is packing into this folder. Wait for it to end, or choose another "
+                "folder with -o.",
             ) from None
         return _pack_into(output, dataset, [job for split in jobs.values() for job in split], found, options, progress)
 

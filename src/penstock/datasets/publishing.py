@@ -216,7 +216,7 @@ def _header(message: Message, name: str) -> bytes:
 def _others(topic: str, partition: int, there: int) -> DatasetError:
     return DatasetError(
         f"{topic}/{partition}",
-        expected="an empty partition, or what publishing this dataset began",
+        expected="an empty partition, or the first records of this dataset",
         found=f"{there:,} other records",
         remedy="Publish to a new topic, with --create",
     )

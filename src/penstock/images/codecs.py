@@ -149,7 +149,7 @@ def _mask_pixels(data: bytes, info: ImageInfo, where: str) -> Pixels:
             where,
             expected="class ids of at most 255",
             found=f"a 16-bit mask with id {highest}",
-            remedy="Renumber the classes in the masks: 255 ids are all there can be",
+            remedy="Renumber the classes in the masks to ids from 0 to 255",
         )
     ids: Pixels = np.asarray(pixels, np.uint8)
     if info.bits < 8:  # noqa: PLR2004 - libpng spreads 1, 2 and 4 bits over 0..255

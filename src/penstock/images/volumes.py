@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import cv2
 import numpy as np
 
-from penstock.errors import ImageError, RecipeError
+from penstock.errors import ImageError, not_installed
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def read_volume(paths: Sequence[Path]) -> Volume:
             raise ImageError(
                 paths[min(number, len(paths) - 1)].name,
                 expected="a volume of numbers",
-                found=f"none but NaN and infinity in modality {number + 1} of {len(voxels)}",
+                found=f"only NaN and infinity in modality {number + 1} of {len(voxels)}",
                 remedy="Export it again",
             )
     return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
@@ -278,7 +278,7 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
             path.name,
             expected="real numbers on three axes, or four with the modality last",
             found=f"{voxels.dtype} of shape {voxels.shape}",
-            remedy="Export it so",
+            remedy="Export the volume in one of these shapes",
         )
     return image, voxels
 
@@ -310,10 +310,5 @@ def _nibabel() -> Any:
     try:
         import nibabel  # noqa: PLC0415 - an extra
     except ImportError:
-        raise RecipeError(
-            "a NIfTI file",
-            expected="nibabel to be installed",
-            found="that it is not",
-            remedy="Install penstock[volumes]",
-        ) from None
+        raise not_installed("Reading NIfTI files", "nibabel", "Install penstock[volumes]") from None
     return nibabel

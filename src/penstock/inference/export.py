@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from penstock import files
-from penstock.errors import RecipeError, is_out_of_memory, reason_of
+from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _check(task: Task, path: Path, size: Size) -> None:
         )  # fmt: skip
     if min(size) < 1:
         raise RecipeError(
-            "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Enlarge them"
+            "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Use larger sides"
         )
     task.check_export_size(size)
 
@@ -174,10 +174,6 @@ def _extra() -> Any:
         import onnxruntime  # noqa: PLC0415 - an extra
         import onnxscript  # noqa: F401, PLC0415 - torch.onnx needs it
     except ImportError:
-        raise RecipeError(
-            "an ONNX file",
-            expected="onnx, onnxscript and onnxruntime to be installed",
-            found="that they are not",
-            remedy="Install penstock[export], or export to a .pt2 file",
-        ) from None
+        remedy = "Install penstock[export], or export to a .pt2 file"
+        raise not_installed("Exporting to ONNX", "onnx, onnxscript and onnxruntime", remedy) from None
     return onnxruntime

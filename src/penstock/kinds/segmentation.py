@@ -40,7 +40,7 @@ class SegmentationKind(MaskKind):
             name = named(items[0].item.image, folder)
             message = (
                 f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. "
-                "Join some."
+                "Merge some."
             )
             yield Problem("too many classes", name, message, whole=True)
         masked = [each for each in items if each.pixels]

@@ -57,7 +57,7 @@ def load_own(name: str) -> Term:
     """The loss at a place.
 
     Raises:
-        RecipeError: there is none.
+        RecipeError: there is none, or it takes other arguments.
     """
     place = names.place_of(name)
     if place is None:
@@ -70,4 +70,5 @@ def load_own(name: str) -> Term:
     if hasattr(found, "sum") and hasattr(found, "count"):
         term: Term = found
         return term
+    names.check_arguments(found, place, _SETTING, ("logits", "target", "ignore"))
     return PerImage(found, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.errors import RecipeError
+from penstock.errors import not_installed
 from penstock.metrics.means import mean_of_present
 
 if TYPE_CHECKING:
@@ -39,12 +39,8 @@ def check_extra() -> None:
         RecipeError: faster-coco-eval is not installed.
     """
     if importlib.util.find_spec("faster_coco_eval") is None:
-        raise RecipeError(
-            "evaluating a detector",
-            expected="faster-coco-eval to be installed",
-            found="that it is not",
-            remedy="Install penstock[detect], or train without evaluation: --set data.validation=''",
-        )
+        remedy = "Install penstock[detect], or train without evaluation: --set data.validation=''"
+        raise not_installed("Evaluating a detector", "faster-coco-eval", remedy)
 
 
 @dataclass

@@ -46,11 +46,11 @@ class DeepLabConfig:
         output_stride: Ratio of the size of the image to that of the features of the backbone: 8, 16 or 32. Stages that
             are not strided are dilated instead.
         rates: Atrous rates; empty takes those of DeepLab for the output stride (6, 12, 18 at 16).
-        multi_grid: Factors of the dilation of the blocks of the last stage, such as 1, 2, 4; empty leaves it.
+        multi_grid: Factors of the dilation of the blocks of the last stage, such as 1, 2, 4; empty keeps the dilation.
         pooling: Add an image pooling branch to ASPP: the mean over the image.
         pooling_size: Kernel size (height, width) of the image pooling branch, in input pixels; empty is global average
             pooling.
-        pooling_stride: Stride of the image pooling kernel, in features.
+        pooling_stride: Stride of the image pooling kernel, in pixels of the feature map.
         squeeze_excite: Use the image pooling branch as a gate of the channels (squeeze and excitation, as in the
             segmentation head of MobileNetV3) in place of concatenating it.
         norms: Use batch normalisation in ASPP. If false, its convolutions have biases.
@@ -66,7 +66,7 @@ class DeepLabConfig:
         image_pyramid: Scales of the input image. The network sees every scale, with the same weights; 1 alone is the
             image itself.
         merge: Merge of the logits of several scales.
-        aux_loss_weight: Weight of the auxiliary loss, of a head on the features before the last stage; 0 builds no such
+        aux_loss_weight: Weight of the auxiliary loss of a head on the features before the last stage; 0 builds no such
             head.
         upsample: Upsample logits to the size of the labels for the loss; otherwise labels are downsampled by nearest
             neighbour.
@@ -222,7 +222,7 @@ def context(inside: int, parts: DeepLabConfig) -> AtrousPyramid | PredictionCell
     if changed := [name for name in names if getattr(parts, name) != getattr(plain, name)]:
         raise RecipeError(
             "model.deeplab.cell",
-            expected="no setting of the pyramid that it stands for",
+            expected="no settings of the ASPP pyramid, which the cell replaces",
             found=", ".join(changed),
             remedy="Leave them out; a cell's branches have rates of their own",
         )

@@ -166,14 +166,14 @@ def _check_parts(parts: DeepLabConfig) -> None:
     if len(parts.pooling_size) not in (0, 2) or min(sides) < 1:
         raise _refused("pooling_size", "a height and a width, and steps of at least 1", sides)
     if parts.pooling_size and (parts.squeeze_excite or not parts.pooling):
-        raise _refused("pooling_size", "none, as no branch takes means", parts.pooling_size)
+        raise _refused("pooling_size", "none, as there is no image pooling", parts.pooling_size)
     if parts.squeeze_excite and not parts.projection:
         raise _refused("projection", "true, as its channels are weighed", parts.projection)
 
 
 def _refused(part: str, expected: str, found: object) -> RecipeError:
     shown = ", ".join(map(str, found)) if isinstance(found, tuple) else str(found).lower()
-    remedy = "Change one of the two" if ", as " in expected else "Write it so"
+    remedy = "Change one of the two settings" if ", as " in expected else "Change the setting"
     return RecipeError(f"model.deeplab.{part}", expected=expected, found=shown or "none", remedy=remedy)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import nn
 
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, not_installed
 from penstock.models.segmentation import unknown
 
 if TYPE_CHECKING:
@@ -80,10 +80,6 @@ def _monai() -> tuple[Any, Any]:
         inferers = importlib.import_module("monai.inferers")  # an extra
         nets = importlib.import_module("monai.networks.nets")
     except ImportError:
-        raise RecipeError(
-            "a network for volumes",
-            expected="MONAI to be installed",
-            found="that it is not",
-            remedy="Install penstock[volumes3d], or pack slices: --layout nifti",
-        ) from None
+        remedy = "Install penstock[volumes3d], or pack slices: --layout nifti"
+        raise not_installed("A network for volumes", "MONAI", remedy) from None
     return nets.UNet, inferers.sliding_window_inference

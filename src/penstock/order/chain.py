@@ -126,9 +126,9 @@ class Chain:
         if cursor.plan not in ("", *self._digests[begun - (cursor.position == 0) :]):
             raise PlanError(
                 f"position {cursor.position:,} of {len(self.stages)} snapshots",
-                expected=f"a cursor of chain {self.digest}, up to {self.end:,}",
-                found=f"one of {cursor.plan}",
-                remedy="The snapshots, the seed or the shuffle changed since the checkpoint: restore them, or start a "
+                expected=f"a cursor of this order of records ({self.digest}), up to {self.end:,}",
+                found=f"a cursor of another order ({cursor.plan})",
+                remedy="The snapshots, the seed or the shuffle changed since the checkpoint. Restore them, or start a "
                 "new run from its weights with --init",
             )
         return cursor.position

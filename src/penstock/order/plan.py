@@ -143,9 +143,9 @@ class Plan:
         if cursor.plan not in ("", self.digest):
             raise PlanError(
                 f"position {cursor.position:,} of {self.snapshot.source}",
-                expected=f"a cursor of plan {self.digest}",
-                found=f"one of plan {cursor.plan}",
-                remedy="The records, the seed or the shuffle changed since the checkpoint: restore them, or start a "
+                expected=f"a cursor of this order of records ({self.digest})",
+                found=f"a cursor of another order ({cursor.plan})",
+                remedy="The records, the seed or the shuffle changed since the checkpoint. Restore them, or start a "
                 "new run from its weights with --init",
             )
         return cursor.position

@@ -156,6 +156,6 @@ class Fields:
         return SchemaError(
             self.origin,
             expected=f"field {name} ({kind})",
-            found=f"only {', '.join(self.names()) or 'no fields at all'}",
+            found=f"only {', '.join(self.names())}" if self.names() else "no fields",
             remedy="The record is not of this task, or was written by another program",
         )

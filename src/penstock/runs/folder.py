@@ -133,8 +133,8 @@ class RunFolder:
         try:
             yield
         except (TypeError, KeyError, IndexError, ValueError, AttributeError, OverflowError) as error:
-            found = f"something else ({type(error).__name__}: {error})"
-            raise self.damaged(name, "what was written to it", found) from error
+            found = f"other contents ({type(error).__name__}: {error})"
+            raise self.damaged(name, "what Penstock wrote", found) from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -149,9 +149,10 @@ class RunFolder:
             except BlockingIOError:
                 raise RunError(
                     str(self.path),
-                    expected="a run that nobody is training",
-                    found="another process at it",
-                    remedy="Wait for it, or end it",
+                    expected="no other process that trains this run",
+                    found="another one",
+                    remedy="Wait for it to end, or end it",
+                    message=f"{self.path}: another process is training this run. Wait for it to end, or end it.",
                 ) from None
             yield
 

@@ -42,7 +42,7 @@ class Deciding:
                 "train.best_metric",
                 expected=f"one of {', '.join(summary)}",
                 found=self.name,
-                remedy="Choose one of those, or leave it out",
+                remedy="Choose one of these scores, or remove train.best_metric",
             )
         lower = {*self.lower_is_better, *getattr(scores, "lower_is_better", ())}
         return -summary[self.name] if self.name in lower else summary[self.name]

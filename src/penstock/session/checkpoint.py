@@ -156,8 +156,8 @@ class CheckpointStore:
         return CheckpointError(
             str(path),
             expected=f"a checkpoint: last, best or one of {', '.join(self.names()) or '(none saved yet)'}",
-            found="nothing of that name",
-            remedy="Name one of those",
+            found="no such checkpoint",
+            remedy="Choose one of them",
         )
 
     def _prune(self) -> None:
@@ -231,7 +231,9 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(str(path), expected="a readable JSON file", found=str(error), remedy=_DAMAGED) from error
+        raise CheckpointError(
+            str(path), expected="a JSON file", found=f"an unreadable one ({error})", remedy=_DAMAGED
+        ) from error
 
 
 def _is_whole(manifest: Any, folder: str) -> bool:

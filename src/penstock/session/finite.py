@@ -58,6 +58,6 @@ def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, an
         raise NonFiniteError(
             f"step {step:,}",
             expected="finite weights, statistics and optimizer states to save",
-            found=f"others: {wrong[0]}{more}" if wrong else "others on another rank",
-            remedy="Nothing was saved of it. Resume from the last checkpoint with a lower --lr",
+            found=f"NaN or infinity in {wrong[0]}{more}" if wrong else "NaN or infinity on another rank",
+            remedy="This checkpoint was not written. Resume from the last one with a lower --lr",
         )

@@ -42,7 +42,7 @@ class OptimizerSpec:
             "exponential" is decay**(step / decay_steps).
         power: Power of "poly"; DeepLab uses 0.9.
         decay: Factor of "step", "multistep" and "exponential".
-        decay_steps: Steps between the factors of "step" and "exponential".
+        decay_steps: Steps between two decays of "step" and "exponential".
         milestones: Steps at which "multistep" decays, in ascending order.
         min_lr_ratio: Lowest learning rate, as a fraction of the peak.
         warmup_steps: Steps before the schedule begins.
@@ -52,8 +52,8 @@ class OptimizerSpec:
         bias_lr_mult: Learning rate multiplier of the biases of convolutions and linear layers; DeepLab uses 2.
         norm_bias_lr_mult: Learning rate multiplier of the biases of normalisation layers; airbench uses 64.
         head_lr_mult: Learning rate multiplier of the head; DeepLab uses 10 for new classes.
-        head: Parameters that `head_lr_mult` applies to: "all" outside the backbone, or "logits", the last layer of a
-            network for masks.
+        head: Parameters that `head_lr_mult` applies to: "all", everything outside the backbone, or "logits", the last
+            layer of a segmentation network.
     """
 
     name: Annotated[str, choice("sgd", "adamw", "rmsprop", "muon")] = "sgd"

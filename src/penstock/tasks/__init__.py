@@ -65,7 +65,7 @@ def find_task(name: str, described: str) -> type[Task]:
             f"task = {place}",
             expected="a subclass of penstock.tasks.Task",
             found=repr(found),
-            remedy="Derive it from it",
+            remedy="Derive the class from penstock.tasks.Task",
         )
     return found
 

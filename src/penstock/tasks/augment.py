@@ -36,12 +36,12 @@ class Augment:
         crop_scale, crop_ratio: Bounds of the window of "resized-crop", which are `scale` and `ratio` of torchvision's
             RandomResizedCrop: fraction of the area of the image, width divided by height.
         flip: Probability of mirroring left to right.
-        alternating_flip: Mirror a random half of the images in the first epoch, and each image in every second epoch
-            from then on, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
+        alternating_flip: Mirror a random half of the images in the first epoch, and from then on mirror each image in
+            every other epoch, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
         min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped,
-            and boxes whose clipped width or height is below one pixel.
+            as are boxes whose clipped width or height is below one pixel.
         slices: Depth of a training patch of a volume, in slices.
     """
 

@@ -31,10 +31,9 @@ class Objective:
         class_weights: Class weights of cross-entropy: "none", one number per class, or computed from the pixels of the
             training split: "inverse" frequency, "median" frequency by image, or "effective" number of samples.
         label_smoothing: Label smoothing of cross-entropy, from 0 to below 1.
-        ohem_ratio: Online hard example mining: fraction of the pixels of each image, those with the largest
-            cross-entropy, that counts.
+        ohem_ratio: Online hard example mining: fraction of the pixels of each image, hardest first, that counts.
         ohem_warmup_steps: Steps over which the fraction of pixels that count falls from 1 to `ohem_ratio`.
-        ohem_threshold: Online hard example mining: only pixels whose own class has a smaller probability count in
+        ohem_threshold: Online hard example mining: only pixels whose true class has a smaller probability count in
             cross-entropy; 0 counts all.
         focal_gamma: Exponent of the focal loss.
         tversky_alpha, tversky_beta: Weights of false positives and of false negatives in the Tversky loss.
@@ -94,14 +93,14 @@ def weights_of(
                 "loss.class_weights",
                 expected=f"{counted(len(classes), 'number')}, one for each of {', '.join(classes)}",
                 found=f"{len(chosen)}",
-                remedy="Write as many, in the order of the ids",
+                remedy="Give one number per class, in the order of the class ids",
             )
         if not all(0 <= weight < math.inf for weight in chosen) or not any(chosen):
             raise RecipeError(
                 "loss.class_weights",
-                expected="numbers from 0 on, at least one of them above it",
+                expected="numbers of at least 0, one of them above 0",
                 found=", ".join(f"{weight:g}" for weight in chosen),
-                remedy="Write other weights",
+                remedy="Change the weights",
             )
         return chosen
     if chosen != "none" and not any(pixels):

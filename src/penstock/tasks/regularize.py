@@ -39,8 +39,8 @@ class Regularize:
             `mixup` too, each pair of images gets either with equal probability.
         random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
         brightness: Largest brightness added to all pixels, on the scale of 0 to 255; the CIFAR-10 tutorial uses 63.
-        contrast: Bounds of the factor on the difference from the mean of a channel; the CIFAR-10 tutorial uses 0.2 and
-            1.8.
+        contrast: Bounds of the random contrast factor, by which differences from the mean of a channel are
+            multiplied; the CIFAR-10 tutorial uses 0.2 and 1.8.
     """
 
     mixup: Annotated[float, Meta(ge=0, le=100)] = 0.0

@@ -24,7 +24,7 @@ class Model:
     """What learns.
 
     Attributes:
-        name: Model: ARCHITECTURE:BACKBONE for masks and boxes, BACKBONE for classes, or FILE.py:NAME.
+        name: Model: ARCHITECTURE:BACKBONE for segmentation and detection, BACKBONE for classification, or FILE.py:NAME.
         weights: Backbone weights: "pretrained", "none" or a file.
         deeplab: Parts of `deeplab:BACKBONE`.
     """
@@ -70,5 +70,8 @@ class TaskSettings:
             return msgspec.convert(dict(self.options), settings)
         except msgspec.ValidationError as error:
             raise RecipeError(
-                "task_options", expected="values that fit", found=str(error), remedy="Check them"
+                "task_options",
+                expected="values of the types of the task's settings",
+                found=str(error),
+                remedy="Check the values",
             ) from None

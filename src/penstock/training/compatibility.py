@@ -1,4 +1,4 @@
-"""Whether a network takes images of the recipe's size."""
+"""Whether parts of one's own can be loaded, and a network takes images of the recipe's size."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from penstock.config.places import places
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
+from penstock.losses.own import load_own
 from penstock.models.own import is_own
+from penstock.names import load
 from penstock.session.optimizer import gives_logits, in_backbone
 
 if TYPE_CHECKING:
@@ -16,6 +19,18 @@ if TYPE_CHECKING:
     from penstock.config.values import Recipe
     from penstock.images.geometry import Size
     from penstock.tasks import Task
+
+
+def check_own(recipe: Recipe) -> None:
+    """Load what a recipe names in files of one's own, so that mistakes in them show before a run folder is made.
+
+    Raises:
+        RecipeError: a file or a name is missing, the file fails, or a loss takes other arguments.
+    """
+    for setting, place in places(recipe):
+        load(place, setting)
+    if recipe.loss.custom:
+        load_own(recipe.loss.custom)
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
@@ -33,16 +48,18 @@ def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
     if optimizer.name == "muon":
         raise RecipeError(
             "optimizer.name",
-            expected=f"another, as {reason}, whose filters it is for",
+            expected="an optimizer for every network",
             found="muon",
             remedy="Use adamw",
+            message=f"optimizer.name = muon is for the filters of a backbone, but {reason}. Use adamw.",
         )
     if optimizer.head_lr_mult != 1:
         raise _without_effect("optimizer.head_lr_mult", "1", f"{optimizer.head_lr_mult:g}", reason)
 
 
 def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:
-    return RecipeError(key, expected=f"{expected}, as {reason}", found=found, remedy="Leave it out")
+    message = f"{key} = {found} has no effect, as {reason}. Remove {key}."
+    return RecipeError(key, expected=expected, found=found, remedy=f"Remove {key}", message=message)
 
 
 def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
@@ -72,7 +89,9 @@ def _try(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> None:
             raise
         raise _refusal(recipe, size, error) from error
     if (wrong := task.wrong_outputs(outputs, size)) and is_own(recipe.model.name):
-        raise RecipeError(f"model.name = {recipe.model.name}", expected=wrong[0], found=wrong[1], remedy="Fix it")
+        raise RecipeError(
+            f"model.name = {recipe.model.name}", expected=wrong[0], found=wrong[1], remedy="Fix the network"
+        )
 
 
 def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:

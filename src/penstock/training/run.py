@@ -24,6 +24,7 @@ from penstock.models import synchronise_norms
 from penstock.runs import RunFolder
 from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
 from penstock.training.agreement import agreed, begun_by_launch
+from penstock.training.compatibility import check_own
 from penstock.training.recording import new_folder, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
 from penstock.training.resuming import (
@@ -81,6 +82,7 @@ def train(
             return _resumed(begun, (), hooks, "last", ranks, events)
         check_pieces(recipe, ranks.world_size)
         parts, run_data = agreed(recipe, ranks, events)
+        check_own(parts.recipe)
         model = initial_model(parts, events)
         run = _Run(parts, new_folder(root, name or title(parts), ranks), ranks, device, events)
         if ranks.is_main:

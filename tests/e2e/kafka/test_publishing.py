@@ -132,7 +132,7 @@ class TestPublish:
         with pytest.raises(DatasetError) as caught:
             publish(packed, topic.log.address)
         assert str(caught.value) == (
-            f"{topic.log.name}/0: expected an empty partition, or what publishing this dataset began, found 1 other "
+            f"{topic.log.name}/0: expected an empty partition, or the first records of this dataset, found 1 other "
             "records. Publish to a new topic, with --create."
         )
 

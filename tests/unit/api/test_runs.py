@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
+from support.errors import refused
 from support.training import recipe
 
+import penstock as ps
 from penstock.config import load
 from penstock.inference import load_model
 from penstock.training import train
@@ -17,3 +22,26 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     assert load(folder.path / "recipe.toml").train.ema_decay == 0.9
     weights = load_model(folder.path, device="cpu").model.state_dict()
     assert all(torch.equal(weights[name], average[name]) for name in average)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros((32, 32, 3), np.float32), "the image: expected a uint8 RGB array of shape (height, width, 3), found float32 of "
+         "shape (32, 32, 3). Convert it to values from 0 to 255: (255 * image).astype('uint8')."),
+        (np.zeros((32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of shape "
+         "(32, 32). Convert it to uint8 RGB, with values from 0 to 255 and the channels last."),
+        (np.zeros((3, 32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of "
+         "shape (3, 32, 32). Convert it to uint8 RGB, with values from 0 to 255 and the channels last."),
+        ("nowhere.jpg", "nowhere.jpg: expected an image file, found no such file. Check the path."),
+    ],
+)  # fmt: skip
+def test_what_is_no_image_is_not_predicted(whole_run, image, message):
+    refused(ps.load(whole_run).predict, image, message=message)
+
+
+def test_an_image_of_pillow_is_predicted_as_its_array(whole_run):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 48, 3), np.uint8)
+    model = ps.load(whole_run)
+
+    assert (model.predict(Image.fromarray(pixels)).mask == model.predict(pixels).mask).all()

@@ -47,7 +47,7 @@ def test_settings_that_leave_nothing_to_go_by_are_refused():
         "the settings: loss: expected at least one loss that weighs something, found none. Set loss.cross_entropy=1."
     )
     assert message(apply, Recipe(), ["optimizer.schedule=multistep"]) == (
-        "the settings: optimizer.milestones: expected steps in ascending order, found []. Write some."
+        "the settings: optimizer.milestones: expected steps in ascending order, found []. List the steps in ascending order."
     )
 
 

@@ -26,8 +26,8 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             FolderDataset.open(tmp_path)
         assert str(caught.value) == (
-            f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found Expected `str`, got `int` - at "
-            "`$.task`. Restore it, or pack the dataset again into another folder."
+            f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found invalid contents (Expected `str`, "
+            "got `int` - at `$.task`). Restore it, or pack the dataset again into another folder."
         )
 
     def test_a_kind_that_is_not_known_is_named(self, raw, tmp_path):
@@ -77,8 +77,8 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             packed.split("test")
         assert str(caught.value) == (
-            f"{packed.folder}: expected a split named test, found train, val. Name one of those; for training with "
-            "--set data.train=NAME and --set data.validation=NAME, where '' evaluates nothing."
+            f"{packed.folder}: expected a split named test, found train, val. Choose one of them. A training chooses "
+            "with --set data.train=NAME and --set data.validation=NAME, or '' for no evaluation."
         )
 
     def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
@@ -87,6 +87,6 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             dataset.split("val")
         assert str(caught.value) == (
-            f"{dataset.folder}: expected a split named val, found train. Pack again with --validation 0.1, which sets a tenth "
-            "of train aside; or train with --set data.validation=NAME, where '' evaluates nothing."
+            f"{dataset.folder}: expected a split named val, found train. Pack again with --validation 0.1 to set a tenth of "
+            "train aside, or evaluate on another split: --set data.validation=NAME, or '' for no evaluation."
         )

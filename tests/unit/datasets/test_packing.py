@@ -96,7 +96,7 @@ def test_two_packs_at_once_are_kept_apart(raw, tmp_path):
     with files.locked(tmp_path), pytest.raises(DatasetError) as caught:
         pack(inspect(raw), tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: expected a folder that nobody is packing into, found another process at it. Wait for it, or "
+        f"{tmp_path}: another process is packing into this folder. Wait for it to end, or "
         "choose another folder with -o."
     )
 

@@ -31,7 +31,7 @@ class TestDecodeMask:
             codecs.decode_mask(cv2.imencode(".png", ids)[1].tobytes(), "m.png")
         assert str(caught.value) == (
             "m.png: expected class ids of at most 255, found a 16-bit mask with id 1000. Renumber the classes in "
-            "the masks: 255 ids are all there can be."
+            "the masks to ids from 0 to 255."
         )
 
     def test_palettes_give_indices_when_asked(self):

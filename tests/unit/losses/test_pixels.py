@@ -85,8 +85,8 @@ def test_two_ways_to_choose_pixels_are_refused():
     refused(
         check_new,
         apply(recipe("data"), ["loss.ohem_threshold=0.7", "loss.ohem_ratio=0.25"]),
-        message="loss.ohem_threshold: expected one way to choose pixels, found 0.7 and loss.ohem_ratio=0.25. Leave one "
-        "of the two out.",
+        message="loss.ohem_threshold: expected either a threshold or a ratio, found 0.7 and loss.ohem_ratio=0.25. Remove one "
+        "of the two settings.",
     )
 
 

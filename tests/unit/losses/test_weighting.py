@@ -51,12 +51,10 @@ def test_weights_that_do_not_fit_are_refused():
     with pytest.raises(RecipeError) as caught:
         weights_of(Objective(class_weights=(1.0, 2.0)), ("a", "b", "c"), (1, 1, 1))
     assert str(caught.value) == (
-        "loss.class_weights: expected 3 numbers, one for each of a, b, c, found 2. Write as many, in the order of the ids."
+        "loss.class_weights: expected 3 numbers, one for each of a, b, c, found 2. Give one number per class, in the order of the class ids."
     )
     for weights in ((0.0, 0.0), (-1.0, 1.0), (1.0, math.nan), (1.0, math.inf)):
-        with pytest.raises(
-            RecipeError, match=r"loss.class_weights: expected numbers from 0 on, at least one of them abov"
-        ):
+        with pytest.raises(RecipeError, match=r"loss.class_weights: expected numbers of at least 0, one of them above"):
             weights_of(Objective(class_weights=weights), ("a", "b"), (1, 1))
     with pytest.raises(RecipeError, match="expected a dataset whose description counts the pixels of every class"):
         weights_of(Objective(class_weights="median"), ("a", "b"), (0, 0))

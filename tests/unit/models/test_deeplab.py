@@ -115,7 +115,7 @@ def test_a_cell_is_written_in_a_recipe(packed, tmp_path, capsys):
         ),
         (
             {"cell": DPC, "rates": (1, 2), "squeeze_excite": True},
-            "model.deeplab.cell: expected no setting of the pyramid that it stands for, found rates, squeeze_excite. Leave them "
+            "model.deeplab.cell: expected no settings of the ASPP pyramid, which the cell replaces, found rates, squeeze_excite. Leave them "
             "out; a cell's branches have rates of their own.",
         ),
     ],
@@ -196,15 +196,15 @@ def test_means_may_be_taken_over_windows():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"decoder_strides": (4, 8)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 4, 8. Write it so."),
-        ({"decoder_strides": (16,)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 16. Write it so."),
-        ({"decoder_strides": ()}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found none. Write it so."),
-        ({"decoder": False, "decoder_logits": True}, "decoder: expected true, as there are settings of it, found false. Change one of the two."),
-        ({"decoder_logits": True, "logits_kernel": 3}, "logits_kernel: expected 1, as the decoder gives the logits, found 3. Change one of the two."),
-        ({"logits_kernel": 2}, "logits_kernel: expected an odd number, found 2. Write it so."),
-        ({"pooling_size": (32,)}, "pooling_size: expected a height and a width, and steps of at least 1, found 32, 1, 1. Write it so."),
-        ({"pooling_size": (32, 32), "squeeze_excite": True}, "pooling_size: expected none, as no branch takes means, found 32, 32. Change one of the two."),
-        ({"squeeze_excite": True, "projection": False}, "projection: expected true, as its channels are weighed, found false. Change one of the two."),
+        ({"decoder_strides": (4, 8)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 4, 8. Change the setting."),
+        ({"decoder_strides": (16,)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 16. Change the setting."),
+        ({"decoder_strides": ()}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found none. Change the setting."),
+        ({"decoder": False, "decoder_logits": True}, "decoder: expected true, as there are settings of it, found false. Change one of the two settings."),
+        ({"decoder_logits": True, "logits_kernel": 3}, "logits_kernel: expected 1, as the decoder gives the logits, found 3. Change one of the two settings."),
+        ({"logits_kernel": 2}, "logits_kernel: expected an odd number, found 2. Change the setting."),
+        ({"pooling_size": (32,)}, "pooling_size: expected a height and a width, and steps of at least 1, found 32, 1, 1. Change the setting."),
+        ({"pooling_size": (32, 32), "squeeze_excite": True}, "pooling_size: expected none, as there is no image pooling, found 32, 32. Change one of the two settings."),
+        ({"squeeze_excite": True, "projection": False}, "projection: expected true, as its channels are weighed, found false. Change one of the two settings."),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(parts, message):

@@ -103,14 +103,13 @@ class TestLearning:
             check_optimizer,
             apply(chosen, ["optimizer.name=muon"]),
             model,
-            message="optimizer.name: expected another, as unet3d has no backbone, whose filters it is for, found muon. Use "
-            "adamw.",
+            message="optimizer.name = muon is for the filters of a backbone, but unet3d has no backbone. Use adamw.",
         )
         refused(
             check_optimizer,
             apply(chosen, ["optimizer.head_lr_mult=10"]),
             model,
-            message="optimizer.head_lr_mult: expected 1, as unet3d has no backbone, found 10. Leave it out.",
+            message="optimizer.head_lr_mult = 10 has no effect, as unet3d has no backbone. Remove optimizer.head_lr_mult.",
         )
 
 

@@ -43,8 +43,8 @@ def test_norms_cannot_be_frozen_and_synchronised():
         check(recipe("data", freeze_bn=True, sync_bn=True), "recipe.toml")
 
     assert str(error.value) == (
-        "recipe.toml: train.sync_bn: expected norms that learn statistics, found train.freeze_bn=true, which keeps "
-        "those they have. Leave one of the two out."
+        "recipe.toml: train.sync_bn: expected train.freeze_bn false, as frozen batch normalisation has nothing to "
+        "synchronise, found both true. Remove one of the two settings."
     )
 
 

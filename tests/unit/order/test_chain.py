@@ -137,8 +137,8 @@ def test_a_cursor_of_another_chain_is_refused():
     with pytest.raises(PlanError) as caught:
         other.start(Cursor(4, chain.digest))
     assert str(caught.value) == (
-        f"position 4 of 1 snapshots: expected a cursor of chain {other.digest}, up to 8, found one of {chain.digest}. "
-        "The snapshots, the seed or the shuffle changed since the checkpoint: restore them, or start a new run from its "
+        f"position 4 of 1 snapshots: expected a cursor of this order of records ({other.digest}), up to 8, found a cursor of "
+        f"another order ({chain.digest}). The snapshots, the seed or the shuffle changed since the checkpoint. Restore them, or start a new run from its "
         "weights with --init."
     )
 

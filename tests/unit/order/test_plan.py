@@ -143,8 +143,8 @@ def test_cursor_of_another_plan_is_refused():
     with pytest.raises(PlanError) as caught:
         plan.start(Cursor(1234, other.digest))
     assert str(caught.value) == (
-        f"position 1,234 of test: expected a cursor of plan {plan.digest}, found one of plan {other.digest}. The "
-        "records, the seed or the shuffle changed since the checkpoint: restore them, or start a new run from its "
+        f"position 1,234 of test: expected a cursor of this order of records ({plan.digest}), found a cursor of another "
+        f"order ({other.digest}). The records, the seed or the shuffle changed since the checkpoint. Restore them, or start a new run from its "
         "weights with --init."
     )
 
@@ -182,5 +182,5 @@ def test_a_cursor_names_the_plan_that_it_counts_in(packed):
     batches.close()
 
     assert (cursor.position, cursor.plan) == (4, feeds[0].plan.digest)
-    with pytest.raises(PlanError, match="expected a cursor of plan"):
+    with pytest.raises(PlanError, match="found a cursor of another order"):
         next(feeds[1].batches(cursor))

@@ -88,7 +88,7 @@ def test_what_is_no_json_says_so(store):
     with pytest.raises(CheckpointError) as caught:
         store.load("step-00000001")
     assert str(caught.value).startswith(
-        f"{path}: expected a readable JSON file, found Expecting property name enclosed in double quotes: line 1 column 2 "
+        f"{path}: expected a JSON file, found an unreadable one (Expecting property name enclosed in double quotes: line 1 column 2 "
     )
 
 
@@ -100,7 +100,7 @@ def test_a_link_to_itself_is_no_last_checkpoint(store):
     assert store.load().step == 1
     (store.folder / "best").symlink_to("best")
     with pytest.raises(
-        CheckpointError, match="expected a checkpoint: last, best or one of step-00000001, found nothing"
+        CheckpointError, match="expected a checkpoint: last, best or one of step-00000001, found no such checkpoint"
     ):
         store.load("best")
 
@@ -187,7 +187,7 @@ class TestCheckpoints:
             store.load("step-00000001")
         assert str(caught.value) == (
             f"{folder.checkpoints}/step-00000001: expected a checkpoint: last, best or one of "
-            f"{', '.join(store.names())}, found nothing of that name. Name one of those."
+            f"{', '.join(store.names())}, found no such checkpoint. Choose one of them."
         )
 
     def test_leftovers_of_a_kill_are_swept(self, packed, tmp_path):

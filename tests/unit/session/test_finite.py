@@ -56,9 +56,9 @@ def test_nothing_that_is_not_finite_is_ever_saved(packed, tmp_path, spoiler, nam
     (run,) = tmp_path.iterdir()
 
     assert str(caught.value).startswith(
-        "step 3: expected finite weights, statistics and optimizer states to save, found others: "
+        "step 3: expected finite weights, statistics and optimizer states to save, found NaN or infinity in "
     )
-    assert str(caught.value).endswith(". Nothing was saved of it. Resume from the last checkpoint with a lower --lr.")
+    assert str(caught.value).endswith(". This checkpoint was not written. Resume from the last one with a lower --lr.")
     assert CheckpointStore(run / "checkpoints").names() == ["step-00000001", "step-00000002"]
     _, outcome = resume(run, ["optimizer.lr=0.001"])
     assert outcome.status == "finished"
@@ -121,19 +121,19 @@ class TestFinite:
     @pytest.mark.parametrize(
         ("tensors", "found"),
         [
-            ({"model": {"a": good, "b": bad}}, "others: model b"),
-            ({"model": {"a": bad}, "ema": {"a": good, "b": bad}}, "others: model a and 1 more"),
-            ({"model": {"a": bad * 0, "b": bad, "c": bad}}, "others: model a and 2 more"),
+            ({"model": {"a": good, "b": bad}}, "NaN or infinity in model b"),
+            ({"model": {"a": bad}, "ema": {"a": good, "b": bad}}, "NaN or infinity in model a and 1 more"),
+            ({"model": {"a": bad * 0, "b": bad, "c": bad}}, "NaN or infinity in model a and 2 more"),
         ],
     )
     def test_what_is_saved_is_named(self, tensors, found):
         assert self.refused(tensors) == (
-            f"step 1,200: expected finite weights, statistics and optimizer states to save, found {found}. Nothing was "
-            "saved of it. Resume from the last checkpoint with a lower --lr."
+            f"step 1,200: expected finite weights, statistics and optimizer states to save, found {found}. This "
+            "checkpoint was not written. Resume from the last one with a lower --lr."
         )
 
     def test_what_another_rank_has_is_not_saved_either(self):
-        assert ", found others on another rank. " in self.refused({"model": {"a": self.good}}, lambda _: True)
+        assert ", found NaN or infinity on another rank. " in self.refused({"model": {"a": self.good}}, lambda _: True)
 
     def test_whole_numbers_are_always_finite(self):
         finite.check_saved({"optimizer": {"step": torch.tensor(3)}, "model": {"a": self.good}}, 1, bool)

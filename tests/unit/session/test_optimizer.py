@@ -109,7 +109,7 @@ class TestOptimizer:
         assert set(shares.values()) == {1}, "all other biases are norms'"
         assert any(name.startswith("aspp.") for name in shares)
         with pytest.raises(
-            RecipeError, match=r"optimizer.head: expected all, as ssd:test_resnet has no layer of that name"
+            RecipeError, match=r"optimizer.head = logits has no effect, as ssd:test_resnet has no layer of that name"
         ):
             check_optimizer(
                 apply(recipe("x"), ["model.name=ssd:test_resnet", "optimizer.head=logits"]),

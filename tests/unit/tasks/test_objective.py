@@ -34,15 +34,15 @@ class TestObjective:
         [
             (
                 (1.0,), (3, 4),
-                "expected 2 numbers, one for each of a, b, found 1. Write as many, in the order of the ids.",
+                "expected 2 numbers, one for each of a, b, found 1. Give one number per class, in the order of the class ids.",
             ),
             (
                 (1.0, -1.0), (3, 4),
-                "expected numbers from 0 on, at least one of them above it, found 1, -1. Write other weights.",
+                "expected numbers of at least 0, one of them above 0, found 1, -1. Change the weights.",
             ),
             (
                 (0.0, 0.0), (3, 4),
-                "expected numbers from 0 on, at least one of them above it, found 0, 0. Write other weights.",
+                "expected numbers of at least 0, one of them above 0, found 0, 0. Change the weights.",
             ),
             (
                 "inverse", (0, 0),

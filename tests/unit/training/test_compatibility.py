@@ -66,7 +66,7 @@ class TestRefusals:
         with RunFolder(whole_run).locked(), pytest.raises(RunError) as caught:
             resume(whole_run)
         assert str(caught.value) == (
-            f"{whole_run}: expected a run that nobody is training, found another process at it. Wait for it, or end it."
+            f"{whole_run}: another process is training this run. Wait for it to end, or end it."
         )
 
     def test_no_run(self, tmp_path):

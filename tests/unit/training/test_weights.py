@@ -105,12 +105,12 @@ class TestInit:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["train", "{DATA}", "--no-strict"], "--no-strict: expected --init RUN, whose weights are loaded, found none. Leave it out."),
+            (["train", "{DATA}", "--no-strict"], "--no-strict: expected --init RUN, to whose weights it applies, found no --init. Remove --no-strict."),
             (["train", "{DATA}", "--init", "{RUN}", "--weights", "{FILE}"],
-             "model.weights: expected none, as --init gives weights, found {FILE}. Leave one of them out."),
+             "model.weights: expected none, as --init gives weights, found {FILE}. Remove one of the two."),
             (["train", "--resume", "{RUN}", "--name", "x", "--runs", "y"],
-             "--resume {RUN}: expected no dataset, name or place beside it: a run knows its own, found --name, --runs. Leave "
-             "out one of the two."),
+             "--resume {RUN}: expected no dataset, --name or --runs, as the run has them, found --name, --runs. Remove "
+             "one of the two."),
             (["recipe", "{RUN}/recipe.toml", "--model", "unet:resnet18"],
              "--task, --model: expected no recipe beside them: they choose among the defaults, found {RUN}/recipe.toml. Change "
              "the recipe with --set, for example --set model.name=unet:resnet50."),

@@ -106,7 +106,7 @@ def recognise_masks(folder: Path) -> Layout | None:
             str(folder),
             expected=f"up to {_IGNORED - 1} categories, as masks hold bytes",
             found=str(len(labels.classes) - 1),
-            remedy="Join some, or pack it for detection",
+            remedy="Merge some, or pack it for detection",
         )
     for split, file in files.items():
         order = _order(file.tree)
@@ -131,7 +131,7 @@ def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
                 continue
             tree = msgspec.convert(plain, _Tree)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
-            found = str(error) or "values nested too deeply"
+            found = f"another structure ({str(error) or 'nested too deeply'})"
             raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
         split = _split(folder, path)
         if split in files and not path.stem.startswith("person_keypoints"):

@@ -120,8 +120,8 @@ def _load(path: Path) -> NDArray[np.uint8]:
     if not shape or len(data) != 4 + 4 * axes + int(np.prod(shape)):
         raise DatasetError(
             str(path),
-            expected=f"an IDX file of bytes of shape {shape or 'that it states'}",
-            found=f"{counted(len(data), 'byte')} that are not",
+            expected=f"an IDX file of bytes of shape {shape}" if shape else "an IDX file of bytes",
+            found=f"{counted(len(data), 'byte')} that do not fit",
             remedy="Download it again",
         )
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)

@@ -62,7 +62,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         "--pattern",
         expected="a regular expression with a group named label, such as (?P<label>[a-z]+)_",
         found=found,
-        remedy="Write it so; a group named split may be there too",
+        remedy="Name the group. A group named split is optional",
     )
 
 

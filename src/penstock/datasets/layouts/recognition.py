@@ -115,9 +115,9 @@ def recognise(folder: Path, how: How) -> Layout:
     if how.pattern and (how.layout or how.task not in {"", PATTERN_TASK}):
         raise DatasetError(
             "--pattern",
-            expected="no --layout and no other --task beside it: it says all",
+            expected="no --layout and no other --task, as the pattern determines both",
             found=how.layout or how.task,
-            remedy="Leave out one of the two",
+            remedy="Remove one of the two options",
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
     nameless = table.without_names(folder) if found is None or _unlabelled(found) else None
@@ -139,7 +139,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
             "--boxes",
             expected="boxes of four numbers without names: a CSV's column bbox, or COCO's JSON",
             found=found.name,
-            remedy="Leave it out",
+            remedy="Remove --boxes",
         )
     meant = (
         "corners (left, top, right, bottom)" if boxes == "xyxy" else "a corner and a size (left, top, width, height)"
@@ -166,7 +166,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
     remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
     if found.problems:
         more = f" ({len(found.problems) - 1:,} more are like it)" if len(found.problems) > 1 else ""
-        remedy = f"Fix what is wrong first{more}: {found.problems[0].message.removesuffix('.')}"
+        remedy = f"Fix this first{more}: {found.problems[0].message.removesuffix('.')}"
     return DatasetError(
         str(folder), expected="at least one JPEG or PNG image", found=f"none in its {found.name}", remedy=remedy
     )

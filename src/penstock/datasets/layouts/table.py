@@ -101,7 +101,9 @@ def _rows(path: Path) -> tuple[dict[int, Row], list[str]]:
             reader = csv.DictReader(handle, delimiter=max(",;\t", key=first.count), strict=True)
             rows = dict(_numbered(reader))
         except (csv.Error, UnicodeDecodeError) as error:
-            raise DatasetError(str(path), expected="CSV in UTF-8", found=str(error), remedy="Save it so") from None
+            raise DatasetError(
+                str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
+            ) from None
         return rows, [name.strip() for name in reader.fieldnames or ()]
 
 

@@ -144,7 +144,7 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
             f"{path}: names",
             expected="a list of names, or a table of them by the ids 0, 1, 2, ... without gaps",
             found=reprlib.repr(names)[:80],
-            remedy="Write it so",
+            remedy="List the names in the order of their ids",
         )
     return listing.check_names(names, str(path))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,12 +20,7 @@ def librdkafka(module: str = "confluent_kafka") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise SourceError(
-            "kafka://",
-            expected="the Kafka client",
-            found="that confluent-kafka is not installed",
-            remedy="Install it with pip install 'penstock[kafka]'",
-        ) from None
+        raise not_installed("Reading Kafka topics", "confluent-kafka", "Install penstock[kafka]") from None
 
 
 def opened(kind: str, settings: Mapping[str, Any], module: str = "confluent_kafka") -> Any:

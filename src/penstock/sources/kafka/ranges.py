@@ -53,8 +53,8 @@ def _offsets(log: Log, option: str, words: str) -> dict[int, int] | None:
         raise SourceError(
             f"{option} {words}",
             expected="earliest, a time such as 2026-11-21T08:00, or offsets such as 0:100,1:250",
-            found="something else",
-            remedy="Write it so",
+            found="none of these",
+            remedy="Use one of these forms",
         ) from None
     return log.offsets_at(_milliseconds(moment))
 
@@ -67,7 +67,7 @@ def _known(log: Log, option: str, words: str, pairs: list[tuple[int, int]]) -> d
             f"{option} {words}",
             expected=f"each partition of {log.name} once at most: {', '.join(map(str, sorted(there)))}",
             found=", ".join(str(number) for number, _ in pairs),
-            remedy="Name those",
+            remedy="Name these partitions, each once at most",
         )
     return dict(pairs)
 

@@ -56,8 +56,8 @@ class Address:
             raise SourceError(
                 url.replace(parts.netloc, "...") if secret else url,
                 expected="kafka://HOST:PORT/TOPIC",
-                found="a user or password in it" if secret else "something else",
-                remedy=f"Put secrets into the file that {_FILE} names" if secret else "Write the topic's address so",
+                found="a user or password in it" if secret else "another address",
+                remedy=f"Put secrets into the file that {_FILE} names" if secret else "Write the address in this form",
             )
         hosts = [host if ":" in host else host + _PORT for host in parts.netloc.split(",")]
         return cls(",".join(hosts), topic)

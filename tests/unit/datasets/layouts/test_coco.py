@@ -172,7 +172,7 @@ def test_of_what_names_its_edges_are_as_they_are(tmp_path, capsys):
     miniatures.voc_(tmp_path)
     assert call("inspect", tmp_path, "--task", "detection", "--boxes", "xywh", capsys=capsys)[2] == (
         "error: --boxes: expected boxes of four numbers without names: a CSV's column bbox, or COCO's JSON, found "
-        "Pascal VOC boxes. Leave it out.\n"
+        "Pascal VOC boxes. Remove --boxes.\n"
     )
 
 
@@ -197,7 +197,7 @@ def test_annotations_of_no_category(tmp_path, layout):
         ),
         (
             lambda tree: tree.update(categories=[{"id": n, "name": f"c{n}"} for n in range(256)]),
-            "{root}: expected up to 254 categories, as masks hold bytes, found 256. Join some, or pack it for detection.",
+            "{root}: expected up to 254 categories, as masks hold bytes, found 256. Merge some, or pack it for detection.",
         ),
         (
             lambda tree: tree["images"][0].update(height=10**6, width=10**6),
@@ -282,31 +282,31 @@ class TestObjects:
 COCO = {
     "a category without a name": (
         lambda t: t["categories"][0].pop("name"),
-        "expected COCO's JSON, found Object missing required field `name` - at `$.categories[0]`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Object missing required field `name` - at `$.categories[0]`). Fix or remove it.",
     ),
     "a category's id as text": (
         lambda t: t["categories"][0].update(id="3"),
-        "expected COCO's JSON, found Expected `int`, got `str` - at `$.categories[0].id`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Expected `int`, got `str` - at `$.categories[0].id`). Fix or remove it.",
     ),
     "no annotations": (
         lambda t: t.update(annotations=None),
-        "expected COCO's JSON, found Expected `array`, got `null` - at `$.annotations`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Expected `array`, got `null` - at `$.annotations`). Fix or remove it.",
     ),
     "an annotation of no image": (
         lambda t: t["annotations"][0].pop("image_id"),
-        "expected COCO's JSON, found Object missing required field `image_id` - at `$.annotations[0]`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Object missing required field `image_id` - at `$.annotations[0]`). Fix or remove it.",
     ),
     "an image without a file": (
         lambda t: t["images"][0].pop("file_name"),
-        "expected COCO's JSON, found Object missing required field `file_name` - at `$.images[0]`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Object missing required field `file_name` - at `$.images[0]`). Fix or remove it.",
     ),
     "a box that is no number": (
         lambda t: t["annotations"][0].update(bbox=[float("nan"), 0, 1, 1]),
-        "expected COCO's JSON, found JSON is malformed: invalid character (byte",
+        "expected COCO's JSON, found another structure (JSON is malformed: invalid character (byte",
     ),
     "a box of three numbers": (
         lambda t: t["annotations"][0].update(bbox=[0, 1, 1]),
-        "expected COCO's JSON, found Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`. Fix or remove it.",
+        "expected COCO's JSON, found another structure (Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`). Fix or remove it.",
     ),
 }
 

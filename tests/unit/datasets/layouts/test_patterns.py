@@ -27,7 +27,7 @@ def test_a_pattern_without_a_label_is_refused(tmp_path, capsys):
         2,
         "",
         "error: --pattern: expected a regular expression with a group named label, such as (?P<label>[a-z]+)_, found "
-        r"([a-z]+)_\d. Write it so; a group named split may be there too." + "\n",
+        r"([a-z]+)_\d. Name the group. A group named split is optional." + "\n",
     )
 
 
@@ -53,6 +53,6 @@ def test_a_pattern_says_all(tmp_path):
     miniatures.folders(tmp_path)
 
     assert words(tmp_path, How("voc", pattern="(?P<label>[a-z]+)")) == [
-        "--pattern: expected no --layout and no other --task beside it: it says all, found voc. Leave out one of the two."
+        "--pattern: expected no --layout and no other --task, as the pattern determines both, found voc. Remove one of the two options."
     ]
     assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: expected at least one JPEG or PNG")

@@ -72,7 +72,7 @@ def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
     shutil.rmtree(tmp_path / "images")
 
     assert words(tmp_path) == [
-        f"{tmp_path}: expected at least one JPEG or PNG image, found none in its CSV. Fix what is wrong first (3 more are "
+        f"{tmp_path}: expected at least one JPEG or PNG image, found none in its CSV. Fix this first (3 more are "
         "like it): labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
     ]
 
@@ -135,7 +135,7 @@ def test_a_pipe_with_the_name_of_a_table_stops_nobody(tmp_path, name):
         ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in fractions of their image's size."),
         ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the image of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Fix it, or leave the image out with --skip-bad."),
         ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
-        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save it so."),
+        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save the file in UTF-8."),
     ],
 )  # fmt: skip
 def test_rows_that_would_be_taken_for_others(tmp_path, rows, message):

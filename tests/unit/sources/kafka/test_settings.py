@@ -20,7 +20,7 @@ class TestAddress:
         )
         refused(
             lambda: Address.parse("kafka://host"),
-            "kafka://host: expected kafka://HOST:PORT/TOPIC, found something else. Write the topic's address so.",
+            "kafka://host: expected kafka://HOST:PORT/TOPIC, found another address. Write the address in this form.",
         )
 
     def test_properties_come_from_a_file_and_from_variables(self, tmp_path):
