@@ -124,7 +124,7 @@ class TestMistakes:
             build_volume_network("unet3d", 2, 1, (20, 96, 8))
 
         assert str(caught.value) == (
-            "augment.slices and augment.crop: expected sides that divide by 8, of 16 at least, found 20 x 96 x 8. Use --set "
+            "augment.slices and augment.crop: expected multiples of 8, of 16 at least, found 20 x 96 x 8. Use --set "
             "augment.slices=16 --crop 96 16."
         )
 

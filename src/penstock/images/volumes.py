@@ -272,7 +272,7 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
         image = nibabel.load(path)
         voxels = np.asarray(image.dataobj)  # the header alone does not show a file that is cut short
         if np.isnan(nibabel.orientations.io_orientation(image.affine)).any():
-            raise nibabel.orientations.OrientationError("one that drops an axis")
+            raise nibabel.orientations.OrientationError("a singular one, which drops an axis")
     if voxels.dtype.kind not in "iufb" or voxels.ndim not in {3, 4}:
         raise ImageError(
             path.name,

@@ -72,7 +72,10 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
     if name in CIFAR_NETWORKS:
         if weights not in {"none", "pretrained"}:
             raise RecipeError(
-                "model.weights", expected=f"none, as {name} begins at random", found=weights, remedy="Leave it out"
+                "model.weights",
+                expected=f"none, as {name} has no pretrained weights",
+                found=weights,
+                remedy="Remove it",
             )
         return CIFAR_NETWORKS[name](classes)
     network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)

@@ -61,7 +61,7 @@ def _blank(build: functools.partial[Any], backbone: str) -> Any:
             "model.name",
             expected="a backbone that the architecture takes",
             found=f"{backbone} ({reason_of(error)})",
-            remedy="Choose another one: convolutional ones, such as resnet50, go with all of them",
+            remedy="Choose a convolutional backbone, such as resnet50",
         ) from error
 
 

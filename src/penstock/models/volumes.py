@@ -66,7 +66,7 @@ def build_volume_network(
         better = [max(2, round(side / _STRIDE)) * _STRIDE for side in patch]
         raise RecipeError(
             "augment.slices and augment.crop",
-            expected=f"sides that divide by {_STRIDE}, of {2 * _STRIDE} at least",
+            expected=f"multiples of {_STRIDE}, of {2 * _STRIDE} at least",
             found=" x ".join(map(str, patch)),
             remedy=f"Use --set augment.slices={better[0]} --crop {better[1]} {better[2]}",
         )

@@ -97,7 +97,7 @@ class Fields:
                 origin,
                 expected="a tf.train.Example",
                 found=f"{counted(len(payload), 'byte')} that do not parse as one",
-                remedy="Check which program wrote the record",
+                remedy="Correct the program that wrote the record",
             ) from error
         self.origin = origin
 
@@ -147,7 +147,7 @@ class Fields:
                 self.origin,
                 expected=f"field {name} as {kind}",
                 found=str(found),
-                remedy="Check which program wrote the record",
+                remedy="Correct the program that wrote the record",
             )
         values: Sequence[Any] = getattr(feature, kind).value
         return values

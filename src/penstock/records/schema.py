@@ -186,7 +186,7 @@ def decode_detection(record: Record) -> DetectionRecord:
             record.origin,
             expected="a size, and for every object four edges (image/object/bbox/...) and a label",
             found=f"{height} x {width}, {', '.join(str(len(edge)) for edge in edges)} edges and {len(labels)} labels",
-            remedy="Check which program wrote the record",
+            remedy="Correct the program that wrote the record",
         )
     crowd, difficult = (_filled(fields.ints(f"image/object/{name}"), len(labels)) for name in ("is_crowd", "difficult"))
     texts = [text.decode(errors="replace") for text in fields.all_bytes("image/object/class/text")]
@@ -226,5 +226,5 @@ def _text(fields: Fields, name: str) -> str:
             fields.origin,
             expected=f"field {name} as UTF-8 text",
             found=f"bytes that are not ({error.reason} at byte {error.start})",
-            remedy="Check which program wrote the record",
+            remedy="Correct the program that wrote the record",
         ) from error

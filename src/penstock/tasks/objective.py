@@ -106,15 +106,15 @@ def weights_of(
     if chosen != "none" and not any(pixels):
         raise RecipeError(
             "loss.class_weights",
-            expected="a dataset whose description counts the pixels of every class",
-            found="one that does not: a topic, or classes that never occur",
+            expected="a dataset that counts the pixels of every class",
+            found="a topic, which has no counts, or a class that never occurs",
             remedy="Pull the topic to shards with penstock pull, or write the numbers: loss.class_weights=[1.0, 2.5]",
         )
     if chosen == "median" and not image_pixels:
         raise RecipeError(
             "loss.class_weights",
-            expected="a dataset whose description counts the pixels of the images that each class occurs in",
-            found="one that does not: classes of whole images, or packed by an earlier version",
-            remedy="Take loss.class_weights=inverse, or pack masks again",
+            expected="a dataset that counts the pixels of the images in which each class occurs",
+            found="one for classification, or packed by an earlier version",
+            remedy="Use loss.class_weights=inverse, or pack the masks again",
         )
     return class_weights(pixels, chosen, image_pixels)

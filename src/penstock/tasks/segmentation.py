@@ -179,7 +179,7 @@ class Segmentation(Task):
             better = nearest_size(crop, stride)
             raise RecipeError(
                 "augment.crop",
-                expected=f"sides that divide by {stride}, the output stride of {self.name}",
+                expected=f"multiples of {stride}, the output stride of {self.name}",
                 found=f"{crop[0]} x {crop[1]}",
                 remedy=f"Use --crop {better[0]} {better[1]}",
             )
@@ -306,7 +306,7 @@ class Segmentation(Task):
             better = nearest_size(size)
             raise RecipeError(
                 "--size",
-                expected=f"sides that divide by {STRIDE}",
+                expected=f"multiples of {STRIDE}",
                 found=f"{size[0]} x {size[1]}",
                 remedy=f"Use --size {better[0]} {better[1]}, and pad images to it",
             )

@@ -123,7 +123,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
         (
             "a.onnx",
             (65, 90),
-            "--size: expected sides that divide by 32, found 65 x 90. Use --size 64 96, and pad images to it.",
+            "--size: expected multiples of 32, found 65 x 90. Use --size 64 96, and pad images to it.",
         ),
         ("a.onnx", (-32, 32), "--size: expected sides of at least a pixel, found -32 x 32. Use larger sides."),
     ],

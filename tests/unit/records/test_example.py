@@ -39,13 +39,13 @@ class TestExample:
         with pytest.raises(SchemaError) as caught:
             read.first_bytes("a")
         assert str(caught.value) == (
-            "here#7: expected field a as bytes_list, found int64_list. Check which program wrote the record."
+            "here#7: expected field a as bytes_list, found int64_list. Correct the program that wrote the record."
         )
         with pytest.raises(SchemaError) as caught:
             Fields(b"\xff\xff\xff", "here#8")
         assert str(caught.value) == (
-            "here#8: expected a tf.train.Example, found 3 bytes that do not parse as one. Check which program wrote "
-            "the record."
+            "here#8: expected a tf.train.Example, found 3 bytes that do not parse as one. Correct the program that "
+            "wrote the record."
         )
 
     def test_messages_are_described_as_tensorflow_does(self):

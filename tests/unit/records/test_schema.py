@@ -105,7 +105,7 @@ class TestSchema:
             decode_detection(Record("x#4", encode({"image/encoded": b"i", **fields})))
         assert str(caught.value) == (
             "x#4: expected a size, and for every object four edges (image/object/bbox/...) and a label, found "
-            f"{said}. Check which program wrote the record."
+            f"{said}. Correct the program that wrote the record."
         )
 
     def test_names_that_are_no_text_are_refused(self):
@@ -114,7 +114,7 @@ class TestSchema:
             decode_segmentation(Record("x#2", payload))
         assert str(caught.value) == (
             "x#2: expected field image/filename as UTF-8 text, found bytes that are not (invalid start byte at byte "
-            "0). Check which program wrote the record."
+            "0). Correct the program that wrote the record."
         )
 
 

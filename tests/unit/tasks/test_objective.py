@@ -46,15 +46,15 @@ class TestObjective:
             ),
             (
                 "inverse", (0, 0),
-                "expected a dataset whose description counts the pixels of every class, found one that does not: a "
-                "topic, or classes that never occur. Pull the topic to shards with penstock pull, or write the numbers: "
+                "expected a dataset that counts the pixels of every class, found a topic, which "
+                "has no counts, or a class that never occurs. Pull the topic to shards with penstock pull, or write the numbers: "
                 "loss.class_weights=[1.0, 2.5].",
             ),
             (
                 "median", (3, 4),
-                "expected a dataset whose description counts the pixels of the images that each class occurs in, found "
-                "one that does not: classes of whole images, or packed by an earlier version. Take "
-                "loss.class_weights=inverse, or pack masks again.",
+                "expected a dataset that counts the pixels of the images in which each class occurs, found "
+                "one for classification, or packed by an earlier version. Use "
+                "loss.class_weights=inverse, or pack the masks again.",
             ),
         ],
     )  # fmt: skip

@@ -148,7 +148,7 @@ def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[B
         except ValueError:
             raise DatasetError(
                 str(path),
-                expected="for every object four edges as numbers, and the name of a class",
+                expected="a class name and numbers xmin, ymin, xmax, ymax for every object",
                 found=f"{name or 'no name'}: {', '.join(f'{edge} {text}' for edge, text in edges.items())}",
                 remedy="Fix the file",
             ) from None

@@ -338,7 +338,7 @@ def test_what_is_no_volume_is_named(tmp_path, change, message):
         (70, "<h", (999,), "v.nii: expected a NIfTI file, found data code 999 not recognized. Export or copy it again."),
         (108, "<f", (1e30,), "v.nii: expected a NIfTI file, found Python int too large to convert to C long. Export or copy it again."),
         (280, "<12f", (float("nan"),) * 12, "v.nii: expected a NIfTI file, found SVD did not converge. Export or copy it again."),
-        (280, "<12f", (0,) * 12, "v.nii: expected an affine with three axes, found one that drops an axis. Fix its header."),
+        (280, "<12f", (0,) * 12, "v.nii: expected an affine with three axes, found a singular one, which drops an axis. Fix its header."),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")  # numpy's, of what is NaN
