@@ -338,7 +338,7 @@ def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys
 
     assert (code, err.splitlines()[-1]) == (
         2,
-        f"error: {run.path}: expected a step from 1 to 0, found 1. Choose a number in this range.",
+        f"error: {run.path}: expected a step from 1 to 0, found 1. Choose a step in this range.",
     )
 
 
@@ -421,7 +421,7 @@ def test_replay_shows_the_images_of_any_step_of_any_snapshot(camera, tmp_path, c
     code, _, err = call("replay", run.path, "--step", 5, capsys=capsys)
     assert (code, err) == (
         2,
-        f"error: {run.path}: expected a step from 1 to 4, found 5. Choose a number in this range.\n",
+        f"error: {run.path}: expected a step from 1 to 4, found 5. Choose a step in this range.\n",
     )
 
 
