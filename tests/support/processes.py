@@ -227,7 +227,13 @@ def kill_tree(process):
 
 
 def children(pid):
-    return " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    """What the threads of a process have started. Threads and whole processes may end while this reads."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += (thread / "children").read_text().split()
+    return found
 
 
 class Program:
