@@ -7,6 +7,7 @@ Wherever a setting names something built in, it may name a place instead. A name
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -85,12 +86,14 @@ def load(place: Place, setting: str) -> Any:
     """
     module = _module_of_file(place, setting) if place.is_file else _module(place, setting)
     if not hasattr(module, place.name):
-        known = [name for name in vars(module) if not name.startswith("_")]
+        public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+        own = [name for name, value in public.items() if getattr(value, "__module__", None) == module.__name__]
+        known = own or list(public)
         raise RecipeError(
             f"{setting} = {place}",
             expected=f"something named {place.name} in {place.source}",
             found=", ".join(known[:8]) or "nothing",
-            remedy="Check the name",
+            remedy=_nearest(place.name, list(public), "Check the name"),
         )
     return getattr(module, place.name)
 
@@ -117,6 +120,15 @@ def call(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> 
     Raises:
         RecipeError: it cannot be called, or wants something else; the error names file and line.
     """
+    return found(**arguments_for(found, place, setting, offered))
+
+
+def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the offered keyword arguments that somebody's own factory takes.
+
+    Raises:
+        RecipeError: it cannot be called, or wants something else; the error names file and line.
+    """
     where = f"{setting} = {place}"
     if not callable(found):
         raise RecipeError(
@@ -138,7 +150,7 @@ def call(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> 
             found=", ".join(missing),
             remedy="Rename them, or give them defaults",
         )
-    return found(**given)
+    return given
 
 
 def check_arguments(found: Any, place: Place, setting: str, arguments: Sequence[str]) -> None:
@@ -175,22 +187,36 @@ def _parameters(found: Any, where: str) -> list[inspect.Parameter]:
         ) from None
 
 
-def refuse_unknown(found: Any, place: Place, setting: str, given: Mapping[str, Any]) -> None:
+def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def refuse_unknown(
+    found: Any, place: Place, setting: str, given: Mapping[str, Any], supplied: Sequence[str] = ()
+) -> None:
     """Settings that somebody's own factory has no parameters for are refused.
+
+    Args:
+        found: the factory.
+        place: where it is.
+        setting: that names it, for errors.
+        given: its settings.
+        supplied: parameters that are not settings, as the caller fills them.
 
     Raises:
         RecipeError: there is one.
     """
     parameters = _parameters(found, f"{setting} = {place}")
-    known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
+    known = [each.name for each in parameters if each.name not in supplied]
     if unknown := [name for name in given if name not in known]:
         raise RecipeError(
             f"{setting} = {place}",
             expected=f"settings among {', '.join(known) or 'none'}",
             found=", ".join(unknown),
-            remedy="Check their names",
+            remedy=_nearest(unknown[0], known, "Check their names"),
         )
 
 

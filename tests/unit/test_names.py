@@ -7,7 +7,7 @@ from support.training import recipe
 from penstock import names
 from penstock.config import apply
 from penstock.errors import RecipeError
-from penstock.training import train
+from penstock.training import resume, train
 
 
 @pytest.mark.parametrize(
@@ -61,32 +61,47 @@ def test_what_is_wrong_with_a_file_is_named(packed, tmp_path, case, capsys):
     assert not list((tmp_path / "runs").glob("*"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "text", "message"),
-    [
-        ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
-         "loss.custom = PLACE: expected one number for each image, of shape (4,), found a tensor of shape (). Take the mean "
-         "over everything but the first axis."),
-        ("loss.custom=PLACE", "\ndef part(pred, y):\n    return pred.mean()\n",
-         "loss.custom = PLACE, line 2: expected a function of (logits, target, ignore), found one of (pred, y). Give it these "
-         "parameters."),
-        ("loss.custom=boundary", "", "loss.custom: expected FILE.py:NAME or package.module:NAME, found boundary. Name a place, "
-         "or leave it out."),
-        ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
-         "class of optimizers, or a function that gives one."),
-        ("train.metrics=['PLACE']", "class part:\n    state = 0\n", "train.metrics = PLACE: expected an object with state, update, "
-         "compute, found one without update, compute. Add them."),
-        ("train.metrics=['iou']", "", "train.metrics: expected FILE.py:NAME or package.module:NAME, found iou. Name places alone."),
-        ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
-         "Hook."),
-        ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, or FILE.py:NAME, found grids. Name a hook."),
-        ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler: expected settings among folder, every, found "
-         "evry. Check their names."),
-        ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
-         "these scores, or remove train.best_metric."),
-        ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
-    ],
-)  # fmt: skip
+BEFORE_A_RUN = [
+    ("loss.custom=PLACE", "\ndef part(pred, y):\n    return pred.mean()\n",
+     "loss.custom = PLACE, line 2: expected a function of (logits, target, ignore), found one of (pred, y). Give it these "
+     "parameters."),
+    ("loss.custom=boundary", "", "loss.custom: expected FILE.py:NAME or package.module:NAME, found boundary. Name a place, "
+     "or leave it out."),
+    ("train.metrics=['PLACE']", "class part:\n    state = 0\n", "train.metrics = PLACE: expected an object with state, update, "
+     "compute, found one without update, compute. Add them."),
+    ("train.metrics=['iou']", "", "train.metrics: expected FILE.py:NAME or package.module:NAME, found iou. Name places alone."),
+    ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
+     "Hook."),
+    ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, or FILE.py:NAME, found grids. Name a hook."),
+    ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler: expected settings among every, found "
+     "evry. Did you mean every?"),
+    ("hooks=[{name='profiler', folder='x'}]", "", "hooks = penstock.hooks:profiler: expected settings among every, found "
+     "folder. Check their names."),
+    ("hooks=['PLACE']", "from penstock import Hook\n\n\nclass part(Hook):\n    def __init__(self, minutes):\n        pass\n",
+     "hooks = PLACE, line 4: expected parameters among folder, found minutes. Rename them, or give them defaults."),
+    ("optimizer.name=PLACE", "def part(weights, lr):\n    pass\n", "optimizer.name = PLACE, line 1: expected parameters among "
+     "params, lr, momentum, weight_decay, found weights. Rename them, or give them defaults."),
+    ("train.metrics=['PLACE']", "class part:\n    def __init__(self, names):\n        pass\n", "train.metrics = PLACE, line 1: "
+     "expected parameters among classes, ignore, found names. Rename them, or give them defaults."),
+    ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
+]  # fmt: skip
+"""What is wrong with a part and shows before a run folder is made: setting, file, message."""
+
+WHEN_MADE = [
+    ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
+     "loss.custom = PLACE: expected one number for each image, of shape (4,), found a tensor of shape (). Take the mean "
+     "over everything but the first axis."),
+    ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
+     "class of optimizers, or a function that gives one."),
+    ("hooks=['PLACE']", "def part():\n    return 3\n", "hooks = PLACE: expected a penstock.session.Hook, found int. Derive it from "
+     "Hook."),
+    ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
+     "these scores, or remove train.best_metric."),
+]  # fmt: skip
+"""What shows once the part is made, or used."""
+
+
+@pytest.mark.parametrize(("setting", "text", "message"), BEFORE_A_RUN + WHEN_MADE)
 def test_what_is_wrong_with_a_part_is_named(packed, tmp_path, setting, text, message):
     (tmp_path / "part.py").write_text(text)
     place = f"{tmp_path}/part.py:part"
@@ -95,6 +110,20 @@ def test_what_is_wrong_with_a_part_is_named(packed, tmp_path, setting, text, mes
 
     found = str(caught.value).replace("code/part.py:part", place)
     assert found.replace(f"{tmp_path}/runs/0001-unet-test_resnet-{packed.name}/", "") == message.replace("PLACE", place)
+    assert (tmp_path / "runs").exists() == ((setting, text, message) in WHEN_MADE)
+
+
+def test_a_part_that_is_given_at_a_resume_is_checked_before_it_trains(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path / "runs")
+    (tmp_path / "part.py").write_text("class part:\n    state = 0\n")
+    with pytest.raises(RecipeError) as caught:
+        resume(folder.path, ["train.steps=4", f"train.metrics=['{tmp_path}/part.py:part']"])
+
+    assert str(caught.value) == (
+        f"train.metrics = {tmp_path}/part.py:part: expected an object with state, update, compute, found one without "
+        "update, compute. Add them."
+    )
+    assert len(folder.metrics.read_text().splitlines()) == 3
 
 
 def test_a_module_is_named_too(packed, tmp_path):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SETTING: Final = "hooks"
+_FOLDER: Final = "folder"
 BUILT_IN: Final[dict[str, Callable[..., Hook]]] = {
     "profiler": lambda folder, every=100: Profile(folder / "profiles", every),
     "checkpoint_saver": lambda minutes=5.0: SaveByTime(minutes),
@@ -40,7 +41,38 @@ def named_hooks(listed: Sequence[str | Mapping[str, Any]], folder: Path) -> list
     return [_hook(entry, folder) for entry in listed]
 
 
+def check_hooks(listed: Sequence[str | Mapping[str, Any]]) -> None:
+    """Whether the hooks that a recipe lists are there and take their settings; none is made.
+
+    Raises:
+        RecipeError: as `named_hooks`.
+    """
+    for entry in listed:
+        place, found, settings = _named(entry)
+        names.arguments_for(found, place, _SETTING, {**settings, _FOLDER: None})
+        if isinstance(found, type):
+            _check_class(found, place)
+
+
 def _hook(entry: str | Mapping[str, Any], folder: Path) -> Hook:
+    place, found, settings = _named(entry)
+    hook = names.call(found, place, _SETTING, {**settings, _FOLDER: folder})
+    _check_class(type(hook), place)
+    return hook  # type: ignore[no-any-return]
+
+
+def _check_class(kind: type, place: names.Place) -> None:
+    if not issubclass(kind, Hook):
+        raise RecipeError(
+            f"{_SETTING} = {place}",
+            expected="a penstock.session.Hook",
+            found=kind.__name__,
+            remedy="Derive it from Hook",
+        )
+
+
+def _named(entry: str | Mapping[str, Any]) -> tuple[names.Place, Any, dict[str, Any]]:
+    """Where a hook is, what makes it, and its settings, which it takes."""
     settings = {"name": entry} if isinstance(entry, str) else dict(entry)
     name = str(settings.pop("name", ""))
     place = names.place_of(name)
@@ -51,16 +83,7 @@ def _hook(entry: str | Mapping[str, Any], folder: Path) -> Hook:
             found=name or "a table without a name",
             remedy="Name a hook",
         )
-    place, found = (
-        (place, names.load(place, _SETTING)) if place else (names.Place("penstock.hooks", name), BUILT_IN[name])
-    )
-    names.refuse_unknown(found, place, _SETTING, settings)
-    hook = names.call(found, place, _SETTING, {**settings, "folder": folder})
-    if not isinstance(hook, Hook):
-        raise RecipeError(
-            f"{_SETTING} = {place}",
-            expected="a penstock.session.Hook",
-            found=type(hook).__name__,
-            remedy="Derive it from Hook",
-        )
-    return hook
+    found = names.load(place, _SETTING) if place else BUILT_IN[name]
+    place = place or names.Place("penstock.hooks", name)
+    names.refuse_unknown(found, place, _SETTING, settings, supplied=[_FOLDER])
+    return place, found, settings

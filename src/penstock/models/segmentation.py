@@ -60,13 +60,20 @@ def parse_name(name: str) -> tuple[str, str]:
     """
     architecture, _, backbone = name.partition(":")
     if architecture not in ARCHITECTURES:
+        if not backbone and timm.is_model(name.partition(".")[0]):
+            raise RecipeError(
+                f"model.name = {name!r}",
+                expected="ARCHITECTURE:BACKBONE",
+                found="a backbone alone",
+                remedy=f"Name an architecture too: unet:{name}",
+            )
         raise unknown(name, "an architecture", architecture, list(ARCHITECTURES))
     if not backbone:
         raise RecipeError(
-            "model.name",
-            expected="ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50",
-            found=name,
-            remedy="Add a backbone; timm names over a thousand",
+            f"model.name = {name!r}",
+            expected="ARCHITECTURE:BACKBONE",
+            found="an architecture alone",
+            remedy=f"Name a backbone of timm too: {name}:resnet50",
         )
     if backbone not in _MIX_TRANSFORMERS:
         check_backbone(name, backbone, "a timm backbone")

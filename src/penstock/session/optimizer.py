@@ -136,17 +136,27 @@ def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimiz
     return _own(spec, listed)
 
 
+def check_own_optimizer(spec: OptimizerSpec) -> None:
+    """Whether an optimizer of somebody's own takes what it is given; a built-in one does.
+
+    Raises:
+        RecipeError: it does not.
+    """
+    if place := names.place_of(spec.name):
+        names.arguments_for(names.load(place, _SETTING), place, _SETTING, _offered(spec, []))
+
+
+def _offered(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"params": groups, "lr": spec.lr, "momentum": spec.momentum, "weight_decay": spec.weight_decay}
+
+
 def _own(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """An optimizer of somebody's own: called with parameter groups, and the learning rate, momentum and weight decay
     that it has parameters for.
     """
     place = names.place_of(spec.name)
     assert place is not None  # noqa: S101 - the recipe was checked
-    found = names.load(place, _SETTING)
-    offered = {
-        "params": groups, "lr": spec.lr, "momentum": spec.momentum, "weight_decay": spec.weight_decay
-    }  # fmt: skip
-    optimizer = names.call(found, place, _SETTING, offered)
+    optimizer = names.call(names.load(place, _SETTING), place, _SETTING, _offered(spec, groups))
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise RecipeError(
             f"{_SETTING} = {place}",

@@ -8,29 +8,38 @@ import torch
 
 from penstock.config.places import places
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
+from penstock.hooks.own import check_hooks
 from penstock.losses.own import load_own
 from penstock.models.own import is_own
 from penstock.names import load
-from penstock.session.optimizer import gives_logits, in_backbone
+from penstock.session.optimizer import check_own_optimizer, gives_logits, in_backbone
+from penstock.session.own_metrics import load_metrics
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from penstock.assembly.parts import Parts
     from penstock.config.values import Recipe
     from penstock.images.geometry import Size
     from penstock.tasks import Task
 
 
-def check_own(recipe: Recipe) -> None:
-    """Load what a recipe names in files of one's own, so that mistakes in them show before a run folder is made.
+def check_own(parts: Parts) -> None:
+    """Load what a recipe names in files of one's own, so that mistakes in them show before a run folder is made, and
+    not when the part is first needed.
 
     Raises:
-        RecipeError: a file or a name is missing, the file fails, or a loss takes other arguments.
+        RecipeError: a file or a name is missing, the file fails, a hook does not take its settings, or a loss, metric
+            or optimizer takes other arguments.
     """
+    recipe = parts.recipe
     for setting, place in places(recipe):
         load(place, setting)
     if recipe.loss.custom:
         load_own(recipe.loss.custom)
+    check_hooks(recipe.hooks)
+    check_own_optimizer(recipe.optimizer)
+    load_metrics(recipe.train.metrics, parts.task)
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module) -> None:

@@ -82,7 +82,7 @@ def train(
             return _resumed(begun, (), hooks, "last", ranks, events)
         check_pieces(recipe, ranks.world_size)
         parts, run_data = agreed(recipe, ranks, events)
-        check_own(parts.recipe)
+        check_own(parts)
         model = initial_model(parts, events)
         run = _Run(parts, new_folder(root, name or title(parts), ranks), ranks, device, events)
         if ranks.is_main:
@@ -132,6 +132,7 @@ def _resumed(
     parts = open_parts(recipe, run_data)
     check_data(parts, run_data, str(path))
     check_abilities(recipe, parts.task_type, before)
+    check_own(parts)
     parts = replace(parts, stages=())  # the checkpoint knows which were begun
     note_resume(folder, before, recipe, events)
     if checkpoint == "last" and is_finished(folder, recipe):

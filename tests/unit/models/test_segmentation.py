@@ -64,8 +64,14 @@ def test_unknown_names_are_predicted_with_the_nearest():
     with pytest.raises(RecipeError) as caught:
         parse_name("unet")
     assert str(caught.value) == (
-        "model.name: expected ARCHITECTURE:BACKBONE, for example deeplabv3plus:resnet50, found unet. Add a backbone; "
-        "timm names over a thousand."
+        "model.name = 'unet': expected ARCHITECTURE:BACKBONE, found an architecture alone. Name a backbone of timm too: "
+        "unet:resnet50."
+    )
+    with pytest.raises(RecipeError) as caught:
+        parse_name("resnet18.a1_in1k")
+    assert str(caught.value) == (
+        "model.name = 'resnet18.a1_in1k': expected ARCHITECTURE:BACKBONE, found a backbone alone. Name an architecture too: "
+        "unet:resnet18.a1_in1k."
     )
     with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, deeplab, unet, "):
         parse_name("xyz:resnet50")
