@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.events import TrainingEnded
 from penstock.progress import drop_output
 
 if TYPE_CHECKING:
@@ -11,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def show(event: Event) -> None:
-    """Print an event's line to whoever reads."""
+    """Print an event's line to whoever reads; why a training failed is left to the error that follows."""
+    failed = isinstance(event, TrainingEnded) and event.status == "failed"
     try:
-        print(event.message, flush=True)
+        print(event.message.partition(":")[0] if failed else event.message, flush=True)
     except BrokenPipeError:  # Ctrl-C ends a tee too; the training is to be saved
         drop_output()
