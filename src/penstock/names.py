@@ -93,7 +93,7 @@ def load(place: Place, setting: str) -> Any:
             f"{setting} = {place}",
             expected=f"something named {place.name} in {place.source}",
             found=", ".join(known[:8]) or "nothing",
-            remedy=_nearest(place.name, list(public), "Check the name"),
+            remedy=_nearest(place.name, known, "Check the name"),
         )
     return getattr(module, place.name)
 

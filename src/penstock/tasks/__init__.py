@@ -18,7 +18,7 @@ volumes.py         segmentation of whole volumes
 from typing import Final
 
 from penstock.errors import RecipeError
-from penstock.names import load, place_of
+from penstock.names import Place, load, place_of
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
@@ -44,21 +44,42 @@ def find_task(name: str, described: str) -> type[Task]:
 
     Args:
         name: a place, FILE.py:NAME or package.module:NAME; "" for what the dataset is for.
-        described: the dataset's kind of record, as dataset.json names it.
+        described: the dataset's kind of record, as dataset.json names it; "" where there is no dataset.
 
     Raises:
-        RecipeError: there is none, or what is at the place is no task.
+        RecipeError: there is none, what is at the place is no task, or it learns from another kind of record.
     """
     place = place_of(name)
-    if place is None:
-        if (name or described) not in TASKS:
-            raise RecipeError(
-                "task",
-                expected=f"FILE.py:NAME of a task for records of {described}, or one of {', '.join(TASKS)}",
-                found=name or "nothing",
-                remedy="Name the task: --task FILE.py:NAME",
-            )
-        return TASKS[name or described]
+    task = _own(place) if place else _built_in(name, described)
+    if described and task.kind.name in TASKS and task.kind.name != described:
+        raise RecipeError(
+            f"task = {name}",
+            expected=f"a task that learns from the dataset's records, {described}",
+            found=f"one that learns from {task.kind.name}",
+            remedy="Name another task, or leave it out" if described in TASKS else "Name the task: --task FILE.py:NAME",
+        )
+    return task
+
+
+def _built_in(name: str, described: str) -> type[Task]:
+    if not name and described and described not in TASKS:
+        raise RecipeError(
+            "task",
+            expected=f"FILE.py:NAME of a task for records of {described}",
+            found="nothing",
+            remedy="Name the task: --task FILE.py:NAME",
+        )
+    if (name or described) not in TASKS:
+        raise RecipeError(
+            "task",
+            expected=f"one of {', '.join(TASKS)}, or FILE.py:NAME",
+            found=name or "nothing",
+            remedy="Name a task",
+        )
+    return TASKS[name or described]
+
+
+def _own(place: Place) -> type[Task]:
     found = load(place, "task")
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise RecipeError(
