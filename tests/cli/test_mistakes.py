@@ -152,12 +152,11 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
         ),
         (
             ["show", "x", "--recipe", "y"],
-            "penstock show: expected --augmented with a recipe or settings: they say how images are augmented, found "
-            "a sheet of plain records. Add --augmented, or leave them out.",
+            "A recipe, --task and --set have no effect on plain records. Add --augmented, or remove them.",
         ),
         (
             ["inspect", "x", "--map", "1=2", "--map", "1=3"],
-            "--map: expected every id once, found 1=2, 1=3. Leave out what is not meant.",
+            "--map: expected every old id once, found 1=2, 1=3. Remove one of the two.",
         ),
         (
             ["inspect", "x", "--classes", "gone.txt"],

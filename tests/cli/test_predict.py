@@ -218,14 +218,19 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
     code, _, err = call("predict", trained, path, raw / "images" / "val", "-o", tmp_path, capsys=capsys)
 
     assert code == 2
-    assert err == (
-        f"error: {path}: expected images whose predictions go to files of their own, found that "
-        f"{tmp_path}/scene-00000.png is wanted for {path} too. Choose another folder with -o, or predict the images "
-        "into two.\n"
+    assert err == f"error: {path} is given twice. Name it once.\n"
+    other = tmp_path / "other" / "scene-00000.jpg"
+    other.parent.mkdir()
+    other.write_bytes(path.read_bytes())
+    assert call("predict", trained, path, other, "-o", tmp_path, capsys=capsys)[2] == (
+        f"error: The predictions of {other} and {path} would both be written to {tmp_path}/scene-00000.png. Predict the "
+        "two images into different folders.\n"
     )
     mine = tmp_path / "mine.png"
     Image.new("RGB", (32, 32)).save(mine)
     before = mine.read_bytes()
-    assert call("predict", trained, mine, "-o", tmp_path, capsys=capsys)[0] == 2
+    assert call("predict", trained, mine, "-o", tmp_path, capsys=capsys)[2] == (
+        f"error: The prediction of {mine} would replace the image {mine}. Choose another folder with -o.\n"
+    )
     assert mine.read_bytes() == before
     assert call("predict", trained, tmp_path / "no", "-o", tmp_path, capsys=capsys)[0] == 2

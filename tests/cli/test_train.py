@@ -137,14 +137,13 @@ class Slow:
     ("words", "message"),
     [
         (["publish", "DATA", "kafka://h:1/t", "--partitions", 8, "--retention", 24],
-         "--partitions, --retention: expected --create, as they are about a new topic, found none. Add it, or change "
-         "the topic with Kafka's own tools."),
+         "--partitions and --retention can only be given for a new topic. Add --create, or change the topic that there is "
+         "with Kafka's own tools."),
         (["pull", "kafka://h:1/t", "--split", "val", "--from", "0:1", "-o", "o"],
-         "--from, --until: expected the split train alone, whose topic they are about, found val. Pull the other "
-         "splits by themselves, whole."),
+         "--from and --until select records of the topic of train, but --split names val. Pull the other splits by "
+         "themselves, whole."),
         (["inspect", "kafka://h:1/t", "--classes", "a,b", "--boxes", "xyxy"],
-         "--classes, --boxes: expected none, as a topic says what lies in it, found them. Leave out what is for "
-         "folders."),
+         "--classes and --boxes cannot be given for a topic, which has its own description. Remove --classes and --boxes."),
     ],
 )  # fmt: skip
 def test_options_without_effect_are_refused(packed, capsys, words, message):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import cv2
 import pytest
 import torch
 from support import miniatures, processes
@@ -156,6 +157,8 @@ class TestFace:
     @pytest.mark.parametrize("deterministic", [True, False])
     def test_a_training_leaves_no_trace_in_the_process(self, packed, tmp_path, deterministic, monkeypatch):
         monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+        threads = cv2.getNumThreads()
+        cv2.setNumThreads(3)
         before = torch.get_rng_state(), dict(os.environ), torch.are_deterministic_algorithms_enabled()
         run = ps.train(
             str(packed.folder), model="unet:test_resnet", weights="none", steps=1, crop=(32, 32), batch=4, device="cpu",
@@ -167,6 +170,8 @@ class TestFace:
         assert torch.equal(torch.get_rng_state(), before[0])
         assert dict(os.environ) == before[1]
         assert torch.are_deterministic_algorithms_enabled() == before[2]
+        assert cv2.getNumThreads() == 3
+        cv2.setNumThreads(threads)
 
     def test_a_recipe_may_be_given_whole(self, packed, tmp_path):
         run = ps.train(recipe(packed.folder, steps=2), steps=1, runs=tmp_path)

@@ -348,7 +348,7 @@ def test_19_a_class_has_no_images(tmp_path):
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
-            "{root}: expected at least one JPEG or PNG image, found none in its image and mask folders. Check "
+            "{root}: found no JPEG or PNG image that can be used, read as: image and mask folders. Check "
             "that the files are there and end in .jpg, .jpeg or .png.",
         ),
     ],

@@ -150,9 +150,10 @@ def show(
     if (recipe or settings) and not augmented:
         raise RecipeError(
             "penstock show",
-            expected="--augmented with a recipe or settings: they say how images are augmented",
-            found="a sheet of plain records",
-            remedy="Add --augmented, or leave them out",
+            expected="--augmented",
+            found="a recipe, --task or --set alone",
+            remedy="Add --augmented",
+            message="A recipe, --task and --set have no effect on plain records. Add --augmented, or remove them.",
         )
     opened = locate(dataset).open()
     split = split or next(iter(opened.description.splits))
@@ -216,9 +217,11 @@ def _refuse_for_topic(given: dict[str, object]) -> None:
     if named := [option for option, value in given.items() if value]:
         raise DatasetError(
             ", ".join(named),
-            expected="none, as a topic says what lies in it",
-            found="it" if len(named) == 1 else "them",
-            remedy="Leave out what is for folders",
+            expected="a folder",
+            found="a topic",
+            remedy=f"Remove {' and '.join(named)}",
+            message=f"{' and '.join(named)} cannot be given for a topic, which has its own description. "
+            f"Remove {' and '.join(named)}.",
         )
 
 
@@ -234,7 +237,7 @@ def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) ->
     pairs = dict(_pair(text) for text in mapping or [])
     if len(pairs) != len(mapping or []):
         raise DatasetError(
-            "--map", expected="every id once", found=", ".join(mapping or []), remedy="Leave out what is not meant"
+            "--map", expected="every old id once", found=", ".join(mapping or []), remedy="Remove one of the two"
         )
     return Labels(names, ignore, pairs, palette=masks == "palette")
 

@@ -54,9 +54,11 @@ def publish(
     if not create and (named := [option for option, value in said.items() if value is not None]):
         raise DatasetError(
             ", ".join(named),
-            expected="--create, as they are about a new topic",
-            found="none",
-            remedy="Add it, or change the topic with Kafka's own tools",
+            expected="--create",
+            found="a topic that exists",
+            remedy="Add --create",
+            message=f"{' and '.join(named)} can only be given for a new topic. Add --create, or change the topic that "
+            "there is with Kafka's own tools.",
         )
     opened = FolderDataset.open(dataset)
     address = Address.parse(topic)
@@ -94,9 +96,11 @@ def pull(
     if (start or until) and splits != ["train"]:
         raise DatasetError(
             "--from, --until",
-            expected="the split train alone, whose topic they are about",
+            expected="--split train",
             found=", ".join(splits),
             remedy="Pull the other splits by themselves, whole",
+            message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}. "
+            "Pull the other splits by themselves, whole.",
         )
     address = Address.parse(topic)
     dataset = TopicDataset(address, parse_range(KafkaLog(address), start, until))

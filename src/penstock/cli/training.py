@@ -132,9 +132,11 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
     if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
         raise RecipeError(
             f"--resume {resume}",
-            expected="no dataset, --name or --runs, as the run has them",
+            expected="no dataset, --name or --runs",
             found=", ".join(given),
-            remedy="Remove one of the two",
+            remedy="Remove them, or remove --resume",
+            message=f"--resume continues a run with its own dataset, name and folder, but {' and '.join(given)} "
+            f"{'is' if len(given) == 1 else 'are'} given too. Remove one of the two.",
         )
     if checkpoint != "last" and resume is None:
         raise RecipeError(
@@ -162,9 +164,11 @@ def recipe(
     if file and (task or model):
         raise RecipeError(
             "--task, --model",
-            expected="no recipe beside them: they choose among the defaults",
+            expected="no recipe",
             found=str(file),
-            remedy="Change the recipe with --set, for example --set model.name=unet:resnet50",
+            remedy="Change the recipe with --set",
+            message=f"--task and --model select which defaults are shown, but the recipe {file} is given. Change a "
+            "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
         )
     given = parsed(settings or [])
     if file:

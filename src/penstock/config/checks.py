@@ -129,7 +129,13 @@ def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) 
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)
             remedy = "Leave it, or start a new run from these weights with --init"
-            raise _refused(f"{where}: {setting}", f"{first}, as the run was started with", str(second), remedy)
+            raise _refused(
+                f"{where}: {setting}", f"{_shown(first)}, as the run was started with", _shown(second), remedy
+            )
+
+
+def _shown(value: Any) -> str:
+    return str(value) if value not in ("", ()) else "nothing"
 
 
 def _narrowed(key: str, was: Any, now: Any) -> tuple[str, Any, Any]:
@@ -161,9 +167,11 @@ def check_follow(recipe: Recipe) -> None:
         if recipe.follow.replay_ratio:
             raise RecipeError(
                 "follow.replay_ratio",
-                expected="0, as nothing is followed",
+                expected="0",
                 found=str(recipe.follow.replay_ratio),
-                remedy="Add --follow, or leave out --replay-ratio",
+                remedy="Add --follow, or remove follow.replay_ratio",
+                message=f"follow.replay_ratio = {recipe.follow.replay_ratio} has no effect, as no topic is followed. "
+                "Add --follow, or remove follow.replay_ratio.",
             )
         return
     if not locate(recipe.data.path).grows:

@@ -44,7 +44,7 @@ def _read(path: Path) -> dict[str, Any]:
         found = (error.strerror or str(error)).lower()
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        found = "values nested too deeply" if isinstance(error, RecursionError) else f"a file that is not ({error})"
+        found = "values nested too deeply" if isinstance(error, RecursionError) else f"a syntax error ({error})"
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Fix that line") from None
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.datasets import checks, layouts, listing
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
+from penstock.images import single_threaded
 from penstock.kinds.base import NO_LABEL
 from penstock.kinds.items import Labels, Problem, named
 from penstock.progress import silent
@@ -83,9 +84,9 @@ class Inspection:
         if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
             raise DatasetError(
                 str(self.folder),
-                expected="training images to divide, and no val split",
-                found=f"{len(train)} of them in {', '.join(self.splits)}",
-                remedy="Leave out --validation",
+                expected="at least two different training images and no val split",
+                found=f"{len(contents)} of them in the splits {', '.join(self.splits)}",
+                remedy="Remove --validation",
             )
         chosen = set(contents[: min(len(contents) - 1, max(1, round(fraction * len(contents))))])
         items = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.items]
@@ -127,7 +128,7 @@ def inspect(
             remedy="Remove --classes",
         )
     items = []
-    with ThreadPoolExecutor(threads) as pool:
+    with single_threaded(), ThreadPoolExecutor(threads) as pool:
         try:
             check = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
             for each in pool.map(check, layout.items):

@@ -20,7 +20,7 @@ from penstock.datasets import inspection
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
-from penstock.images import probe
+from penstock.images import probe, single_threaded
 from penstock.kinds.items import FilePart, hashed, named
 from penstock.names import Place
 from penstock.progress import silent
@@ -281,7 +281,7 @@ def _write_all(
     jobs: list[_Job], found: Inspection, output: Path, options: PackOptions, progress: Callable[[int, int], None]
 ) -> None:
     total, done, stop = sum(len(job.items) for job in jobs), 0, threading.Event()
-    with ThreadPoolExecutor(options.threads) as pool:
+    with single_threaded(), ThreadPoolExecutor(options.threads) as pool:
         try:
             futures = {pool.submit(_write, job, found, output, stop): job for job in jobs}
             for future in as_completed(futures):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.datasets.topic_format import DIGEST, digest
 from penstock.errors import CorruptRecord, PenstockError
+from penstock.images import single_threaded
 from penstock.progress import counted, silent
 from penstock.records import open_shard, read_all
 from penstock.values import Record
@@ -42,7 +43,7 @@ def verify(
     shards = [shard for split in splits or dataset.splits for shard in dataset.split(split).shards]
     total, stop = sum(shard.records for shard in shards), threading.Event()
     sound, faults = 0, []
-    with ThreadPoolExecutor(threads) as pool:
+    with single_threaded(), ThreadPoolExecutor(threads) as pool:
         try:
             for good, wrong in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
                 sound += good

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -16,6 +17,7 @@ from penstock import cores, seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.slots import WEIGHT, Slots, make_slot
+from penstock.images import single_threaded
 from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
 
@@ -140,10 +142,8 @@ class Feed:
         ahead = self.prefetch or max(2, -(-2 * threads * chunk // len(indices)))
         slots = Slots(self.prepare.fields, len(indices), pin_memory=self.pin_memory)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
-        unwanted = threading.Event()
-        pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))
         reached = None
-        try:
+        with _workers(threads) as pool:
             while True:
                 while len(pending) <= ahead and (number := next(numbers, None)) is not None:
                     reached = self._reach(pool, number, reached, limit)
@@ -153,9 +153,6 @@ class Feed:
                 number, slot, futures = pending.popleft()
                 origins = self._wait(futures, give_up)
                 yield self._batch(number, slots.lend(slot), origins)
-        finally:
-            unwanted.set()
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def _reach(self, pool: ThreadPoolExecutor, number: int, reached: int | None, limit: int | None) -> int:
         """Have the source read ahead what a batch and the half window behind it will want, where it reads runs."""
@@ -231,3 +228,16 @@ def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]
         if give_up():
             raise InterruptedError
     return future.result()
+
+
+@contextlib.contextmanager
+def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """The threads of a feed. When it ends they give up whatever they wait for, and end too."""
+    unwanted = threading.Event()
+    pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))
+    with single_threaded():
+        try:
+            yield pool
+        finally:
+            unwanted.set()
+            pool.shutdown(wait=True, cancel_futures=True)

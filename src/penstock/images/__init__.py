@@ -7,6 +7,7 @@ png.py        chunks: checksums, the still image of an animation, indices of a p
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask
 fetch.py      from encoded bytes to a view, decoding no more than it shows
+threads.py    OpenCV's own threads, which rest while a pool's use it
 labels.py     a mask against its image and its classes
 color.py      photometric jitter as one matrix
 drawing.py    palettes, overlays, contact sheets
@@ -16,6 +17,7 @@ from penstock.images.codecs import decode_image, decode_mask
 from penstock.images.fetch import fetch_image
 from penstock.images.geometry import Affine, View
 from penstock.images.header import ImageInfo, probe
+from penstock.images.threads import single_threaded
 from penstock.images.upright import read_upright
 from penstock.images.warp import warp_image, warp_mask
 
@@ -28,6 +30,7 @@ __all__ = [
     "fetch_image",
     "probe",
     "read_upright",
+    "single_threaded",
     "warp_image",
     "warp_mask",
 ]

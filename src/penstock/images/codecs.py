@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-cv2.setNumThreads(0)  # the feed's own threads use the cores; OpenCV's would fight with them
-
 _CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _COLORS: Final = 3
 _BYTE: Final = 255

@@ -80,9 +80,10 @@ class Writer:
                 if other is not image or file.resolve() == image.place.resolve():
                     raise DatasetError(
                         image.where,
-                        expected="images whose predictions go to files of their own",
-                        found=f"that {file} is wanted for {other.where} too",
-                        remedy="Choose another folder with -o, or predict the images into two",
+                        expected="a file of its own for each prediction",
+                        found=str(file),
+                        remedy="Choose another folder with -o",
+                        message=_conflict(image, other, file),
                     )
         tables = [self.table] if self.task.column_names else []
         own_folder(self.output, [*tables, *(self._path(image, end) for image in images for end in ends)])
@@ -107,3 +108,14 @@ class Writer:
 
     def _path(self, image: InputImage, end: str) -> Path:
         return self.output / f"{image.name}{end}.png"
+
+
+def _conflict(image: InputImage, other: InputImage, file: Path) -> str:
+    if file.resolve() == other.place.resolve():
+        return f"The prediction of {image.where} would replace the image {other.where}. Choose another folder with -o."
+    if image.where == other.where:
+        return f"{image.where} is given twice. Name it once."
+    return (
+        f"The predictions of {image.where} and {other.where} would both be written to {file}. Predict the two images "
+        "into different folders."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.request import getproxies
 
 import timm
 from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
 from penstock.files import sha256
@@ -18,9 +20,14 @@ from penstock.models.weights import Loaded, first_named
 
 if TYPE_CHECKING:
     import functools
+    from collections.abc import Iterator
 
 _FILES: Final = ("model.safetensors", "pytorch_model.bin")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_REMEDY: Final = (
+    "Connect to the network once, train from random weights with --weights none, or give a downloaded file with "
+    "--weights FILE"
+)
 
 
 def weighted(build: functools.partial[Any], backbone: str, weights: str, *, native: bool = False) -> Any:
@@ -79,9 +86,10 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
     Raises:
         WeightsError: the weights cannot be had, or are damaged.
     """
-    constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
+    offline = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
     try:
-        model = build(encoder_weights="imagenet" if native else True)
+        with _hub(offline=offline):
+            model = build(encoder_weights="imagenet" if native else True)
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
         _blank(build, backbone)  # it may be no matter of weights
@@ -90,11 +98,18 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
             f"weights of {backbone}",
             expected="timm's pretrained weights, from the network or the local cache",
             found=reason_of(error),
-            remedy="Connect to the network once, or train from random weights with --weights none, or give a "
-            "downloaded file with --weights FILE",
+            remedy=_REMEDY,
+            message=f"The pretrained weights of {backbone} are not in the local cache and cannot be downloaded: "
+            f"{_reason(error)}. {_REMEDY}.",
         ) from error
     _check_cache(backbone, native=native)
     return model
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, LocalEntryNotFoundError):
+        return reason_of(error)
+    return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} does not answer"
 
 
 def _check_cache(backbone: str, *, native: bool) -> None:
@@ -119,8 +134,21 @@ def _check_cache(backbone: str, *, native: bool) -> None:
             )
 
 
+@contextlib.contextmanager
+def _hub(*, offline: bool) -> Iterator[None]:
+    """Have the hub's client look into its cache alone, where the hub does not answer: it would wait a minute for
+    retries. The next call asks again.
+    """
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = offline
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
 def _reachable(endpoint: str) -> bool:
-    """Whether the hub can be spoken to at all; without this an offline machine waits a minute for retries."""
+    """Whether the hub can be spoken to at all."""
     if getproxies():
         return True
     address = urlsplit(endpoint)

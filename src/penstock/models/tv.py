@@ -10,7 +10,7 @@ from torch import nn
 from torchvision import models
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
 
-from penstock.errors import RecipeError, WeightsError
+from penstock.errors import RecipeError, WeightsError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,12 +107,17 @@ def _network(name: str, weights: str) -> Any:
         try:
             return models.get_model(name, weights=None if weights == "none" else "DEFAULT")
         except (OSError, RuntimeError) as error:
+            remedy = (
+                "Connect to the network once, train from random weights with --weights none, or give a downloaded "
+                "file with --weights FILE"
+            )
             raise WeightsError(
                 f"weights of {PREFIX}{name}",
                 expected="torchvision's pretrained weights, from the network or the local cache",
-                found=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
-                remedy="Connect to the network once, or train from random weights with --weights none, or give a "
-                "downloaded file with --weights FILE",
+                found=reason_of(error),
+                remedy=remedy,
+                message=f"The pretrained weights of {PREFIX}{name} are not in the local cache and cannot be "
+                f"downloaded: {reason_of(error)}. {remedy}.",
             ) from error
     network = models.get_model(name, weights=None)
     try:
@@ -129,7 +134,7 @@ def _network(name: str, weights: str) -> Any:
         raise WeightsError(
             weights,
             expected="weights that fit the backbone",
-            found=(str(error).strip().splitlines() or [type(error).__name__])[0][:160],
+            found=f"a file that cannot be loaded ({reason_of(error)})",
             remedy=f"Give the weights of torchvision's {name}, as it saves them",
         ) from error
     return network

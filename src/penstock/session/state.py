@@ -86,6 +86,6 @@ def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str
         raise CheckpointError(
             where,
             expected="the weights of the model in recipe.toml",
-            found=" ".join(str(error).split())[:300],
+            found=" ".join(str(error).split())[:300].removesuffix("."),
             remedy="Restore the run's recipe.toml, or start a new run with --init",
         ) from error

@@ -63,4 +63,4 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
     path = tmp_path / "r.toml"
     assert message(load, path) == f"{path}: expected a recipe in TOML, found no such file or directory. Check the path."
     path.write_text("train = [")
-    assert message(load, path).startswith(f"{path}: expected a recipe in TOML, found a file that is not (")
+    assert message(load, path).startswith(f"{path}: expected a recipe in TOML, found a syntax error (")

@@ -19,8 +19,7 @@ class TestTopics:
             with pytest.raises(SourceError) as caught:
                 parse_range(log, "", words)
             assert str(caught.value) == (
-                f"--until {words}: expected each partition of t once at most: 0, 1, found {found}. Name these partitions, each "
-                "once at most."
+                f"--until {words}: expected partitions of t (0, 1), each at most once, found {found}. Change the list."
             )
 
     def test_the_most_boxes_of_a_image_are_said(self):

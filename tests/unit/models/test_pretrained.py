@@ -23,14 +23,27 @@ class TestWeights:
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(WeightsError) as caught:
             build_segmenter("unet:resnet18", 2, "pretrained")
-        message = str(caught.value)
-        assert message.startswith(
-            "weights of resnet18: expected timm's pretrained weights, from the network or the local cache, found "
+        assert str(caught.value) == (
+            "The pretrained weights of resnet18 are not in the local cache and cannot be downloaded: HF_HUB_OFFLINE is set. "
+            "Connect to the network once, train from random weights with --weights none, or give a downloaded file with "
+            "--weights FILE."
         )
-        assert message.endswith(
-            ". Connect to the network once, or train from random weights with --weights none, or give a downloaded "
-            "file with --weights FILE."
+
+    def test_a_hub_that_does_not_answer_is_asked_again_next_time(self, monkeypatch, tmp_path):
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        monkeypatch.setattr(constants, "ENDPOINT", "https://127.0.0.1:9")
+        monkeypatch.setattr(pretrained, "getproxies", dict)
+        with pytest.raises(WeightsError) as caught:
+            build_segmenter("unet:resnet18", 2, "pretrained")
+
+        assert str(caught.value).startswith(
+            "The pretrained weights of resnet18 are not in the local cache and cannot be downloaded: "
+            "https://127.0.0.1:9 does not answer. Connect to the network once, "
         )
+        assert not constants.HF_HUB_OFFLINE
 
     def test_an_unreachable_hub_is_noticed_at_once(self, monkeypatch):
         monkeypatch.setattr(pretrained, "getproxies", dict)

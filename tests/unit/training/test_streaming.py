@@ -313,5 +313,5 @@ def test_older_records_without_following_are_refused(tmp_path, packed):
     with pytest.raises(RecipeError) as caught:
         train(chosen, tmp_path)
     assert str(caught.value) == (
-        "follow.replay_ratio: expected 0, as nothing is followed, found 0.25. Add --follow, or leave out --replay-ratio."
+        "follow.replay_ratio = 0.25 has no effect, as no topic is followed. Add --follow, or remove follow.replay_ratio."
     )

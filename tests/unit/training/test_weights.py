@@ -109,11 +109,11 @@ class TestInit:
             (["train", "{DATA}", "--init", "{RUN}", "--weights", "{FILE}"],
              "model.weights: expected none, as --init gives weights, found {FILE}. Remove one of the two."),
             (["train", "--resume", "{RUN}", "--name", "x", "--runs", "y"],
-             "--resume {RUN}: expected no dataset, --name or --runs, as the run has them, found --name, --runs. Remove "
+             "--resume continues a run with its own dataset, name and folder, but --name and --runs are given too. Remove "
              "one of the two."),
             (["recipe", "{RUN}/recipe.toml", "--model", "unet:resnet18"],
-             "--task, --model: expected no recipe beside them: they choose among the defaults, found {RUN}/recipe.toml. Change "
-             "the recipe with --set, for example --set model.name=unet:resnet50."),
+             "--task and --model select which defaults are shown, but the recipe {RUN}/recipe.toml is given. Change a setting "
+             "of the recipe with --set, for example --set model.name=unet:resnet50."),
             (["train", "--resume", "{RUN}", "--set", "data.validation=train"],
              "{RUN}: data.validation: expected val, as the run was evaluated on, found train. Leave it; penstock evaluate RUN "
              "--split scores any split."),

@@ -165,10 +165,14 @@ def _resized(box: Box, sign: int) -> Box:
 def _empty(folder: Path, found: Layout) -> DatasetError:
     remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
     if found.problems:
-        more = f" ({len(found.problems) - 1:,} more are like it)" if len(found.problems) > 1 else ""
-        remedy = f"Fix this first{more}: {found.problems[0].message.removesuffix('.')}"
+        count = f"the first of {len(found.problems):,} problems" if len(found.problems) > 1 else "this problem"
+        remedy = f"Fix {count}: {found.problems[0].message.removesuffix('.')}"
     return DatasetError(
-        str(folder), expected="at least one JPEG or PNG image", found=f"none in its {found.name}", remedy=remedy
+        str(folder),
+        expected="at least one JPEG or PNG image",
+        found="none",
+        remedy=remedy,
+        message=f"{folder}: found no JPEG or PNG image that can be used, read as: {found.name}. {remedy}.",
     )
 
 

@@ -65,9 +65,9 @@ def _known(log: Log, option: str, words: str, pairs: list[tuple[int, int]]) -> d
     if len(dict(pairs)) < len(pairs) or not set(dict(pairs)) <= there:
         raise SourceError(
             f"{option} {words}",
-            expected=f"each partition of {log.name} once at most: {', '.join(map(str, sorted(there)))}",
+            expected=f"partitions of {log.name} ({', '.join(map(str, sorted(there)))}), each at most once",
             found=", ".join(str(number) for number, _ in pairs),
-            remedy="Name these partitions, each once at most",
+            remedy="Change the list",
         )
     return dict(pairs)
 

@@ -72,8 +72,8 @@ def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
     shutil.rmtree(tmp_path / "images")
 
     assert words(tmp_path) == [
-        f"{tmp_path}: expected at least one JPEG or PNG image, found none in its CSV. Fix this first (3 more are "
-        "like it): labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
+        f"{tmp_path}: found no JPEG or PNG image that can be used, read as: CSV. Fix the first of 4 problems: "
+        "labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
     ]
 
 
