@@ -17,7 +17,9 @@ from support.commands import call
 from support.paths import EXAMPLES
 
 import penstock as ps
+from penstock.errors import RunError
 from penstock.images import drawing
+from penstock.runs import code
 
 
 def command():
@@ -147,6 +149,31 @@ class TestDepth:
             )
         finally:
             shutil.move(home / "gone", home / "own")
+
+    @pytest.mark.parametrize("command", ["show", "verify", "publish", "open"])
+    def test_the_code_of_a_dataset_from_elsewhere_is_not_executed_unasked(
+        self, home, tmp_path, monkeypatch, capsys, command
+    ):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        data = home / "data"
+        message = (
+            f"{data}/code/depth_kind.py: loading {data} would execute this code, which does not come from you. Read it, then "
+            "add --trust, in Python trust=True."
+        )
+        if command == "open":
+            with pytest.raises(RunError) as caught:
+                ps.open(data)
+            assert str(caught.value) == message
+            assert ps.open(data, trust=True).splits == ("train", "val")
+            return
+        more = {"show": ["-o", tmp_path / "s.png"], "verify": [], "publish": ["kafka://me:secret@h:1/t"]}[command]
+        assert call(command, data, *more, capsys=capsys)[2] == f"error: {message}\n"
+        exit_code, _, err = call(command, data, *more, "--trust", capsys=capsys)
+        if command == "publish":  # on to the address, which it does not take
+            assert err.startswith("error: kafka://.../t: expected kafka://HOST:PORT/TOPIC, ")
+        else:
+            assert exit_code == 0
 
     def test_without_a_task_it_is_asked_for(self, home, capsys):
         found = call("train", home / "data", "--model", "small", capsys=capsys)

@@ -115,7 +115,7 @@ class TestOwnParts:
         marked = copy / "code" / "my_net.py"
         message = (
             f"{copy}/code/my_hooks.py: loading {copy} would execute this code, which does not come from you. Read it, "
-            "then add --trust."
+            "then add --trust, in Python trust=True."
         )
         for ask in (lambda: ps.load(copy), lambda: ps.resume(copy), lambda: ps.Run(copy).evaluate("val")):
             with pytest.raises(RunError) as caught:

@@ -103,11 +103,11 @@ UPDATES = {
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (1, 1, 1, 1), 0.0,
     ),
     "sgd, step, floor": (
-        ["momentum=0.5", "bias_lr_mult=2", "norm_bias_lr_mult=3", "head_lr_mult=10", "grad_clip=0.5", "schedule=step", "decay=0.5", "decay_steps=1", "min_lr_ratio=0.3"],
+        ["momentum=0.5", "bias_lr_mult=2", "norm_bias_lr_mult=3", "head_lr_mult=10", "grad_clip=0.5", "schedule=step", "gamma=0.5", "step_size=1", "min_lr_ratio=0.3"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.5), of_bias_and_head, (1, 0.5, 0.3, 0.3), 0.5,
     ),
     "sgd, multistep, slow start": (
-        ["schedule=multistep", "milestones=[1]", "decay=0.2", "warmup_steps=2", "warmup_start_ratio=0.25"],
+        ["schedule=multistep", "milestones=[1]", "gamma=0.2", "warmup_steps=2", "warmup_start_ratio=0.25"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (0.25, 0.25, 1, 0.2), 0.0,
     ),
     "sgd, poly, warm-up": (
@@ -124,7 +124,7 @@ UPDATES = {
         tuple(0.1 + 0.9 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)), 0.0,
     ),
     "logits alone, exponential": (
-        ["head=logits", "head_lr_mult=10", "schedule=exponential", "decay=0.5", "decay_steps=2"],
+        ["head=logits", "head_lr_mult=10", "schedule=exponential", "gamma=0.5", "step_size=2"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda name, _: 10 if name.startswith("logits.") else 1,
         (1, 0.5**0.5, 0.5, 0.5**1.5), 0.0,
     ),

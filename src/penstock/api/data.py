@@ -12,6 +12,7 @@ from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.images import codecs
 from penstock.order import Plan
 from penstock.records.schema import decode_name
+from penstock.runs import code
 from penstock.values import Record, Share
 
 if TYPE_CHECKING:
@@ -177,13 +178,20 @@ class Data:
         return f"<b>{title}</b><table><tr><th>split</th><th>records</th><th>largest image</th></tr>{rows}</table>"
 
 
-def open(uri: str | Path) -> Data:  # noqa: A001 - `penstock.open`, as `PIL.Image.open`
+def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `penstock.open`, as `PIL.Image.open`
     """A packed dataset: a folder, or a topic, kafka://HOST:PORT/TOPIC.
+
+    Args:
+        uri: where it is.
+        trust: whether code from elsewhere, which the dataset carries, may be executed.
 
     Raises:
         DatasetError: there is none.
+        RunError: it carries code from elsewhere, which is not trusted.
         SourceError: the topic cannot be reached.
     """
+    if trust:
+        code.trust_folder(Path(uri))
     return Data(datasets.locate(uri).open(), str(uri))
 
 

@@ -19,6 +19,7 @@ from penstock.errors import DatasetError, RecipeError
 from penstock.kinds import KINDS
 from penstock.kinds.base import NO_LABEL
 from penstock.progress import Progress, counted
+from penstock.runs import code
 
 if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
@@ -126,9 +127,15 @@ def _without_bad(found: Inspection) -> Inspection:
         print(f"skipped: {problem.file} ({problem.kind})")
     known = found.files
     others = sum(problem.file not in known for problem in single)
-    more = f", and {counted(others, 'other entry')}" * bool(others)
+    more = f", and {counted(others, 'other entry')}" if others else ""
     print(f"skipped {len(found.items) - len(sound.items)} of {counted(len(found.items), 'image')}{more}")
     return sound
+
+
+Trust = Annotated[
+    bool,
+    Parameter(negative=(), help="Execute custom code that is stored in the dataset even if it is not yours."),
+]
 
 
 def show(
@@ -144,6 +151,7 @@ def show(
     task: Annotated[str, Parameter(help="Custom task, for --augmented: FILE.py:NAME.")] = "",
     seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="PNG file to write.")] = Path("sheet.png"),
+    trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as a contact sheet."""
     settings = [*(settings or []), *([f"task={task}"] if task else [])]
@@ -155,6 +163,8 @@ def show(
             remedy="Add --augmented",
             message="A recipe, --task and --set have no effect on plain records. Add --augmented, or remove them.",
         )
+    if trust:
+        code.trust_folder(Path(dataset))
     opened = locate(dataset).open()
     split = split or next(iter(opened.description.splits))
     if augmented:
@@ -171,12 +181,14 @@ def show(
 
 def verify(
     dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split to read. By default all of them.")] = "",
-    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4,
+    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4, trust: Trust = False,
 ) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 
     Exits with 1 where something is wrong.
     """
+    if trust:
+        code.trust_folder(Path(dataset))
     opened = locate(dataset).open()
     with Progress("verify", "records") as progress:
         verdict = opened.verify([split] if split else [], threads=threads, progress=progress)

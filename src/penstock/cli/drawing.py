@@ -20,6 +20,7 @@ def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Pat
     chosen = chosen_shuffle(resolve_settings({**given, **asked}).recipe)
     chosen = replace(chosen, follow=Follow())
     parts = open_parts(chosen)
-    print(*notes(parts), sep="\n", end="\n" * bool(notes(parts)))
+    for note in notes(parts):
+        print(note)
     pixels, _ = samples_sheet(parts.task, parts.training_feed(), range(count))
     return encode(pixels)

@@ -7,12 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
+from penstock.cli.data import Trust
 from penstock.datasets import FolderDataset, TopicDataset
 from penstock.datasets import publish as publish_split
 from penstock.datasets import pull as pull_splits
 from penstock.datasets.topic_format import topic_of
 from penstock.errors import DatasetError
 from penstock.progress import Progress, counted
+from penstock.runs import code
 from penstock.sources.kafka import Address, KafkaLog, parse_range
 from penstock.sources.kafka.producer import Creation
 
@@ -45,6 +47,7 @@ def publish(
     max_size: Annotated[
         int | None, Parameter(validator=Some, help="Largest record of a new topic, in MiB. By default 16.")
     ] = None,
+    trust: Trust = False,
 ) -> None:  # fmt: skip
     """Send a packed dataset to Kafka topics, and read it back to compare.
 
@@ -60,6 +63,8 @@ def publish(
             message=f"{' and '.join(named)} can only be given for a new topic. Add --create, or change the topic that "
             "there is with Kafka's own tools.",
         )
+    if trust:
+        code.trust_folder(dataset)
     opened = FolderDataset.open(dataset)
     address = Address.parse(topic)
     for name in split or opened.description.splits:

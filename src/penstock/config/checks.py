@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.bounds import violations
 from penstock.datasets import locate
 from penstock.errors import RecipeError
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from penstock.config.values import Recipe
@@ -111,7 +112,7 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
     if recipe.regularize.mixes and pairs > 2 and train.batch % pairs:  # noqa: PLR2004 - in one piece, one may be alone
         raise _refused(
             "train.batch",
-            f"a multiple of {pairs}, as images are mixed in pairs, on {ranks} rank{'s' * (ranks > 1)} with "
+            f"a multiple of {pairs}, as images are mixed in pairs, on {counted(ranks, 'rank')} with "
             f"train.accumulate={train.accumulate}",
             str(train.batch),
             f"Use train.batch={-(-train.batch // pairs) * pairs}, or other numbers of those",

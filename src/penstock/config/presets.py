@@ -46,7 +46,7 @@ MODELS: Final[Mapping[str, Settings]] = {
         "optimizer.momentum": 0.0,
         "optimizer.weight_decay": 0.004,
         "optimizer.schedule": "step",
-        "optimizer.decay_steps": 136_718,
+        "optimizer.step_size": 136_718,
         "train.steps": 100_000,
         "train.batch": 128,
         "train.ema_decay": 0.9999,

@@ -87,9 +87,9 @@ def check(folder: Path, stated: Mapping[str, str]) -> None:
                 str(folder / name),
                 expected="code that you have used before, or --trust",
                 found="code from elsewhere",
-                remedy="Read it, then add --trust",
+                remedy="Read it, then add --trust, in Python trust=True",
                 message=f"{folder / name}: loading {folder} would execute this code, which does not come from you. "
-                "Read it, then add --trust.",
+                "Read it, then add --trust, in Python trust=True.",
             )
 
 

@@ -38,11 +38,11 @@ class OptimizerSpec:
         unit_filters: Keep the filters of Muon at a root mean square norm of 1 instead of decaying them. For networks in
             which a normalisation layer follows every convolution.
         schedule: Learning rate schedule, as a factor of the peak: "poly" is (1 - progress)**power, "cosine" half a
-            cosine, "constant" 1, "step" multiplies by `decay` every `decay_steps`, "multistep" at every milestone,
-            "exponential" is decay**(step / decay_steps).
+            cosine, "constant" 1, "step" multiplies by `gamma` every `step_size`, "multistep" at every milestone,
+            "exponential" is gamma**(step / step_size).
         power: Power of "poly"; DeepLab uses 0.9.
-        decay: Factor of "step", "multistep" and "exponential".
-        decay_steps: Steps between two decays of "step" and "exponential".
+        gamma: Factor of "step", "multistep" and "exponential".
+        step_size: Steps between two decays of "step" and "exponential".
         milestones: Steps at which "multistep" decays, in ascending order.
         min_lr_ratio: Lowest learning rate, as a fraction of the peak.
         warmup_steps: Steps before the schedule begins.
@@ -65,8 +65,8 @@ class OptimizerSpec:
     unit_filters: bool = False
     schedule: Literal["poly", "cosine", "constant", "step", "multistep", "exponential"] = "poly"
     power: Annotated[float, Meta(ge=0, le=100)] = 0.9
-    decay: Fraction = 0.1
-    decay_steps: Count = 10_000
+    gamma: Fraction = 0.1
+    step_size: Count = 10_000
     milestones: tuple[int, ...] = ()
     min_lr_ratio: Fraction = 0.0
     warmup_steps: Switch = 0
@@ -100,11 +100,11 @@ class OptimizerSpec:
             case "constant":
                 return 1.0
             case "step":
-                return float(self.decay ** (step // self.decay_steps))
+                return float(self.gamma ** (step // self.step_size))
             case "multistep":
-                return float(self.decay ** bisect.bisect_right(self.milestones, step))
+                return float(self.gamma ** bisect.bisect_right(self.milestones, step))
             case "exponential":
-                return float(self.decay ** (step / self.decay_steps))
+                return float(self.gamma ** (step / self.step_size))
 
 
 def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimizer:

@@ -24,7 +24,7 @@ def message(call, *arguments):
         "augment.jitter.brightness=-5",
         "optimizer.momentum=5",
         "optimizer.milestones=[5, 3]",
-        "optimizer.decay_steps=0",
+        "optimizer.step_size=0",
         "optimizer.grad_clip=-1",
         "loss.ohem_ratio=0",
         "loss.dice=-1",

@@ -31,9 +31,9 @@ CASES = [
     ("optimizer.unit_filters", "true", [], ["optimizer.name=muon"]),
     ("optimizer.decay_biases", "true", ["optimizer.weight_decay=0"], ["optimizer.weight_decay=0.1"]),
     ("optimizer.power", "2.0", ["optimizer.schedule=cosine"], ["optimizer.schedule=poly"]),
-    ("optimizer.decay", "0.5", [], ["optimizer.schedule=step"]),
-    ("optimizer.decay_steps", "7", [], ["optimizer.schedule=exponential"]),
-    ("optimizer.decay_steps", "7", ["optimizer.schedule=multistep", "optimizer.milestones=[3]"], ["optimizer.schedule=step", "optimizer.milestones=[]"]),
+    ("optimizer.gamma", "0.5", [], ["optimizer.schedule=step"]),
+    ("optimizer.step_size", "7", [], ["optimizer.schedule=exponential"]),
+    ("optimizer.step_size", "7", ["optimizer.schedule=multistep", "optimizer.milestones=[3]"], ["optimizer.schedule=step", "optimizer.milestones=[]"]),
     ("optimizer.milestones", "[3, 5]", [], ["optimizer.schedule=multistep"]),
     ("optimizer.min_lr_ratio", "0.1", ["optimizer.schedule=constant"], ["optimizer.schedule=poly"]),
     ("optimizer.warmup_start_ratio", "0.1", [], ["optimizer.warmup_steps=3"]),
@@ -166,6 +166,6 @@ def test_through_python_and_at_a_resume(packed, tmp_path):
     assert list(tmp_path.iterdir()) == []
     folder, _ = train(chosen, tmp_path, hooks=[Stop(2)])
     with pytest.raises(
-        RecipeError, match=r"^optimizer\.decay_steps has no effect: it needs optimizer\.schedule step or "
+        RecipeError, match=r"^optimizer\.step_size has no effect: it needs optimizer\.schedule step or "
     ):
-        resume(folder.path, ["optimizer.decay_steps=3"])
+        resume(folder.path, ["optimizer.step_size=3"])

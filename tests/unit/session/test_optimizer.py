@@ -52,13 +52,13 @@ class TestOptimizer:
     @pytest.mark.parametrize(
         ("spec", "theirs"),
         [
-            (OptimizerSpec(schedule="step", decay=0.5, decay_steps=3), lambda o: schedules.StepLR(o, 3, 0.5)),
+            (OptimizerSpec(schedule="step", gamma=0.5, step_size=3), lambda o: schedules.StepLR(o, 3, 0.5)),
             (
-                OptimizerSpec(schedule="multistep", decay=0.1, milestones=(2, 7)),
+                OptimizerSpec(schedule="multistep", gamma=0.1, milestones=(2, 7)),
                 lambda o: schedules.MultiStepLR(o, [2, 7], 0.1),
             ),
             (
-                OptimizerSpec(schedule="exponential", decay=0.9, decay_steps=1),
+                OptimizerSpec(schedule="exponential", gamma=0.9, step_size=1),
                 lambda o: schedules.ExponentialLR(o, 0.9),
             ),
             (OptimizerSpec(schedule="poly"), lambda o: schedules.PolynomialLR(o, 12, 0.9)),
@@ -82,7 +82,7 @@ class TestOptimizer:
     def test_slow_starts(self):
         slow = OptimizerSpec(lr=1.0, schedule="constant", warmup_steps=3, warmup_start_ratio=0.25)
         assert [slow.rate(step, 10) for step in range(5)] == [0.25, 0.25, 0.25, 1.0, 1.0]
-        low = OptimizerSpec(lr=2.0, schedule="step", decay=0.1, decay_steps=1, min_lr_ratio=0.05)
+        low = OptimizerSpec(lr=2.0, schedule="step", gamma=0.1, step_size=1, min_lr_ratio=0.05)
         assert [low.rate(step, 10) for step in range(4)] == pytest.approx([2.0, 0.2, 0.1, 0.1])
 
     def test_heads_and_biases_may_learn_faster(self, packed):
