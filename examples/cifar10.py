@@ -12,7 +12,7 @@ import penstock as ps
 
 
 def main():
-    """Pack, train, and score the last weights on the test batch with test-time augmentation."""
+    """Pack, train, and score the last weights on the test set with test-time augmentation."""
     parser = argparse.ArgumentParser()
     parser.add_argument("binary", type=Path)
     parser.add_argument("work", type=Path)

@@ -1,6 +1,6 @@
 """The hippocampus in MRI volumes: packed as slices, predicted back to NIfTI, and scored by Dice, case by case.
 
-python examples/hippocampus.py VOLUMES WORK    VOLUMES holds images/*.nii.gz and labels/*.nii.gz, the MSD's Task04
+python examples/hippocampus.py VOLUMES WORK    VOLUMES holds images/*.nii.gz and labels/*.nii.gz: imagesTr and labelsTr of MSD Task04
 
 It needs the extra `volumes`. docs/results.md has what 900 steps reach.
 """

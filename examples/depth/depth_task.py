@@ -21,7 +21,7 @@ class Settings:
     """What `task_options` may say.
 
     Attributes:
-        farthest: metres beyond which nothing counts.
+        farthest: largest depth in metres that the network predicts.
     """
 
     farthest: float = 10.0
@@ -41,7 +41,7 @@ class Prepare:
         return {"image": Field((*size, 3), "uint8"), "depth": Field(size, "float32")}
 
     def __call__(self, record, generator, out):
-        """Decode both, and apply one view to both. Enlarging brings things nearer."""
+        """Decode image and depth, and apply one random view to both. Magnification divides the depth."""
         image, depth = DepthKind().decode(record)
         info = probe(image, record.origin)
         train = self.canvas is None and generator

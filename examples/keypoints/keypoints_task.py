@@ -44,7 +44,7 @@ class Prepare:
         return {"image": Field((*size, 3), "uint8"), "points": Field((len(self.classes), 3), "float32")}
 
     def __call__(self, record, generator, out):
-        """See both through one view: its affine map leads from the sample to the source, so points take its inverse."""
+        """Apply one random view to image and points. `view.affine` maps sample to image, so points take its inverse."""
         image, points = KeypointsKind().decode(record, self.classes)
         info = probe(image, record.origin)
         size = out["image"].shape[:2]

@@ -130,3 +130,24 @@ class TestRunner:
         assert len(set(names("--sample", "7"))) == 7
         assert names(MUTANTS[0].name) == [MUTANTS[0].name]
         assert len(names()) == len(MUTANTS)
+
+
+def fields_of_values():
+    """The names of all fields of classes in the source."""
+    classes = (
+        node
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    return {each.target.id for one in classes for each in one.body if isinstance(each, ast.AnnAssign)}
+
+
+def test_what_a_mutant_replaces_is_a_field():
+    """One that names a field that is gone would be killed by a TypeError, whatever its test looks at."""
+    known, wrong = fields_of_values(), []
+    for mutant in MUTANTS:
+        given = re.findall(r"replace\([\w.]+, ([a-z_]+)=", mutant.after)
+        wrong += [(mutant.name, name) for name in given if name not in known]
+
+    assert wrong == []

@@ -133,7 +133,7 @@ class LoadedModel:
 
         Args:
             scales: factors of the image's size; the image is predicted at each.
-            flip: whether each is predicted in the mirror too.
+            flip: whether each is predicted horizontally flipped too.
             shift: pixels by which a classifier's images are moved too.
 
         Raises:
@@ -210,7 +210,7 @@ def train(
         model: ARCHITECTURE:BACKBONE, a backbone, or FILE.py:NAME.
         weights: of the backbone: "pretrained", "none" or a file.
         task: FILE.py:NAME of a task of one's own.
-        loss: FILE.py:NAME of a loss of one's own, in place of cross-entropy.
+        loss: FILE.py:NAME of a custom loss, in place of cross-entropy.
         optimizer: sgd, adamw, rmsprop, muon, or FILE.py:NAME.
         lr: peak learning rate.
         crop: (height, width) of what the network sees.

@@ -31,7 +31,7 @@ _NAMED = 200  # files of a kind of problem, in what inspect prints
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
 Classes = Annotated[
-    str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one a line.")
+    str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one per line.")
 ]
 Ignore = Annotated[
     int, Parameter(validator=validators.Number(gte=0, lte=255), help="Ignore label: id of pixels that do not count.")

@@ -48,5 +48,5 @@ def overview() -> str:
     lines = ["Usage: penstock COMMAND [ARGUMENTS] [OPTIONS]", "", HELP]
     for title, group in _GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name_of(place):<{width}}  {text}" for place, text in group.items())]
-    lines += ["", "penstock COMMAND --help explains a command, penstock --version says the version."]
+    lines += ["", "penstock COMMAND --help explains a command, penstock --version prints the version."]
     return "\n".join(lines)

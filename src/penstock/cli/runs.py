@@ -46,7 +46,9 @@ Scales = Annotated[
         help="Test-time augmentation: scales of the image to average over.",
     ),
 ]
-Flip = Annotated[bool, Parameter(negative=(), help="Test-time augmentation: average over the mirrored image too.")]
+Flip = Annotated[
+    bool, Parameter(negative=(), help="Test-time augmentation: average over the horizontally flipped image too.")
+]
 Shift = Annotated[
     int,
     Parameter(

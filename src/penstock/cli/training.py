@@ -78,7 +78,12 @@ def train(
     seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
     start: Start = "",
     until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")] = "",
-    follow: Annotated[bool, Parameter(negative=(), help="Follow a topic: train on new records until stopped.")] = False,
+    follow: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Follow a topic: train on its records, then on new ones as they arrive, until stopped."
+        ),
+    ] = False,
     replay_ratio: ReplayRatio = None,
     settings: Set = None,
     runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from penstock.config.presets import Resolved
 
 _WIDTH: Final = 110
-_HEADER: Final = "# A setting without a trailing note has the general default."
+_HEADER: Final = (
+    "# A note behind a value names what sets it: the task, the model, --set. Other values are defaults of every task."
+)
 _ENTRY: Final = re.compile(r" {4}(\w+(?:, \w+)*): (.+)")
 
 
@@ -35,6 +37,8 @@ def explained(recipe: Recipe | Resolved) -> str:
             section = None
         elif line.startswith("["):
             section = line.strip("[]")
+            if not dataclasses.is_dataclass(toml.value_of(resolved.recipe, section)):
+                lines += _comment("", section)
             lines += [line, *_unset(resolved.recipe, section)]
             continue
         elif section is not None and (key := re.match(r"(\w+) = ", line)):

@@ -20,10 +20,11 @@ class Data:
         path: Packed dataset, or a topic: kafka://HOST:PORT/TOPIC.
         train, validation: Training split and validation split. Several are joined with "+": "train+extra". An empty
             `validation` disables evaluation.
-        block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed. 1
-            and 1 is a true global shuffle. 0 chooses the size when a run begins: 1 for shards, and for a topic as
-            many records as are read efficiently at once.
-        start, until: Part of a topic: "earliest" (or ""), a time, or offsets such as "0:100,1:250".
+        block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records are
+            then shuffled within windows of `shuffle_window` blocks. 1 and 1 shuffles single records globally. 0 is for
+            topics: the size of a block or window is chosen when a run begins, so that reading is fast.
+        start, until: Part of a topic: "earliest" (or ""), a time (ISO 8601, in UTC unless it has a zone), or offsets
+            such as "0:100,1:250".
     """
 
     path: str = ""
@@ -62,7 +63,8 @@ class Train:
             none.
         metrics: Custom metrics beside the metric of the task: FILE.py:NAME or package.module:NAME.
         best_metric: Score that decides which checkpoint is best; "" for that of the task.
-        log_origins: Write the origin of every record of every step to the run folder.
+        log_origins: Write origins.jsonl: for every step the identifiers of its records, FILE#INDEX or
+            TOPIC/PARTITION#OFFSET.
     """
 
     steps: Count = 20_000
@@ -95,8 +97,9 @@ class Follow:
 
     Attributes:
         on: Follow the topic.
-        records: New records that make a snapshot.
-        seconds: Longest wait in seconds: after it, fewer new records make a snapshot, if they fill a batch.
+        records: Number of new records after which the next snapshot is taken.
+        seconds: Longest wait in seconds. After it the next snapshot is taken with fewer new records, if they fill a
+            batch.
         replay_ratio: Fraction of every batch, from 0 to 0.75, that is drawn from records of earlier snapshots.
         idle_timeout: Seconds without a new snapshot after which training ends; 0 waits without end.
         group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Penstock

@@ -28,8 +28,8 @@ class Branch:
 
     Attributes:
         of: what it works on: -1 the backbone's features, or the number of an earlier branch.
-        rate: of a 3 x 3 separable atrous convolution, by height and width, at an output stride of 16; 0, 0 is a plain
-            1 x 1 convolution.
+        rate: of a 3 x 3 separable atrous convolution, by height and width, at an output stride of 16; 0, 0 is a plain 1
+            x 1 convolution.
         grid: where it is not 0, 0, the mean over windows, so many of which cover the image, and a 1 x 1 convolution.
     """
 
@@ -57,15 +57,17 @@ class DeepLabConfig:
         separable: Use separable convolutions in ASPP and the decoder.
         channels: Channels of every branch of ASPP and of the decoder.
         projection: Project the concatenated branches to `channels` channels.
-        cell: Dense prediction cell (DPC) in place of ASPP, as a list of branches.
-        decoder: Refine the result with finer features.
+        cell: Dense prediction cell (DPC) in place of ASPP: a list of branches, each with `of` (the branch that it works
+            on, counted from 0; -1 is the backbone), and `rate` or `grid`, such as [{of = -1, rate = [1, 6]}, {of = 0,
+            grid = [2, 1]}].
+        decoder: Use the decoder of DeepLabV3+, which adds finer features of the backbone.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.
-        decoder_logits: Let the last stage of the decoder give the logits, by a single convolution.
+        decoder_logits: Compute the logits in the last stage of the decoder, by a single convolution.
         logits_kernel: Kernel size of the convolution that gives the logits, unless `decoder_logits` is set.
         image_pyramid: Scales of the input image. The network sees every scale, with the same weights; 1 alone is the
             image itself.
-        merge: Merge of the logits of several scales.
+        merge: How logits of several scales are merged.
         aux_loss_weight: Weight of the auxiliary loss of a head on the features before the last stage; 0 builds no such
             head.
         upsample: Upsample logits to the size of the labels for the loss; otherwise labels are downsampled by nearest

@@ -26,17 +26,17 @@ class OptimizerSpec:
     """How weights are updated.
 
     Attributes:
-        name: Optimizer: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), "muon" (for the filters of the
-            backbone, with SGD for all other parameters), or FILE.py:NAME of a torch.optim.Optimizer.
+        name: Optimizer: "sgd" (with momentum), "adamw", "rmsprop" (with momentum), "muon" (for the convolution weights
+            of the backbone, with SGD for all other parameters), or FILE.py:NAME of a torch.optim.Optimizer.
         lr: Peak learning rate, before the schedule.
-        momentum: Momentum of SGD, of RMSprop, and of the filters of Muon.
+        momentum: Momentum of SGD, RMSprop or Muon.
         sgd_momentum: Momentum of SGD for the parameters that Muon does not update.
         weight_decay: Weight decay. Biases, the parameters of normalisation layers and what a model lists in
             `no_weight_decay` are exempt, unless `decay_biases` is set. Learning rate multipliers do not change the
             weight decay of Muon.
         decay_biases: Apply weight decay to biases and normalisation layers too.
-        unit_filters: Keep the filters of Muon at a root mean square norm of 1 instead of decaying them. For networks in
-            which a normalisation layer follows every convolution.
+        unit_filters: Keep each filter that Muon updates at a root mean square norm of 1 instead of decaying it. For
+            networks in which a normalisation layer follows every convolution.
         schedule: Learning rate schedule, as a factor of the peak: "poly" is (1 - progress)**power, "cosine" half a
             cosine, "constant" 1, "step" multiplies by `gamma` every `step_size`, "multistep" at every milestone,
             "exponential" is gamma**(step / step_size).
@@ -46,8 +46,8 @@ class OptimizerSpec:
         milestones: Steps at which "multistep" decays, in ascending order.
         min_lr_ratio: Lowest learning rate, as a fraction of the peak.
         warmup_steps: Steps before the schedule begins.
-        warmup_start_ratio: Constant learning rate during the warm-up, as a fraction of the peak (DeepLab's slow start);
-            0 warms up linearly from nearly 0 to the peak.
+        warmup_start_ratio: 0 warms up linearly, from nearly 0 to the peak. Another fraction of the peak is the learning
+            rate of all warm-up steps, without a ramp, as DeepLab's slow start.
         grad_clip: Norm to which the gradient is clipped; 0 does not clip.
         bias_lr_mult: Learning rate multiplier of the biases of convolutions and linear layers; DeepLab uses 2.
         norm_bias_lr_mult: Learning rate multiplier of the biases of normalisation layers; airbench uses 64.

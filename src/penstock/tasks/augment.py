@@ -27,21 +27,22 @@ class Augment:
             2016).
         scale: Bounds of the random scale of "scale-crop", in output pixels per source pixel.
         scale_step: Step between the random scales; 0 draws uniformly between the bounds.
-        resize_range: Shorter and longer side to resize images to before the random scale. Detectors resize in
-            evaluation and prediction too; masks are evaluated and predicted at the size of the image.
+        resize_range: Resize images before the random scale: the shorter side to the first number, but the longer side
+            to at most the second. Detectors resize in evaluation and prediction too; masks are evaluated and predicted
+            at the size of the image.
         margin: Padding of "pad-crop", in pixels.
         crop_pct: Evaluation of classifiers: fraction of the shorter side of the image that the center crop covers. With
             "pad-crop" the center crop is `crop` pixels of the unscaled image.
         border: Padding around the image for classifiers: "fill" with a pixel that normalises to 0, or "reflect".
-        crop_scale, crop_ratio: Bounds of the window of "resized-crop", which are `scale` and `ratio` of torchvision's
-            RandomResizedCrop: fraction of the area of the image, width divided by height.
-        flip: Probability of mirroring left to right.
-        alternating_flip: Mirror a random half of the images in the first epoch, and from then on mirror each image in
-            every other epoch, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
+        crop_scale, crop_ratio: `scale` and `ratio` of torchvision's RandomResizedCrop, for "resized-crop": bounds of
+            the area, as a fraction of the image's, and of width / height.
+        flip: Probability of a horizontal flip; of volumes, of a flip along each axis.
+        alternating_flip: Flip a random half of the images in the first epoch, and from then on each image in every
+            other epoch, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
-        min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped,
-            as are boxes whose clipped width or height is below one pixel.
+        min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped, as
+            are boxes whose clipped width or height is below one pixel.
         slices: Depth of a training patch of a volume, in slices.
     """
 

@@ -26,15 +26,16 @@ class Objective:
 
     Attributes:
         cross_entropy, focal, dice, jaccard, tversky, lovasz: Weight of each loss in the sum; 0 leaves it out.
-        custom: Loss of your own, FILE.py:NAME or package.module:NAME.
+        custom: Custom loss, added to the others: FILE.py:NAME or package.module:NAME.
         custom_weight: Weight of the custom loss.
         class_weights: Class weights of cross-entropy: "none", one number per class, or computed from the pixels of the
-            training split: "inverse" frequency, "median" frequency by image, or "effective" number of samples.
+            training split: "inverse" (inverse frequency), "median" (median frequency balancing), or "effective"
+            (effective number of samples).
         label_smoothing: Label smoothing of cross-entropy, from 0 to below 1.
         ohem_ratio: Online hard example mining: fraction of the pixels of each image, hardest first, that counts.
         ohem_warmup_steps: Steps over which the fraction of pixels that count falls from 1 to `ohem_ratio`.
-        ohem_threshold: Online hard example mining: only pixels whose true class has a smaller probability count in
-            cross-entropy; 0 counts all.
+        ohem_threshold: Online hard example mining: only pixels whose true class has a probability below this threshold
+            count in cross-entropy; 0 counts all.
         focal_gamma: Exponent of the focal loss.
         tversky_alpha, tversky_beta: Weights of false positives and of false negatives in the Tversky loss.
     """

@@ -38,9 +38,10 @@ class Regularize:
         cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). 0 disables it. With
             `mixup` too, each pair of images gets either with equal probability.
         random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
-        brightness: Largest brightness added to all pixels, on the scale of 0 to 255; the CIFAR-10 tutorial uses 63.
-        contrast: Bounds of the random contrast factor, by which differences from the mean of a channel are
-            multiplied; the CIFAR-10 tutorial uses 0.2 and 1.8.
+        brightness: Largest brightness added to all pixels, on the scale of 0 to 255, as in the CIFAR-10 tutorial of
+            TensorFlow (63). Other recipes use `augment.jitter`.
+        contrast: Bounds of the random contrast factor, by which differences from the mean of a channel are multiplied,
+            as in the CIFAR-10 tutorial of TensorFlow (0.2, 1.8). Other recipes use `augment.jitter`.
     """
 
     mixup: Annotated[float, Meta(ge=0, le=100)] = 0.0

@@ -26,12 +26,10 @@ def test_every_setting_is_printed_with_what_it_means():
         assert plain <= told, section
     assert convert(tomllib.loads(text), "it") == Recipe()
     assert "# Random seed of order, augmentation, initial weights and dropout.\nseed = 0\n" in text
-    assert (
-        "# block, shuffle_window: Shuffle: records in a block, and blocks in a window within which records are mixed."
-        in text
-    )
-    assert '# Merge of the logits of several scales. One of max, average.\nmerge = "max"\n' in text
-    assert "at the size of the image.\n# resize_range is not set\n" in text
+    assert "# block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records" in text
+    assert '# How logits of several scales are merged. One of max, average.\nmerge = "max"\n' in text
+    assert "of the image.\n# resize_range is not set\n" in text
+    assert "# Settings of a custom task.\n[task_options]\n" in text
 
 
 def test_a_cell_is_printed_too_and_read_again():
@@ -40,4 +38,4 @@ def test_a_cell_is_printed_too_and_read_again():
     text = explained(chosen)
 
     assert convert(tomllib.loads(text), "it") == chosen
-    assert text.count("# Dense prediction cell (DPC) in place of ASPP, as a list of branches.") == 1
+    assert text.count("# Dense prediction cell (DPC) in place of ASPP: a list of branches, each with `of`") == 1
