@@ -63,6 +63,11 @@ def _rebuild(
     return kind(where, expected=expected, found=found, remedy=remedy, message=message)
 
 
+def at(where: str, key: str) -> str:
+    """The place of a setting, for errors: its file and its name, or the name alone where it was given by itself."""
+    return f"{where}: {key}" if where else key
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error of Python, the system or a device says that memory ran out; PyTorch has no one type for it."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

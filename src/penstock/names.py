@@ -38,7 +38,7 @@ class Place:
     """Where somebody's own object is.
 
     Attributes:
-        source: a file of Python, or a module's dotted name.
+        source: a Python file, or a module's dotted name.
         name: of the object in it.
     """
 
@@ -231,7 +231,7 @@ def _module_of_file(place: Place, setting: str) -> ModuleType:
     path = Path(place.source).resolve()
     if not path.is_file():
         raise RecipeError(
-            f"{setting} = {place}", expected="a file of Python", found="no such file", remedy="Check the path"
+            f"{setting} = {place}", expected="a Python file", found="no such file", remedy="Check the path"
         )
     key = str(path), digest(path)
     if key not in _LOADED:

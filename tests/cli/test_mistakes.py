@@ -127,12 +127,11 @@ def run(packed, tmp_path_factory):
     ("words", "message"),
     [
         (["predict", "RUN", "x.jpg", "-o", "o", "--overlap", 0.5],
-         "--overlap: expected --sliding-window too, found none. Add --sliding-window SIDE."),
+         "--overlap has no effect without --sliding-window. Add --sliding-window SIDE."),
         (["train", "DATA", "--from", "earliest"],
          "--from: expected a Kafka topic, to select a range of its records, found a folder of shards, DATA. Remove --from."),
         (["train", "DATA", "--checkpoint", "best"],
-         "--checkpoint: expected --resume RUN, found a new run. Remove --checkpoint; --init takes the best "
-         "weights of a run."),
+         "--checkpoint has no effect without --resume. Remove it. --init RUN starts from the best weights of a run."),
     ],
 )  # fmt: skip
 def test_options_without_effect_are_refused(run, packed, capsys, words, message):
@@ -160,7 +159,7 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
         ),
         (
             ["inspect", "x", "--classes", "gone.txt"],
-            "gone.txt: expected a file of class names, found nothing. Check the path.",
+            "gone.txt: expected a file of class names, found no such file. Check the path.",
         ),
     ):
         assert call(*words, capsys=capsys) == (2, "", f"error: {expected}\n")

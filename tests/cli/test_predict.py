@@ -46,7 +46,7 @@ def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(traine
 
     assert call("predict", trained, tmp_path / "list.txt", "-o", tmp_path / "out", capsys=capsys)[:2] == (
         1,
-        f"{tmp_path}/list.txt, line 1: expected the path of an image, found gone.jpg, where nothing is. Fix the list.\n"
+        f"{tmp_path}/list.txt, line 1: expected the path of an image, found gone.jpg, which does not exist. Fix the list.\n"
         f"predicted 1 of 2 images into {tmp_path}/out\n"
         "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
     )
@@ -83,8 +83,8 @@ class TestCommands:
 
         assert (code, err) == (
             2,
-            f"error: {labels}/scene-00000.png: expected no file, or one that an earlier predict wrote, found one that is not "
-            f"in {labels}/.penstock-predictions. Choose another folder with -o.\n",
+            f"error: {labels}/scene-00000.png exists, and no earlier penstock predict has written it. Choose another folder "
+            "with -o.\n",
         )
         assert (labels / "scene-00000.png").read_bytes() == b"labels"
         for _ in range(2):  # its own it replaces
@@ -230,7 +230,7 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
     Image.new("RGB", (32, 32)).save(mine)
     before = mine.read_bytes()
     assert call("predict", trained, mine, "-o", tmp_path, capsys=capsys)[2] == (
-        f"error: The prediction of {mine} would replace the image {mine}. Choose another folder with -o.\n"
+        f"error: The prediction of {mine} would overwrite the image {mine}. Choose another folder with -o.\n"
     )
     assert mine.read_bytes() == before
     assert call("predict", trained, tmp_path / "no", "-o", tmp_path, capsys=capsys)[0] == 2

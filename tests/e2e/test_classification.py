@@ -78,7 +78,7 @@ class TestTraining:
             "the others.",
             "loss.ohem_ratio=0.5": "loss: expected cross_entropy or focal, for one label an image, found loss.ohem_ratio=0.5. "
             "Leave out the others.",
-            "augment.crop=[0, 4]": "the settings: augment.crop: expected a number above 0, found 0. Choose a larger number.",
+            "augment.crop=[0, 4]": "augment.crop: expected a number above 0, found 0. Choose a larger number.",
         }
         for setting, message in cases.items():
             with pytest.raises(RecipeError) as caught:

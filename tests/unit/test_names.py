@@ -24,7 +24,7 @@ def test_a_name_is_a_name_or_a_place(text, place):
 
 
 NETS = {
-    "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a file of Python, found no such file. Check the path."),
+    "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a Python file, found no such file. Check the path."),
     "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: expected something named build in DIR/my_net.py, found other. Check the name."),
     "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: expected Python that can be imported, found ZeroDivisionError: division by zero. Fix the file."),
     "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: expected Python that can be imported, found SyntaxError: invalid syntax (my_net.py, line 1). Fix the file."),

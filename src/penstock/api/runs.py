@@ -244,7 +244,7 @@ def train(
 
 def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> Recipe | Resolved:
     if isinstance(data, Recipe):
-        return toml.filled(data, given, "the settings")
+        return toml.filled(data, given, "")
     path = data.path if isinstance(data, Data) else str(data)
     if path.endswith(".toml"):
         return resolve_settings(settings_of_file(Path(path), given), path)

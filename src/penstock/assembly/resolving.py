@@ -29,7 +29,7 @@ _UNKNOWN: Final = "segmentation"
 """What a topic that holds nothing yet is taken to be for."""
 
 
-def resolve_settings(given: Mapping[str, Any], where: str = "the settings") -> Resolved:
+def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     """The recipe of some settings; its dataset is opened to see what is learnt.
 
     Args:
@@ -71,8 +71,7 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             f"{file}: data.path",
             expected="the folder of a packed dataset",
             found="nothing",
-            remedy="Write it into the recipe (it counts from the recipe's own folder), or name it with "
-            "--set data.path=DIR",
+            remedy="Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR",
         )
     if "data.path" in changes:
         return given

@@ -245,7 +245,7 @@ def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) ->
         names = check_names([name.strip() for name in classes.split(",")], "--classes") if classes else ()
     elsewhere = Path(classes).suffix in {".txt", ".csv", ".names"} if "," not in classes else False
     if elsewhere and not names_file:
-        raise DatasetError(classes, expected="a file of class names", found="nothing", remedy="Check the path")
+        raise DatasetError(classes, expected="a file of class names", found="no such file", remedy="Check the path")
     pairs = dict(_pair(text) for text in mapping or [])
     if len(pairs) != len(mapping or []):
         raise DatasetError(

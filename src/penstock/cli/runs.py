@@ -123,7 +123,11 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
     side = trained.parts.recipe.train.sliding_window if side is None else side
     if overlap != OVERLAP and not side:
         raise RecipeError(
-            "--overlap", expected="--sliding-window too", found="none", remedy="Add --sliding-window SIDE"
+            "--overlap",
+            expected="--sliding-window SIDE",
+            found="none",
+            remedy="Add --sliding-window SIDE",
+            message="--overlap has no effect without --sliding-window. Add --sliding-window SIDE.",
         )
     return Window(side, overlap) if side else None
 

@@ -148,7 +148,9 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
             "--checkpoint",
             expected="--resume RUN",
             found="a new run",
-            remedy="Remove --checkpoint; --init takes the best weights of a run",
+            remedy="Remove --checkpoint",
+            message="--checkpoint has no effect without --resume. Remove it. --init RUN starts from the best weights "
+            "of a run.",
         )
 
 
@@ -180,7 +182,7 @@ def recipe(
         given = {**settings_in(file), **given}
     if model:
         given = {"model.name": model, **given}
-    print(explained(resolve(given, _task_of(given, task), str(file or "the settings"))), end="")
+    print(explained(resolve(given, _task_of(given, task), str(file or ""))), end="")
 
 
 def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.bounds import violations
 from penstock.datasets import locate
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, at
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check_values(recipe: Recipe, where: str) -> Recipe:
         RecipeError: one does not; the error names it.
     """
     for wrong in violations(recipe):
-        raise _refused(f"{where}: {wrong.key}", wrong.expected, wrong.found, wrong.remedy)
+        raise _refused(at(where, wrong.key), wrong.expected, wrong.found, wrong.remedy)
     return recipe
 
 
@@ -52,19 +52,19 @@ def check(recipe: Recipe, where: str) -> Recipe:
     check_values(recipe, where)
     if recipe.optimizer.warmup_steps >= recipe.train.steps:
         expected, found = f"a number from 0 to {recipe.train.steps - 1}", str(recipe.optimizer.warmup_steps)
-        raise _refused(f"{where}: optimizer.warmup_steps", expected, found, "Choose a number in this range")
+        raise _refused(at(where, "optimizer.warmup_steps"), expected, found, "Choose a number in this range")
     _check_losses(recipe, where)
     milestones = recipe.optimizer.milestones
     if list(milestones) != sorted(set(milestones)) or (recipe.optimizer.schedule == "multistep" and not milestones):
         raise _refused(
-            f"{where}: optimizer.milestones",
+            at(where, "optimizer.milestones"),
             "steps in ascending order",
             str(list(milestones)),
             "List the steps in ascending order",
         )
     if recipe.train.freeze_bn and recipe.train.sync_bn:
         raise _refused(
-            f"{where}: train.sync_bn",
+            at(where, "train.sync_bn"),
             "train.freeze_bn false, as frozen batch normalisation has nothing to synchronise",
             "both true",
             "Remove one of the two settings",
@@ -130,9 +130,7 @@ def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) 
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)
             remedy = "Leave it, or start a new run from these weights with --init"
-            raise _refused(
-                f"{where}: {setting}", f"{_shown(first)}, as the run was started with", _shown(second), remedy
-            )
+            raise _refused(at(where, setting), f"{_shown(first)}, as the run was started with", _shown(second), remedy)
 
 
 def _shown(value: Any) -> str:
@@ -155,7 +153,7 @@ def _check_losses(recipe: Recipe, where: str) -> None:
     loss = recipe.loss
     built_in = loss.cross_entropy + loss.focal + loss.dice + loss.jaccard + loss.tversky + loss.lovasz
     if not built_in and not loss.custom:
-        raise _refused(f"{where}: loss", "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
+        raise _refused(at(where, "loss"), "at least one loss that weighs something", "none", "Set loss.cross_entropy=1")
 
 
 def check_follow(recipe: Recipe) -> None:

@@ -115,7 +115,7 @@ def stated(recipe: Recipe) -> Resolved:
     return Resolved(recipe, {key: now for key, (_, now) in toml.changes(Recipe(), recipe).items()})
 
 
-def resolve(given: Settings, task: type[Task], where: str = "the settings") -> Resolved:
+def resolve(given: Settings, task: type[Task], where: str = "") -> Resolved:
     """The recipe of some settings, with all others filled in.
 
     Args:
@@ -183,5 +183,5 @@ def defaults(recipe: Recipe, task: type[Task]) -> tuple[Recipe, ...]:
     named = {**weighted, "optimizer.name": recipe.optimizer.name}
     begun, plain = (resolve(each, task).recipe for each in ({"task": recipe.task}, chosen))
     weights = {"model.weights": plain.model.weights}
-    others = (toml.filled(resolve(each, task).recipe, weights, "the settings") for each in (weighted, named))
+    others = (toml.filled(resolve(each, task).recipe, weights, "") for each in (weighted, named))
     return begun, plain, *others

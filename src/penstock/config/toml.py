@@ -19,7 +19,7 @@ import tomli_w
 from penstock.bounds import CHOICES, hints_of, metas, outside
 from penstock.config.checks import check, check_values
 from penstock.config.values import Recipe
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,12 +76,12 @@ def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str
     expected, _, found = text.partition(", got ")
     key = re.sub(r"\[.*", "", place.strip("`").removeprefix("$."))
     if wrong := next(violations_in(tree, key), None):
-        return RecipeError(f"{where}: {key}", expected=wrong.expected, found=wrong.found, remedy=wrong.remedy)
+        return RecipeError(at(where, key), expected=wrong.expected, found=wrong.found, remedy=wrong.remedy)
     expected = expected.removeprefix("Expected ") if found else "a value that fits"
     if word := re.fullmatch(r"Invalid enum value '(.*)'", text):
         expected, found = f"one of {', '.join(choices(key))}", word[1]
     remedy = "See the settings with penstock recipe"
-    return RecipeError(f"{where}: {key or 'the recipe'}", expected=expected, found=found or text, remedy=remedy)
+    return RecipeError(at(where, key or "the recipe"), expected=expected, found=found or text, remedy=remedy)
 
 
 def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
@@ -90,7 +90,7 @@ def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     Raises:
         RecipeError: as `load`, or a setting has another form.
     """
-    return filled(recipe, parsed(settings), "the settings" if settings else "the recipe")
+    return filled(recipe, parsed(settings), "" if settings else "the recipe")
 
 
 def changed(recipe: Recipe, settings: Sequence[str] | Mapping[str, Any]) -> Recipe:
@@ -100,7 +100,7 @@ def changed(recipe: Recipe, settings: Sequence[str] | Mapping[str, Any]) -> Reci
         RecipeError: as `apply`.
     """
     if isinstance(settings, Mapping):
-        return filled(recipe, settings, "the settings" if settings else "the recipe")
+        return filled(recipe, settings, "" if settings else "the recipe")
     return apply(recipe, settings)
 
 
@@ -149,7 +149,7 @@ def parsed(settings: Sequence[str]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in found.items():
         _merge(tree, _nested(key, value))
-    typed(tree, "the settings")
+    typed(tree, "")
     return found
 
 
@@ -231,7 +231,7 @@ def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
             raise RecipeError(
-                f"{where}: {prefix}{key}",
+                at(where, prefix + key),
                 expected=f"one of {', '.join(names)}",
                 found=key,
                 remedy=f"Did you mean {prefix}{near[0]}?" if near else "See the settings with penstock recipe",

@@ -218,9 +218,7 @@ class FolderDataset:
         """
         parts = name.split("+")
         if not set(parts) <= set(self.description.splits) or len(set(parts)) < len(parts):
-            remedy = (
-                "Choose one of them. A training chooses with --set data.train=NAME and --set data.validation=NAME, "
-            )
+            remedy = "Choose one of them. To train, choose with --set data.train=NAME and --set data.validation=NAME, "
             if name == "val" and [*self.description.splits] == ["train"]:
                 remedy = (
                     "Pack again with --validation 0.1 to set a tenth of train aside, or evaluate on another split: "

@@ -123,7 +123,7 @@ def inspect(
     if layout.kind.names_classes and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
             "--classes",
-            expected=f"no class names, as the data has them: {', '.join(layout.labels.classes[:8])}",
+            expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
             found=", ".join(wanted.classes[:8]),
             remedy="Remove --classes",
         )

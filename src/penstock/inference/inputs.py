@@ -125,7 +125,9 @@ def _exists(path: Path) -> bool:
 
 
 def _refuse_line(where: str, line: str) -> Pixels:
-    raise ImageError(where, expected="the path of an image", found=f"{line}, where nothing is", remedy="Fix the list")
+    raise ImageError(
+        where, expected="the path of an image", found=f"{line}, which does not exist", remedy="Fix the list"
+    )
 
 
 def _frames(name: str, path: Path) -> Iterator[InputImage]:

@@ -36,6 +36,8 @@ def own_folder(output: Path, predictions: Iterable[Path]) -> None:
             expected="no file, or one that an earlier predict wrote",
             found=f"one that is not in {noted}",
             remedy="Choose another folder with -o",
+            message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
+            "with -o.",
         )
     text = "\n".join(sorted(names | wanted)) + "\n"
     files.replace_whole(noted, text.encode(errors="surrogateescape"))
@@ -112,7 +114,9 @@ class Writer:
 
 def _conflict(image: InputImage, other: InputImage, file: Path) -> str:
     if file.resolve() == other.place.resolve():
-        return f"The prediction of {image.where} would replace the image {other.where}. Choose another folder with -o."
+        return (
+            f"The prediction of {image.where} would overwrite the image {other.where}. Choose another folder with -o."
+        )
     if image.where == other.where:
         return f"{image.where} is given twice. Name it once."
     return (

@@ -39,15 +39,15 @@ def message(call, *arguments):
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(setting):
-    assert message(apply, Recipe(), [setting]).startswith(f"the settings: {setting.split('=')[0]}: expected ")
+    assert message(apply, Recipe(), [setting]).startswith(f"{setting.split('=')[0]}: expected ")
 
 
 def test_settings_that_leave_nothing_to_go_by_are_refused():
     assert message(apply, Recipe(), ["loss.cross_entropy=0"]) == (
-        "the settings: loss: expected at least one loss that weighs something, found none. Set loss.cross_entropy=1."
+        "loss: expected at least one loss that weighs something, found none. Set loss.cross_entropy=1."
     )
     assert message(apply, Recipe(), ["optimizer.schedule=multistep"]) == (
-        "the settings: optimizer.milestones: expected steps in ascending order, found []. List the steps in ascending order."
+        "optimizer.milestones: expected steps in ascending order, found []. List the steps in ascending order."
     )
 
 

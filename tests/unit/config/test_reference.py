@@ -26,7 +26,10 @@ def test_every_setting_is_printed_with_what_it_means():
         assert plain <= told, section
     assert convert(tomllib.loads(text), "it") == Recipe()
     assert "# Random seed of order, augmentation, initial weights and dropout.\nseed = 0\n" in text
-    assert "# block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records" in text
+    assert (
+        "# block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records"
+        in text
+    )
     assert '# How logits of several scales are merged. One of max, average.\nmerge = "max"\n' in text
     assert "of the image.\n# resize_range is not set\n" in text
     assert "# Settings of a custom task.\n[task_options]\n" in text

@@ -49,10 +49,10 @@ def test_values_that_do_not_fit_are_named():
         "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. See the settings with penstock recipe."
     )
     assert message(apply, Recipe(), ["train.batch=0"]) == (
-        "the settings: train.batch: expected a number above 0, found 0. Choose a larger number."
+        "train.batch: expected a number above 0, found 0. Choose a larger number."
     )
     assert message(apply, Recipe(), ["augment.flip=1.5"]) == (
-        "the settings: augment.flip: expected a number from 0 to 1, found 1.5. Choose a number in this range."
+        "augment.flip: expected a number from 0 to 1, found 1.5. Choose a number in this range."
     )
     assert message(apply, Recipe(), ["train.batch"]) == (
         "--set train.batch: expected KEY=VALUE, for example train.batch=8, found no equals sign. Add = and a value."

@@ -39,7 +39,7 @@ def test_classes_that_the_data_names_cannot_be_renamed(tmp_path, layout, capsys)
     code, _, errors = call("inspect", tmp_path, "--classes", "x,y", capsys=capsys)
 
     assert code == 2
-    assert "error: --classes: expected no class names, as the data has them: " in errors
+    assert "error: --classes: expected no class names, as the data has its own: " in errors
 
 
 def test_a_label_without_a_name_is_a_problem_and_not_a_crash(tmp_path):

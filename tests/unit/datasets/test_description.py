@@ -77,7 +77,7 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             packed.split("test")
         assert str(caught.value) == (
-            f"{packed.folder}: expected a split named test, found train, val. Choose one of them. A training chooses "
+            f"{packed.folder}: expected a split named test, found train, val. Choose one of them. To train, choose "
             "with --set data.train=NAME and --set data.validation=NAME, or '' for no evaluation."
         )
 

@@ -229,7 +229,7 @@ def test_another_overlap_has_a_name_of_its_own(run, packed, capsys):
     assert call("evaluate", run, *words, capsys=capsys)[0] == 0
     assert (run / "evaluations/val-00000012-x1-flip-window32-0.5.json").is_file()
     assert call("evaluate", run, *words, "--sliding-window", 0, capsys=capsys)[2] == (
-        "error: --overlap: expected --sliding-window too, found none. Add --sliding-window SIDE.\n"
+        "error: --overlap has no effect without --sliding-window. Add --sliding-window SIDE.\n"
     )
 
 
