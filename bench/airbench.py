@@ -54,8 +54,8 @@ def main() -> None:
         {
             "versions": common.versions("torch"),
             "epochs": found[0][:-1],
-            "looked": found[0][-1],
-            "seeds": [{"top1": each[-2]["top1"], "looked": each[-1]["six"]} for each in found],
+            "tta": found[0][-1],
+            "seeds": [{"top1": each[-2]["top1"], "tta": each[-1]["six"]} for each in found],
         },
     )
 

@@ -17,7 +17,7 @@ from camvid import CLASSES
 from common import penstock
 
 SEEDS = (0, 1)
-SIZES = {"one size": ["0.5"], "three sizes, mirrored": ["0.375", "0.5", "0.75"]}
+SIZES = {"one size": ["0.5"], "three sizes, each also mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "300",
     "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
@@ -26,7 +26,7 @@ TRAIN = [
 PARTS = {
     "plain": [],
     "class weights (inverse frequency)": ["--set", "loss.class_weights=inverse"],
-    "hardest quarter of the pixels": ["--set", "loss.ohem_ratio=0.25", "--set", "loss.ohem_warmup_steps=150"],
+    "OHEM: the hardest quarter of the pixels": ["--set", "loss.ohem_ratio=0.25", "--set", "loss.ohem_warmup_steps=150"],
 }
 
 

@@ -31,7 +31,7 @@ def main() -> None:
     }
     others = [network(work, "cifar10-fast", "--set", f"seed={seed}") for seed in range(1, seeds)]
     found["cifar10-fast"]["seeds"] = [
-        {"top1": each["curve"][-1]["top1"], "looked": each["looked"]} for each in (found["cifar10-fast"], *others)
+        {"top1": each["curve"][-1]["top1"], "tta": each["tta"]} for each in (found["cifar10-fast"], *others)
     ]
     pixels = common.cifar_pixels(data)
     common.write(
@@ -58,7 +58,7 @@ def network(work: Path, name: str, *more: str) -> dict[str, Any]:
     run = common.trained(folder, str(work / "data"), "--model", name, *more, "--set", "data.validation=test")
     penstock("evaluate", str(run), "--split", "test", *LOOKS)
     looked = json.loads(next((run / "evaluations").glob("test-*-flip-shift1.json")).read_text())
-    return {"curve": curve(run), "looked": looked["top1"]}
+    return {"curve": curve(run), "tta": looked["top1"]}
 
 
 def curve(run: Path) -> list[dict[str, float]]:

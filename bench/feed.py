@@ -87,7 +87,10 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
     ).stdout.split()
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
     versions |= {"tensorflow-cpu": peers[0], "grain": peers[1]}
-    about = f"{IMAGES} images a pass after one pass not counted, the better of two; {REPEATS} repeats in turn"
+    about = (
+        f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
+        f"passes over {IMAGES} images, after one pass that is not counted."
+    )
     common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})
 
 

@@ -33,11 +33,11 @@ SIZES = {"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}
 CONTENDERS = {
     "bare librdkafka loop": (sys.executable, "bare"),
     "Penstock, natural order": (sys.executable, "natural"),
-    "Penstock, shuffled as it chooses": (sys.executable, "chosen"),
-    "Penstock, blocks of 1.6 MB in windows of 16": (sys.executable, "1600000/16"),
-    "Penstock, blocks of 6.4 MB in windows of 8": (sys.executable, "6400000/8"),
-    "Penstock, blocks of 25.6 MB in windows of 2": (sys.executable, "25600000/2"),
-    "Penstock, single records (true shuffle)": (sys.executable, "0/1"),
+    "Penstock, shuffled with its default blocks": (sys.executable, "chosen"),
+    "Penstock, blocks of 1.6 MB, 16 in a shuffle window": (sys.executable, "1600000/16"),
+    "Penstock, blocks of 6.4 MB, 8 in a shuffle window": (sys.executable, "6400000/8"),
+    "Penstock, blocks of 25.6 MB, 2 in a shuffle window": (sys.executable, "25600000/2"),
+    "Penstock, single records (full shuffle)": (sys.executable, "0/1"),
     "aiokafka": (PEERS, "aiokafka"),
     "kafka-python": (PEERS, "kafka-python"),
 }
@@ -58,7 +58,10 @@ def main() -> None:
         rates = throughput(cluster.servers)
         first = first_batches(cluster.servers)
     versions = common.versions("penstock", "confluent-kafka")
-    about = f"{REPEATS} repeats in turn, each the better of two passes after one not counted"
+    about = (
+        f"The figures are medians of {REPEATS} repeats, in which the readers take turns. Each repeat is the better of two "
+        "passes, after one pass that is not counted."
+    )
     content = {
         "versions": versions,
         "method": about,

@@ -29,6 +29,7 @@ READING = {
     "fetch.queue.backoff.ms": "1000",
     "queued.max.messages.kbytes": "65536",
 }
+OURS = "Penstock's settings"
 WRITING = {"batch.size": "1000000", "linger.ms": "0", "compression.type": "zstd"}
 
 
@@ -40,7 +41,8 @@ def main() -> None:
         writing = in_turn(WRITING, lambda setting: write(cluster.servers, f"w{next(numbers)}", setting))
     content = {
         "versions": common.versions("penstock", "confluent-kafka"),
-        "method": f"{REPEATS} repeats in turn; reading: each the better of two passes after one not counted",
+        "method": f"The figures are medians of {REPEATS} repeats, in which the settings take turns. Each repeat of reading is the "
+        "better of two passes, after one pass that is not counted.",
         "values": {**READING, **WRITING},
         "reading": reading,
         "writing": writing,
@@ -56,13 +58,13 @@ def in_turn(settings: dict[str, str], measure: Any) -> dict[str, Any]:
         for case in cases:
             changed = {case: settings[case]} if case else {}
             for what, rate in measure(changed).items():
-                found.setdefault(what, {}).setdefault(case or "ours", []).append(rate)
-                print(f"{repeat + 1}/{REPEATS} {what} {case or 'ours'}: {rate:.0f}", file=sys.stderr)
+                found.setdefault(what, {}).setdefault(case or OURS, []).append(rate)
+                print(f"{repeat + 1}/{REPEATS} {what} {case or OURS}: {rate:.0f}", file=sys.stderr)
     return {
         what: {
             case: {
                 "value": common.summary(rates),
-                "of_ours": common.summary([a / b for a, b in zip(rates, cases["ours"], strict=True)]),
+                "ratio": common.summary([a / b for a, b in zip(rates, cases[OURS], strict=True)]),
             }
             for case, rates in cases.items()
         }
@@ -72,14 +74,14 @@ def in_turn(settings: dict[str, str], measure: Any) -> dict[str, Any]:
 
 def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
     found = {}
-    for how in ("natural", "chosen"):
+    for how, name in (("natural", "reading in natural order"), ("chosen", "reading with the default shuffle")):
         command = [sys.executable, str(kafka.HERE / "peers" / "kafka_read.py"), servers, "records", how, str(RECORDS)]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=600, env={**os.environ, **variables(changed)}
         )
         line = json.loads(done.stdout.splitlines()[-1])
-        found[how] = max(line["rates"])
-        found[f"{how}, MiB at most"] = float(line["memory"])
+        found[name] = max(line["rates"])
+        found[f"memory while {name}"] = float(line["memory"])
     return found
 
 

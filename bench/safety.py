@@ -64,7 +64,7 @@ def main() -> None:
             fill(cluster.servers, "records", LENGTH, RECORDS, 4)
             topics = {
                 "natural order": asked(cluster.servers, None),
-                "blocks of 64 in windows of 16": asked(cluster.servers, Shuffle(64, 16)),
+                "blocks of 64 records, 16 in a shuffle window": asked(cluster.servers, Shuffle(64, 16)),
                 "single records": asked(cluster.servers, Shuffle(1, 1)),
             }
     versions = common.versions("penstock", "torch", "confluent-kafka")
@@ -113,7 +113,11 @@ def owned(folder: Path) -> dict[str, Any]:
 
         return measured
 
-    ways = {"taken back, as once": rate(Lent), "owned": rate(Slots), "new for every batch": rate(Fresh)}
+    ways = {
+        "reused for a later batch, even if still in use": rate(Lent),
+        "reused once the batch is dropped": rate(Slots),
+        "allocated for every batch": rate(Fresh),
+    }
     return by_turns(ways, ROUNDS)
 
 
@@ -136,7 +140,7 @@ def asked(servers: str, shuffle: Shuffle | None) -> dict[str, Any]:
 
         return measured
 
-    return by_turns({"trusted": rate(Trusting), "asked": rate(KafkaSource)}, PASSES)
+    return by_turns({"id not compared": rate(Trusting), "id compared": rate(KafkaSource)}, PASSES)
 
 
 if __name__ == "__main__":

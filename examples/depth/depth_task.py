@@ -152,7 +152,7 @@ class Depth(Task):
     best_metric = "abs_rel"
     lower_is_better = frozenset({"abs_rel", "mae", "rmse"})
     column_names = ("nearest", "farthest")
-    drawn = "image, depth, prediction"
+    panels = "image, depth, prediction"
     supports = frozenset({Ability.PREDICT_IMAGES, Ability.AUGMENTATION})
 
     @classmethod

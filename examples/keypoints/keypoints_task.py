@@ -169,7 +169,7 @@ class Keypoints(Task):
     best_metric = "distance"
     lower_is_better = frozenset({"distance"})
     column_names = ("point", "x", "y", "visible")
-    drawn = "image with points, image with predicted points"
+    panels = "image with points, image with predicted points"
     supports = frozenset({Ability.PREDICT_IMAGES, Ability.AUGMENTATION})
 
     @classmethod

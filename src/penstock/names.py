@@ -89,11 +89,14 @@ def load(place: Place, setting: str) -> Any:
         public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         own = [name for name, value in public.items() if getattr(value, "__module__", None) == module.__name__]
         known = own or list(public)
+        found = ", ".join(known[:8]) or "nothing"
+        remedy = _nearest(place.name, known, "Check the name.")
         raise RecipeError(
             f"{setting} = {place}",
-            expected=f"something named {place.name} in {place.source}",
-            found=", ".join(known[:8]) or "nothing",
-            remedy=_nearest(place.name, known, "Check the name"),
+            expected=place.name,
+            found=found,
+            remedy=remedy,
+            message=f"{setting} = {place}: {place.source} defines {found}, but not {place.name}. {remedy}",
         )
     return getattr(module, place.name)
 
@@ -146,9 +149,11 @@ def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, 
     if missing := [name for name in wanted if name not in given]:
         raise RecipeError(
             f"{where}{_line_of(found)}",
-            expected=f"parameters among {', '.join(offered)}",
+            expected=", ".join(offered),
             found=", ".join(missing),
-            remedy="Rename them, or give them defaults",
+            remedy="Rename it, or give it a default",
+            message=f"{where}{_line_of(found)}: {_without_default(missing)}, and Penstock passes only "
+            f"{', '.join(offered)}. Rename it, or give it a default.",
         )
     return given
 
@@ -169,9 +174,9 @@ def check_arguments(found: Any, place: Place, setting: str, arguments: Sequence[
     except TypeError:
         raise RecipeError(
             f"{setting} = {place}{_line_of(function)}",
-            expected=f"a function of ({', '.join(arguments)})",
-            found=f"one of {signature}",
-            remedy="Give it these parameters",
+            expected=f"the parameters ({', '.join(arguments)})",
+            found=str(signature),
+            remedy="Change the parameters of the function",
         ) from None
 
 
@@ -190,6 +195,12 @@ def _parameters(found: Any, where: str) -> list[inspect.Parameter]:
 def _nearest(name: str, known: Sequence[str], otherwise: str) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def _without_default(missing: Sequence[str]) -> str:
+    if len(missing) == 1:
+        return f"the parameter {missing[0]} has no default"
+    return f"the parameters {', '.join(missing)} have no defaults"
 
 
 def refuse_unknown(
@@ -212,11 +223,13 @@ def refuse_unknown(
         return
     known = [each.name for each in parameters if each.name not in supplied]
     if unknown := [name for name in given if name not in known]:
+        remedy = _nearest(unknown[0], known, "Check the name.")
         raise RecipeError(
             f"{setting} = {place}",
-            expected=f"settings among {', '.join(known) or 'none'}",
+            expected=", ".join(known) or "none",
             found=", ".join(unknown),
-            remedy=_nearest(unknown[0], known, "Check their names"),
+            remedy=remedy,
+            message=f"{setting} = {place} has no setting {unknown[0]}, only {', '.join(known) or 'none'}. {remedy}",
         )
 
 

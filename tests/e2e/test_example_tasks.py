@@ -184,7 +184,7 @@ class TestDepth:
     def test_options_that_the_task_does_not_know_are_named(self, home, tmp_path, capsys):
         words = [*self.words(home, 2), "--runs", tmp_path]
         assert call(*words, "--set", "task_options.nearest=1", capsys=capsys)[2] == (
-            "error: task_options: expected settings among farthest, found nearest. Check their names.\n"
+            "error: The task has no setting nearest in task_options, only farthest. Check the name.\n"
         )
 
 

@@ -116,6 +116,6 @@ def write(counts, seconds):
         "epochs": STEPS * BATCH // 21,
         "nodes": 3,
         "seconds": round(seconds),
-        "identical": "weights, optimizer, average, metrics.jsonl and origins.jsonl, byte for byte",
+        "identical": "weights, optimizer, EMA, metrics.jsonl and origins.jsonl",
     }
     common.write("kafka_soak", "make soak", content)

@@ -25,10 +25,10 @@ def test_a_name_is_a_name_or_a_place(text, place):
 
 NETS = {
     "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a Python file, found no such file. Check the path."),
-    "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: expected something named build in DIR/my_net.py, found other. Check the name."),
+    "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: DIR/my_net.py defines other, but not build. Check the name."),
     "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: expected Python that can be imported, found ZeroDivisionError: division by zero. Fix the file."),
     "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: expected Python that can be imported, found SyntaxError: invalid syntax (my_net.py, line 1). Fix the file."),
-    "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: expected parameters among classes, channels, weights, found depth. Rename them, or give them defaults."),
+    "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: the parameter depth has no default, and Penstock passes only classes, channels, weights. Rename it, or give it a default."),
     "thing": ("build = 3\n", "", "model.name = DIR/my_net.py:build: expected something to call, found int. Name a function or a class."),
     "gives": ("def build(classes):\n    return 3\n", "", "model.name = DIR/my_net.py:build: expected a function that gives a torch.nn.Module, found int. Return the network."),
     "shape": ("from torch import nn\n\n\ndef build(classes):\n    return nn.Conv2d(3, classes, 1, 2)\n", "", "model.name = DIR/my_net.py:build: expected logits of shape (1, 6, 32, 32) for an image of 32 x 32, found (1, 6, 16, 16). Fix the network."),
@@ -63,8 +63,8 @@ def test_what_is_wrong_with_a_file_is_named(packed, tmp_path, case, capsys):
 
 BEFORE_A_RUN = [
     ("loss.custom=PLACE", "\ndef part(pred, y):\n    return pred.mean()\n",
-     "loss.custom = PLACE, line 2: expected a function of (logits, target, ignore), found one of (pred, y). Give it these "
-     "parameters."),
+     "loss.custom = PLACE, line 2: expected the parameters (logits, target, ignore), found (pred, y). Change the parameters "
+     "of the function."),
     ("loss.custom=boundary", "", "loss.custom: expected FILE.py:NAME or package.module:NAME, found boundary. Name a place, "
      "or leave it out."),
     ("train.metrics=['PLACE']", "class part:\n    state = 0\n", "train.metrics = PLACE: expected an object with state, update, "
@@ -73,16 +73,16 @@ BEFORE_A_RUN = [
     ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
      "Hook."),
     ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, or FILE.py:NAME, found grids. Name a hook."),
-    ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler: expected settings among every, found "
-     "evry. Did you mean every?"),
-    ("hooks=[{name='profiler', folder='x'}]", "", "hooks = penstock.hooks:profiler: expected settings among every, found "
-     "folder. Check their names."),
+    ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler has no setting evry, only every. Did "
+     "you mean every?"),
+    ("hooks=[{name='profiler', folder='x'}]", "", "hooks = penstock.hooks:profiler has no setting folder, only every. "
+     "Check the name."),
     ("hooks=['PLACE']", "from penstock import Hook\n\n\nclass part(Hook):\n    def __init__(self, minutes):\n        pass\n",
-     "hooks = PLACE, line 4: expected parameters among folder, found minutes. Rename them, or give them defaults."),
-    ("optimizer.name=PLACE", "def part(weights, lr):\n    pass\n", "optimizer.name = PLACE, line 1: expected parameters among "
-     "params, lr, momentum, weight_decay, found weights. Rename them, or give them defaults."),
+     "hooks = PLACE, line 4: the parameter minutes has no default, and Penstock passes only folder. Rename it, or give it a default."),
+    ("optimizer.name=PLACE", "def part(weights, lr):\n    pass\n", "optimizer.name = PLACE, line 1: the parameter weights "
+     "has no default, and Penstock passes only params, lr, momentum, weight_decay. Rename it, or give it a default."),
     ("train.metrics=['PLACE']", "class part:\n    def __init__(self, names):\n        pass\n", "train.metrics = PLACE, line 1: "
-     "expected parameters among classes, ignore, found names. Rename them, or give them defaults."),
+     "the parameter names has no default, and Penstock passes only classes, ignore. Rename it, or give it a default."),
     ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
 ]  # fmt: skip
 """What is wrong with a part and shows before a run folder is made: setting, file, message."""

@@ -51,7 +51,9 @@ ModelName = Annotated[
 ]
 Strict = Annotated[
     bool,
-    Parameter(help="Refuse --init if its weights do not all fit; --no-strict loads those that fit."),
+    Parameter(
+        help="Refuse --init if weights other than those of the last layer do not fit; --no-strict loads those that fit."
+    ),
 ]
 Start = Annotated[str, Parameter(name="--from", help="Start of a topic: earliest, a time, or offsets: 0:100,1:250.")]
 ReplayRatio = Annotated[

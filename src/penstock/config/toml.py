@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import tomli_w
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.bounds import Violation
+
+_KINDS: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+"""Types of TOML's values by the names that msgspec has for them."""
 
 
 def load(path: Path) -> Recipe:
@@ -80,6 +90,8 @@ def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str
     expected = expected.removeprefix("Expected ") if found else "a value that fits"
     if word := re.fullmatch(r"Invalid enum value '(.*)'", text):
         expected, found = f"one of {', '.join(choices(key))}", word[1]
+    for kind, words in _KINDS.items():
+        expected, found = expected.replace(f"`{kind}`", words), found.replace(f"`{kind}`", words)
     remedy = "See the settings with penstock recipe"
     return RecipeError(at(where, key or "the recipe"), expected=expected, found=found or text, remedy=remedy)
 

@@ -120,7 +120,7 @@ def predictions_sheet(
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0]
         drawn = drawing.fit(task.draw(sample.arrays, outputs, record), 3 * _TILE)
-        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): {task.drawn}"))
+        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): {task.panels}"))
     return _sheet(tiles, task.legend, task.ignore, columns=1 if task.legend else 0)
 
 

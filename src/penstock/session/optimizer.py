@@ -46,14 +46,14 @@ class OptimizerSpec:
         milestones: Steps at which "multistep" decays, in ascending order.
         min_lr_ratio: Lowest learning rate, as a fraction of the peak.
         warmup_steps: Steps before the schedule begins.
-        warmup_start_ratio: 0 warms up linearly, from nearly 0 to the peak. Another fraction of the peak is the learning
-            rate of all warm-up steps, without a ramp, as DeepLab's slow start.
+        warmup_start_ratio: 0 is a linear warm-up, from nearly 0 to `lr`. A value above 0 is a constant warm-up, at this
+            fraction of `lr`, as in DeepLab.
         grad_clip: Norm to which the gradient is clipped; 0 does not clip.
         bias_lr_mult: Learning rate multiplier of the biases of convolutions and linear layers; DeepLab uses 2.
         norm_bias_lr_mult: Learning rate multiplier of the biases of normalisation layers; airbench uses 64.
         head_lr_mult: Learning rate multiplier of the head; DeepLab uses 10 for new classes.
-        head: Parameters that `head_lr_mult` applies to: "all", everything outside the backbone, or "logits", the last
-            layer of a segmentation network.
+        head: Parameters that `head_lr_mult` applies to: "all" (everything outside the backbone) or "logits" (the last
+            layer of a segmentation network).
     """
 
     name: Annotated[str, choice("sgd", "adamw", "rmsprop", "muon")] = "sgd"

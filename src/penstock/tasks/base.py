@@ -88,7 +88,7 @@ class Task(ABC):
     column_names: ClassVar[tuple[str, ...]] = ()
     """The columns of a table of predictions, behind the name of the file; none writes no table."""
 
-    drawn: ClassVar[str] = "image, labels, prediction"
+    panels: ClassVar[str] = "image, labels, prediction"
     """What `draw` puts beside each other where there are outputs, for captions."""
 
     classes: tuple[str, ...]

@@ -62,9 +62,11 @@ class TaskSettings:
         if unknown := [name for name in self.options if name not in known]:
             raise RecipeError(
                 "task_options",
-                expected=f"settings among {', '.join(known) or 'none'}",
-                found=", ".join(unknown),
-                remedy="Check their names",
+                expected=", ".join(known) or "none",
+                found=unknown[0],
+                remedy="Check the name",
+                message=f"The task has no setting {unknown[0]} in task_options, only {', '.join(known) or 'none'}. "
+                "Check the name.",
             )
         try:
             return msgspec.convert(dict(self.options), settings)

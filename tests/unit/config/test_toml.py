@@ -43,7 +43,7 @@ def test_unknown_keys_are_predicted_with_the_nearest():
 
 def test_values_that_do_not_fit_are_named():
     assert message(convert, {"train": {"batch": "eight"}}, "r.toml") == (
-        "r.toml: train.batch: expected `int`, found `str`. See the settings with penstock recipe."
+        "r.toml: train.batch: expected an integer, found a string. See the settings with penstock recipe."
     )
     assert message(convert, {"optimizer": {"name": "adam"}}, "r.toml") == (
         "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. See the settings with penstock recipe."

@@ -1,0 +1,63 @@
+"""Sections of docs/results.md: records, their order, and the feed."""
+
+from __future__ import annotations
+
+from results_text import about, span, table
+
+
+def feed(found: dict) -> list[str]:
+    parts = [
+        "## The feed beside its peers",
+        f"Images per second from the same JPEG files on the same cores. Every contender runs in a process of its own. "
+        f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat; the table gives the median of the ratios. The last row is "
+        f"decoding alone, which no feed can exceed. {about(found)}",
+    ]
+    for key, scenario in found["scenarios"].items():
+        ratios = scenario["penstock_is_times"]
+        rows = [
+            [name, f"{values['median']:,.0f}", span(ratios[name]) if name in ratios else ""]
+            for name, values in scenario["images_per_second"].items()
+        ]
+        parts += [f"### ({key}) {scenario['what']}", table(["feed", "images/s", "ratio (min to max)"], rows)]
+    return parts
+
+
+def safety(found: dict) -> list[str]:
+    def rows(cases: dict) -> list[list[str]]:
+        return [[name, f"{v['rate']['median']:,.0f}", span(v["ratio"])] for name, v in cases.items()]
+
+    parts = [
+        "## The cost of two safeguards",
+        "The memory of a batch is reused only after the batch is dropped. After every read of a block of a Kafka topic, the id "
+        "of the topic is compared with the id in the snapshot, because a topic can be deleted and created anew. The variants "
+        f"take turns in one process. The ratio to the first variant is taken in each round; the table gives the median. {about(found)}",
+        table(
+            ["memory of batches of 16 crops of 321 x 321 pixels", "samples/s", "ratio (min to max)"],
+            rows(found["memory"]),
+        ),
+    ]
+    for how, cases in found["topics"].items():
+        parts.append(table([f"4,000 records of 100 KB, {how}", "records/s", "ratio (min to max)"], rows(cases)))
+    return parts
+
+
+def records(found: dict) -> list[str]:
+    same = found["identical"]
+    theirs = ", ".join(f"{count} {kind}" for kind, count in same["we_read_tensorflows"].items())
+    return [
+        "## TFRecord files from and to TensorFlow",
+        f"TensorFlow's `TFRecordDataset` and `parse_single_example` read all {same['tensorflow_reads_ours']} records that "
+        f"Penstock wrote. Penstock read all records that `TFRecordWriter` wrote ({theirs}). Images and masks are compared by "
+        f"SHA-256. {about(found)}",
+    ]
+
+
+def order(found: dict) -> list[str]:
+    rows = [[name, f"{values['median']:.1f}"] for name, values in found["microseconds_per_at"].items()]
+    starts = [[f"`{name}`", f"{values['median']:.2f}"] for name, values in found["seconds_to_start"].items()]
+    return [
+        "## Time to compute an order, and to start",
+        f"The first table gives the time to compute the record at one position. {about(found)}",
+        table(["`Plan.at(position)` for", "microseconds"], rows),
+        table(["command", "seconds"], starts),
+    ]
