@@ -331,4 +331,5 @@ def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeE
         expected="Python that can be imported",
         found=f"{type(error).__name__}: {error}",
         remedy="Fix the file",
+        message=f"{setting} = {place}{at}: the import fails with {type(error).__name__}: {error}. Fix the file.",
     )

@@ -159,8 +159,7 @@ def test_a_run_without_validation_is_asked_for_a_split(packed, tmp_path, capsys)
     assert call(*words, capsys=capsys)[0] == 0
     (run,) = tmp_path.iterdir()
     assert call("evaluate", run, capsys=capsys)[2] == (
-        f"error: {run}: expected a split to evaluate on, found a run that was trained without one. Name one with "
-        "--split: train, val.\n"
+        f"error: {run} was trained without a validation split. Name a split with --split: train, val.\n"
     )
 
 
@@ -202,7 +201,7 @@ def test_a_run_gives_its_model_to_what_starts_from_it(trained, packed, tmp_path,
 def test_a_recipe_without_data_says_so_and_finds_it_beside_itself(packed, tmp_path, capsys):
     (tmp_path / "mine.toml").write_text("seed = 3\n")
     assert call("train", tmp_path / "mine.toml", capsys=capsys)[2] == (
-        f"error: {tmp_path}/mine.toml: data.path: expected the folder of a packed dataset, found nothing. Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR.\n"
+        f"error: {tmp_path}/mine.toml names no dataset. Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR.\n"
     )
     assert settings_of_file(tmp_path / "mine.toml", {"data.path": "here"})["data.path"] == "here"
     (tmp_path / "mine.toml").write_text("[data]\npath = 'there'\n")

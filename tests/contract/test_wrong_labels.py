@@ -278,8 +278,8 @@ def test_17c_images_lie_outside_the_splits(folder):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (b"sky\n\nroad\ncar\n", "'' for id 1"),
-        (b"sky\nroad\nsky\n", "'sky' for id 2, as for id 0"),
+        (b"sky\n\nroad\ncar\n", "no name for id 1"),
+        (b"sky\nroad\nsky\n", "'sky' for the ids 0 and 2"),
     ],
 )
 def test_17d_class_names_shift_or_repeat(folder, text, found):
@@ -344,7 +344,7 @@ def test_19_a_class_has_no_images(tmp_path):
             "YOLO, NIfTI, TFRecords, CSV), found stuff/. Arrange the files so, name the folder one level up or down, or describe "
             "it in a file of your own with --layout FILE.py:NAME.",
         ),
-        (lambda root: None, "{root}: expected a folder of images, found nothing. Check the path."),
+        (lambda root: None, "{root}: expected a folder of images, found no such folder. Check the path."),
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),

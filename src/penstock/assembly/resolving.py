@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "segmentation"
 """What a topic that holds nothing yet is taken to be for."""
 
+_NAME_DATA: Final = "Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR"
+
 
 def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     """The recipe of some settings; its dataset is opened to see what is learnt.
@@ -71,7 +73,8 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             f"{file}: data.path",
             expected="the folder of a packed dataset",
             found="nothing",
-            remedy="Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR",
+            remedy=_NAME_DATA,
+            message=f"{file} names no dataset. {_NAME_DATA}.",
         )
     if "data.path" in changes:
         return given

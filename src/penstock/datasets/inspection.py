@@ -126,6 +126,8 @@ def inspect(
             expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
             found=", ".join(wanted.classes[:8]),
             remedy="Remove --classes",
+            message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
+            "Remove --classes.",
         )
     items = []
     with single_threaded(), ThreadPoolExecutor(threads) as pool:

@@ -172,7 +172,7 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
             raise DatasetError(
                 where,
                 expected="unique class names, in the order of their ids",
-                found=f"{name!r} for id {number}" + (f", as for id {first[name]}" if name else ""),
+                found=f"{name!r} for the ids {first[name]} and {number}" if name else f"no name for id {number}",
                 remedy="Name every class once",
             )
     check_letters(names, where)

@@ -67,8 +67,10 @@ def evaluate_run(
         raise DatasetError(
             str(path),
             expected="a split to evaluate on",
-            found="a run that was trained without one",
-            remedy=f"Name one with --split: {', '.join(trained.parts.dataset.description.splits)}",
+            found="none",
+            remedy="Name a split",
+            message=f"{path} was trained without a validation split. Name a split with --split: "
+            f"{', '.join(trained.parts.dataset.description.splits)}.",
         )
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:

@@ -66,7 +66,9 @@ def _behind(path: Path) -> Iterator[InputImage]:
     elif path.is_dir():
         yield from _inside(path)
     elif not path.is_file():
-        raise DatasetError(str(path), expected="an image or a folder", found="nothing", remedy="Check the path")
+        raise DatasetError(
+            str(path), expected="an image or a folder", found="no such file or folder", remedy="Check the path"
+        )
     elif path.suffix.lower() == ".txt":
         yield from _on_list(path)
     elif path.suffix.lower() in VIDEOS:

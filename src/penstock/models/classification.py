@@ -76,6 +76,8 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
                 expected=f"none, as {name} has no pretrained weights",
                 found=weights,
                 remedy="Remove it",
+                message=f"model.weights = {weights} has no effect, as {name} has no pretrained weights. "
+                "Remove model.weights.",
             )
         return CIFAR_NETWORKS[name](classes)
     network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)

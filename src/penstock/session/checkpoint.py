@@ -127,7 +127,9 @@ class CheckpointStore:
     def _with_others(self, error: CheckpointError, path: Path) -> CheckpointError:
         """The error with the names of the checkpoints that could be used instead."""
         sound = [name for name in self.names() if name != path.name and _is_sound(self.folder / name)]
-        remedy = f"Use a sound one with --checkpoint: {', '.join(sound)}" if sound else "No other checkpoint is sound"
+        remedy = (
+            f"Choose a sound one with --checkpoint: {', '.join(sound)}" if sound else "No other checkpoint is sound"
+        )
         return CheckpointError(error.where, expected=error.expected, found=error.found, remedy=remedy)
 
     def rewind(self, checkpoint: Checkpoint) -> None:

@@ -107,15 +107,19 @@ def weights_of(
     if chosen != "none" and not any(pixels):
         raise RecipeError(
             "loss.class_weights",
-            expected="a dataset that counts the pixels of every class",
-            found="a topic, which has no counts, or a class that never occurs",
-            remedy="Pull the topic to shards with penstock pull, or write the numbers: loss.class_weights=[1.0, 2.5]",
+            expected="the number of pixels of every class",
+            found="none",
+            remedy="Write the weights",
+            message=f"loss.class_weights = {chosen} needs the number of pixels of every class, which a topic does not "
+            "have. Pull the topic to shards with penstock pull, or write the weights: loss.class_weights=[1.0, 2.5].",
         )
     if chosen == "median" and not image_pixels:
         raise RecipeError(
             "loss.class_weights",
             expected="a dataset that counts the pixels of the images in which each class occurs",
-            found="one for classification, or packed by an earlier version",
-            remedy="Use loss.class_weights=inverse, or pack the masks again",
+            found="none",
+            remedy="Use another weighting",
+            message="loss.class_weights = median needs the number of pixels of the images in which each class occurs, "
+            "which this dataset does not have. Use loss.class_weights=inverse, or pack the masks again.",
         )
     return class_weights(pixels, chosen, image_pixels)

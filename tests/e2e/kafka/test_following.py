@@ -326,7 +326,7 @@ def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
     assert code == 0, err
     code, _, err = call("replay", run.path, "--step", 1, capsys=capsys)
     assert code == 2
-    assert "expected offsets from 0 on, found that 0 to 7 are deleted" in err
+    assert "the offsets 0 to 7 are needed, but deleted" in err
 
 
 @pytest.mark.slow
@@ -383,9 +383,9 @@ def test_records_that_retention_deletes_before_they_are_trained_are_an_error(cam
     with pytest.raises(PenstockError) as caught:
         train(following(source), tmp_path, hooks=[Loses()])
     assert str(caught.value) == (
-        f"{source.topic.log.name}/0: expected offsets from 8 on, found that 8 to 10 are deleted (the topic keeps records "
-        "for 24 hours). Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic "
-        "to shards with penstock pull; now start a new run from these weights with --init."
+        f"{source.topic.log.name}/0: the offsets 8 to 10 are needed, but deleted (the topic keeps records for "
+        "24 hours). These records are lost: start a new run from these weights with --init. Next time keep records longer "
+        "(retention.ms, retention.bytes), or copy the topic to shards with penstock pull."
     )
 
 

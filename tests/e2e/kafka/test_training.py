@@ -146,7 +146,7 @@ class TestTraining:
         broker.admin.delete_records([place])[place].result(30)
         with pytest.raises(
             PenstockError,
-            match=r"/0: expected offsets from 0 on, found that 0 to 2 are deleted \(the topic keeps records for 24 hours\)",
+            match=r"/0: the offsets 0 to 2 are needed, but deleted \(the topic keeps records for 24 hours\)",
         ):
             resume(run.path, ["train.steps=4"])
 

@@ -39,7 +39,7 @@ def test_classes_that_the_data_names_cannot_be_renamed(tmp_path, layout, capsys)
     code, _, errors = call("inspect", tmp_path, "--classes", "x,y", capsys=capsys)
 
     assert code == 2
-    assert "error: --classes: expected no class names, as the data has its own: " in errors
+    assert "error: --classes has no effect, as the data names its classes: " in errors
 
 
 def test_a_label_without_a_name_is_a_problem_and_not_a_crash(tmp_path):
@@ -70,5 +70,5 @@ def test_there_may_be_more_classes_than_a_byte_holds(tmp_path, layout):
 def test_thousands_of_classes_are_taken_and_one_that_is_named_twice_is_found():
     names = [f"class {number}" for number in range(200_000)]
     assert check_names(names, "x") == tuple(names)
-    with pytest.raises(DatasetError, match="found 'class 7' for id 200000, as for id 7"):
+    with pytest.raises(DatasetError, match="found 'class 7' for the ids 7 and 200000"):
         check_names([*names, "class 7"], "x")

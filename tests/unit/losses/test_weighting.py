@@ -56,13 +56,12 @@ def test_weights_that_do_not_fit_are_refused():
     for weights in ((0.0, 0.0), (-1.0, 1.0), (1.0, math.nan), (1.0, math.inf)):
         with pytest.raises(RecipeError, match=r"loss.class_weights: expected numbers of at least 0, one of them above"):
             weights_of(Objective(class_weights=weights), ("a", "b"), (1, 1))
-    with pytest.raises(RecipeError, match="expected a dataset that counts the pixels of every class"):
+    with pytest.raises(RecipeError, match="needs the number of pixels of every class"):
         weights_of(Objective(class_weights="median"), ("a", "b"), (0, 0))
     with pytest.raises(RecipeError) as caught:
         weights_of(Objective(class_weights="median"), ("a", "b"), (1, 1))
     assert str(caught.value) == (
-        "loss.class_weights: expected a dataset that counts the pixels of the images in which each class occurs, "
-        "found one for classification, or packed by an earlier version. Use loss.class_weights=inverse, or pack the masks "
-        "again."
+        "loss.class_weights = median needs the number of pixels of the images in which each class occurs, which this "
+        "dataset does not have. Use loss.class_weights=inverse, or pack the masks again."
     )
     assert weights_of(Objective(), ("a", "b"), (0, 0)) == ()

@@ -69,7 +69,7 @@ def test_a_checkpoint_in_the_folder_of_another_step_is_refused(store):
 
     assert str(caught.value) == (
         f"{store.folder}/step-00000007/manifest.json: expected a sealed manifest that names the checkpoint's step and "
-        "files, found something else. Use a sound one with --checkpoint: step-00000001."
+        "files, found something else. Choose a sound one with --checkpoint: step-00000001."
     )
 
 
@@ -125,7 +125,7 @@ def test_edited_manifests_are_named(trained, tmp_path, capsys, change):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
 
     assert call("evaluate", tmp_path / "run", "--checkpoint", "last", capsys=capsys)[2] == (
-        f"error: {path}: expected a sealed manifest that names the checkpoint's step and files, found something else. Use a sound one with --checkpoint: step-00000003.\n"
+        f"error: {path}: expected a sealed manifest that names the checkpoint's step and files, found something else. Choose a sound one with --checkpoint: step-00000003.\n"
     )
 
 
@@ -168,7 +168,7 @@ class TestCheckpoints:
             resume(folder.path, checkpoint="step-00000006")
         message = str(caught.value)
         assert message.startswith(f"{path}: expected a file with SHA-256 ")
-        assert message.endswith(". Use a sound one with --checkpoint: step-00000004.")
+        assert message.endswith(". Choose a sound one with --checkpoint: step-00000004.")
         path.unlink()
         with pytest.raises(CheckpointError, match="found no such file"):
             resume(folder.path, checkpoint="step-00000006")

@@ -104,7 +104,7 @@ def test_records_of_an_empty_partition_that_are_lost_before_they_are_seen_are_an
     follower.next(never)
     world.send(1, 10)
     world.log.expire(1, 7)
-    with pytest.raises(ExpiredError, match="t/1: expected offsets from 0 on, found that 0 to 6 are deleted"):
+    with pytest.raises(ExpiredError, match="t/1: the offsets 0 to 6 are needed, but deleted"):
         follower.next(never)
 
 

@@ -95,7 +95,7 @@ def recognise(folder: Path, how: How) -> Layout:
         raise DatasetError(
             str(folder),
             expected="a folder of images",
-            found="a file" if folder.exists() else "nothing",
+            found="a file" if folder.exists() else "no such folder",
             remedy="Check the path",
         )
     if listing.is_packed(folder):

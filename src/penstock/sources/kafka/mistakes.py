@@ -18,9 +18,11 @@ def expired(topic: str, partition: int, start: int, low: int, settings: Mapping[
     return ExpiredError(
         f"{topic}/{partition}",
         expected=f"offsets from {start:,} on",
-        found=f"that {start:,} to {low - 1:,} are deleted ({policy(settings)})",
-        remedy=f"Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic to "
-        f"shards with penstock pull; now {_NEW_RUN}",
+        found=f"offsets from {low:,} on",
+        remedy=_NEW_RUN,
+        message=f"{topic}/{partition}: the offsets {start:,} to {low - 1:,} are needed, but deleted "
+        f"({policy(settings)}). These records are lost: {_NEW_RUN}. Next time keep records "
+        "longer (retention.ms, retention.bytes), or copy the topic to shards with penstock pull.",
     )
 
 
@@ -28,10 +30,10 @@ def policy(settings: Mapping[str, str]) -> str:
     """What a topic keeps, as people say it."""
     kept = []
     if (age := int(settings.get("retention.ms", "-1"))) >= 0:
-        kept.append(f"for {age / _HOUR:g} hours")
+        kept.append(f"records for {age / _HOUR:g} hours")
     if (size := int(settings.get("retention.bytes", "-1"))) >= 0:
         kept.append(f"{size:,} bytes a partition")
-    return f"the topic keeps records {' and '.join(kept)}" if kept else "somebody deleted records: the topic keeps all"
+    return f"the topic keeps {' and '.join(kept)}" if kept else "somebody deleted records: the topic keeps all"
 
 
 def truncated(topic: str, partition: int, stop: int, found: int) -> SourceError:

@@ -51,9 +51,9 @@ class TestSnapshot:
         log.expire(0, 12)
         refused(
             KafkaSource(log, Range({0: 10})).snapshot,
-            "t/0: expected offsets from 10 on, found that 10 to 11 are deleted (the topic keeps records 1,000 bytes a "
-            "partition). Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic "
-            f"to shards with penstock pull; now {NEW_RUN}",
+            "t/0: the offsets 10 to 11 are needed, but deleted (the topic keeps 1,000 bytes a partition). "
+            f"These records are lost: {NEW_RUN.removesuffix('.')}. Next time keep records longer (retention.ms, "
+            "retention.bytes), or copy the topic to shards with penstock pull.",
         )
 
     def test_nothing_and_compacted_topics_are_refused(self):
@@ -110,9 +110,9 @@ class TestPin:
         log.expire(1, 3)
         refused(
             lambda: KafkaSource(log).pin(before),
-            "t/1: expected offsets from 0 on, found that 0 to 2 are deleted (the topic keeps records for 0.5 hours). "
-            "Records are lost. Keep them longer next time (retention.ms, retention.bytes), or pull the topic to shards "
-            f"with penstock pull; now {NEW_RUN}",
+            "t/1: the offsets 0 to 2 are needed, but deleted (the topic keeps records for 0.5 hours). "
+            f"These records are lost: {NEW_RUN.removesuffix('.')}. Next time keep records longer (retention.ms, "
+            "retention.bytes), or copy the topic to shards with penstock pull.",
         )
 
     def test_truncation(self, log, before):
@@ -157,7 +157,7 @@ class TestPin:
         source.pin(before)
         list(source.read("t/0", 0, 8))
         log.expire(1, 5)
-        with pytest.raises(SourceError, match="found that 0 to 4 are deleted"):
+        with pytest.raises(SourceError, match="the offsets 0 to 4 are needed, but deleted"):
             list(source.read("t/0", 8, 16))
 
     def test_records_that_retention_will_soon_delete_are_named(self, caplog):

@@ -56,7 +56,7 @@ class TestGrowth:
         for _ in range(10):
             log.append(b"x")
         log.expire(0, 15)
-        with pytest.raises(SourceError, match=r"t/0: expected offsets from 10 on, found that 10 to 14 are deleted"):
+        with pytest.raises(SourceError, match=r"t/0: the offsets 10 to 14 are needed, but deleted"):
             source.growth(first.partitions)
         log.recreate()
         with pytest.raises(SourceError, match="t: expected the topic with id first, found "):
@@ -114,7 +114,7 @@ class TestGrowth:
         source.pin(Snapshot("t", (Partition(name, 2, 20, mark),)), needed)  # what a resume does
         log.expire(0, 14)
         fresh = KafkaSource(log, block=5)
-        with pytest.raises(ExpiredError, match="t/0: expected offsets from 12 on, found that 12 to 13 are deleted"):
+        with pytest.raises(ExpiredError, match="t/0: the offsets 12 to 13 are needed, but deleted"):
             fresh.pin(Snapshot("t", (Partition(name, 2, 20, mark),)), needed)
         with pytest.raises(ExpiredError):
             list(KafkaSource(log, Range({0: 12}), block=5).read(name, 12, 20))
