@@ -92,7 +92,8 @@ def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
             low, high = value
             if not 0 < low <= high <= highest:
                 expected = f"two numbers above 0 and up to {highest}, the smaller one first"
-                yield Violation(key, expected, f"{low}, {high}", "Give two numbers in this range")
+                remedy = "Swap them" if low > high else "Give two numbers in this range"
+                yield Violation(key, expected, f"{low}, {high}", remedy)
             continue
         words = (meta.extra or {}).get(CHOICES)
         if words and value not in words and place_of(str(value)) is None:

@@ -30,7 +30,7 @@ def test_nesting_without_end_is_named(evaluated_run, packed, tmp_path, capsys):
     (tmp_path / "r.toml").write_text(f"seed = {DEEP}")
     code, _, err = call("train", tmp_path / "r.toml", capsys=capsys)
     assert (code, err) == (
-        2, f"error: {tmp_path}/r.toml: expected a recipe in TOML, found values nested too deeply. Fix that line.\n"
+        2, f"error: {tmp_path}/r.toml: expected a recipe in TOML, found values nested too deeply. Fix the file.\n"
     )  # fmt: skip
     code, _, err = call("train", packed.folder, "--set", f"train.steps={DEEP}", capsys=capsys)
     assert (code, err) == (

@@ -10,7 +10,7 @@ def test_a_place_without_a_scheme_is_no_address(tmp_path, capsys):
     assert (code, err.splitlines()[-1]) == (
         2,
         "error: host/c.tar.gz: expected the archive, found no address: begin it with https://, or file:// for a file of "
-        "this machine. Run the command again: it goes on where it broke off. Or download c.tar.gz by hand into the folder.",
+        "this machine. Run the command again: it goes on where it broke off. Or download c.tar.gz by hand into the output folder.",
     )
 
 

@@ -159,7 +159,7 @@ def test_a_run_without_validation_is_asked_for_a_split(packed, tmp_path, capsys)
     assert call(*words, capsys=capsys)[0] == 0
     (run,) = tmp_path.iterdir()
     assert call("evaluate", run, capsys=capsys)[2] == (
-        f"error: {run} was trained without a validation split. Name a split with --split: train, val.\n"
+        f"error: {run} was trained without a validation split, so evaluate has no default. Choose a split with --split: train, val.\n"
     )
 
 

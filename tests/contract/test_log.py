@@ -125,7 +125,7 @@ def test_deleted_offsets_are_an_error_that_says_which(world):
         topic.log.fetch(0, 1, 10)
     assert str(caught.value) == (
         f"{topic.log.name}/0: the offsets 1 to 3 are needed, but deleted (the topic keeps records for "
-        "24 hours). These records are lost: start a new run from these weights with --init. Next time keep records longer "
+        "24 hours). These records are lost: start a new run from its weights with --init RUN. Next time keep records longer "
         "(retention.ms, retention.bytes), or copy the topic to shards with penstock pull."
     )
     assert fetched(topic.log, start=4)[0] == (4, b"4")

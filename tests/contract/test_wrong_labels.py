@@ -287,8 +287,8 @@ def test_17d_class_names_shift_or_repeat(folder, text, found):
     with pytest.raises(DatasetError) as caught:
         inspect(folder.root)
     assert str(caught.value) == (
-        f"{folder.root}/classes.txt: expected unique class names, in the order of their ids, found "
-        f"{found}. Name every class once."
+        f"{folder.root}/classes.txt: expected a class name for every id, each of them once, found "
+        f"{found}. Give every class a name of its own."
     )
 
 
@@ -339,10 +339,10 @@ def test_19_a_class_has_no_images(tmp_path):
     [
         (
             lambda root: (root / "stuff").mkdir(parents=True),
-            "{root}: expected images/ and masks/ (with or without train/, val/ and test/ in them), one folder per "
-            "class, or a data set as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, "
-            "YOLO, NIfTI, TFRecords, CSV), found stuff/. Arrange the files so, name the folder one level up or down, or describe "
-            "it in a file of your own with --layout FILE.py:NAME.",
+            "{root}: expected a known layout, found stuff/. Do one of these: arrange the images in images/ and masks/ "
+            "(with or without train/, val/ and test/ in them), or in one folder per class; name the folder above or "
+            "below; describe the layout in a file of your own with --layout FILE.py:NAME. These data sets are recognised "
+            "as they are published: CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, TFRecords, CSV.",
         ),
         (lambda root: None, "{root}: expected a folder of images, found no such folder. Check the path."),
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),

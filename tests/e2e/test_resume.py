@@ -165,7 +165,7 @@ def test_a_run_says_which_setting_was_another(trained, capsys):
         ("augment.crop=[64, 64]", "augment.crop: expected (32, 32), as the run was started with, found (64, 64)."),
     ):
         assert call("train", "--resume", trained, "--set", "train.steps=9", "--set", change, capsys=capsys)[2] == (
-            f"error: {trained}: {message} Leave it, or start a new run from these weights with --init.\n"
+            f"error: {trained}: {message} Leave it, or start a new run from its weights with --init RUN.\n"
         )
 
 

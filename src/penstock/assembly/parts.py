@@ -257,5 +257,5 @@ def check_data(parts: Parts, run_data: RunData, where: str) -> None:
             where,
             expected=f"the data that the run was started with (content {run_data.content[:12]})",
             found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
-            remedy="Restore the dataset, or start a new run from these weights with --init",
+            remedy="Restore the dataset, or start a new run from its weights with --init RUN",
         )

@@ -142,8 +142,8 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
             expected="no dataset, --name or --runs",
             found=", ".join(given),
             remedy="Remove them, or remove --resume",
-            message=f"--resume continues a run with its own dataset, name and folder, but {' and '.join(given)} "
-            f"{'is' if len(given) == 1 else 'are'} given too. Remove one of the two.",
+            message=f"--resume continues a run with its own dataset, name and folder. Remove {' and '.join(given)}, or "
+            "remove --resume to start a new run.",
         )
     if checkpoint != "last" and resume is None:
         raise RecipeError(

@@ -129,7 +129,7 @@ def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) 
         was, is_now = (attrgetter(key)(each) for each in (before, now))
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)
-            remedy = "Leave it, or start a new run from these weights with --init"
+            remedy = "Leave it, or start a new run from its weights with --init RUN"
             raise _refused(at(where, setting), f"{_shown(first)}, as the run was started with", _shown(second), remedy)
 
 

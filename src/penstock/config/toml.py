@@ -55,7 +55,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         found = "values nested too deeply" if isinstance(error, RecursionError) else f"a syntax error ({error})"
-        raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Fix that line") from None
+        raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Fix the file") from None
 
 
 def convert(tree: Mapping[str, Any], where: str) -> Recipe:

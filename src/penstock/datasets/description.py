@@ -218,17 +218,22 @@ class FolderDataset:
         """
         parts = name.split("+")
         if not set(parts) <= set(self.description.splits) or len(set(parts)) < len(parts):
-            remedy = "Choose one of them. To train, choose with --set data.train=NAME and --set data.validation=NAME, "
+            found = ", ".join(self.description.splits)
+            remedy = (
+                "Choose one of them with --split, or for training with --set data.train=NAME and "
+                "--set data.validation=NAME"
+            )
             if name == "val" and [*self.description.splits] == ["train"]:
                 remedy = (
-                    "Pack again with --validation 0.1 to set a tenth of train aside, or evaluate on another split: "
+                    "Pack again with --validation 0.1 to set a tenth of train aside, or train without evaluation: "
+                    "--set data.validation="
                 )
-                remedy += "--set data.validation=NAME, "
             raise DatasetError(
                 str(self.folder),
                 expected=f"a split named {name}",
-                found=", ".join(self.description.splits),
-                remedy=f"{remedy}or '' for no evaluation",
+                found=found,
+                remedy=remedy,
+                message=f"{self.folder} has no split named {name}, only {found}. {remedy}.",
             )
         return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
 

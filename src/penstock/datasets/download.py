@@ -111,7 +111,8 @@ def _broken(url: str, found: str) -> DatasetError:
         url,
         expected="the archive",
         found=found,
-        remedy=f"Run the command again: it goes on where it broke off. Or download {name} by hand into the folder",
+        remedy="Run the command again: it goes on where it broke off. Or download "
+        f"{name} by hand into the output folder",
     )
 
 

@@ -171,9 +171,9 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
         if not name or first.setdefault(name, number) != number:
             raise DatasetError(
                 where,
-                expected="unique class names, in the order of their ids",
+                expected="a class name for every id, each of them once",
                 found=f"{name!r} for the ids {first[name]} and {number}" if name else f"no name for id {number}",
-                remedy="Name every class once",
+                remedy="Give every class a name of its own",
             )
     check_letters(names, where)
     return tuple(names)

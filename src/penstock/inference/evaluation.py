@@ -69,8 +69,8 @@ def evaluate_run(
             expected="a split to evaluate on",
             found="none",
             remedy="Name a split",
-            message=f"{path} was trained without a validation split. Name a split with --split: "
-            f"{', '.join(trained.parts.dataset.description.splits)}.",
+            message=f"{path} was trained without a validation split, so evaluate has no default. Choose a split with "
+            f"--split: {', '.join(trained.parts.dataset.description.splits)}.",
         )
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:

@@ -97,7 +97,7 @@ def _check_pixels(pixels: NDArray[Any]) -> None:
         return
     remedy = "Convert it to uint8 RGB, with values from 0 to 255 and the channels last"
     if np.issubdtype(pixels.dtype, np.floating):
-        remedy = "Convert it to values from 0 to 255: (255 * image).astype('uint8')"
+        remedy = "If its values are from 0 to 1, give (255 * image).astype('uint8')"
     raise ImageError(
         "the image",
         expected="a uint8 RGB array of shape (height, width, 3)",

@@ -76,8 +76,8 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
                 expected=f"none, as {name} has no pretrained weights",
                 found=weights,
                 remedy="Remove it",
-                message=f"model.weights = {weights} has no effect, as {name} has no pretrained weights. "
-                "Remove model.weights.",
+                message=f"model.weights = {weights} cannot be loaded: {name} has no backbone of timm. Remove "
+                "model.weights. To start from the weights of a run, use --init RUN.",
             )
         return CIFAR_NETWORKS[name](classes)
     network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)

@@ -152,9 +152,12 @@ def _check_parts(parts: DeepLabConfig) -> None:
     """
     strides = parts.decoder_strides
     finer = list(strides) == sorted(set(strides), reverse=True) and set(strides) <= {4, 8, 16}
+    below = ", ".join(str(stride) for stride in (16, 8, 4) if stride < parts.output_stride)
     if not strides or not finer or max(strides) >= parts.output_stride:
         raise _refused(
-            "decoder_strides", f"some of 16, 8, 4, below the output stride of {parts.output_stride}", strides
+            "decoder_strides",
+            f"one or more of {below}, from coarse to fine (smaller than the output stride of {parts.output_stride})",
+            strides,
         )
     if not parts.decoder and (parts.decoder_logits or parts.decoder_sum or strides != (4,)):
         raise _refused("decoder", "true, as there are settings of it", parts.decoder)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _FILES: Final = ("model.safetensors", "pytorch_model.bin")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _REMEDY: Final = (
-    "Connect to the network once, train from random weights with --weights none, or give a downloaded file with "
-    "--weights FILE"
+    "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none, or give a "
+    "downloaded file with --weights FILE"
 )
 
 
@@ -168,7 +168,7 @@ def from_file(build: functools.partial[Any], backbone: str, path: Path, *, nativ
     if not path.is_file():
         raise WeightsError(
             str(path),
-            expected="'pretrained', 'none', or a file of backbone weights in timm's format",
+            expected="'pretrained', 'none', or a file of backbone weights with timm's parameter names",
             found="no such file",
             remedy="Check the path",
         )

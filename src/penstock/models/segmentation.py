@@ -64,16 +64,16 @@ def parse_name(name: str) -> tuple[str, str]:
             raise RecipeError(
                 f"model.name = {name!r}",
                 expected="ARCHITECTURE:BACKBONE",
-                found="a backbone alone",
-                remedy=f"Name an architecture too: unet:{name}",
+                found="a backbone of timm without an architecture",
+                remedy=f"Name one, for example unet:{name}",
             )
         raise unknown(name, "an architecture", architecture, list(ARCHITECTURES))
     if not backbone:
         raise RecipeError(
             f"model.name = {name!r}",
             expected="ARCHITECTURE:BACKBONE",
-            found="an architecture alone",
-            remedy=f"Name a backbone of timm too: {name}:resnet50",
+            found="an architecture without a backbone",
+            remedy=f"Name a backbone of timm, for example {name}:resnet50",
         )
     if backbone not in _MIX_TRANSFORMERS:
         check_backbone(name, backbone, "a timm backbone")

@@ -84,12 +84,16 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
     lacking += [name for name in account.unused if not name.startswith("auxiliary.")]  # which is for training alone
     if not fits or (lacking and strict):
         named = first_named(_together(lacking, {**own, **tensors}))
+        remedy = "Choose the model that these weights are of, with --model"
+        if fits:
+            remedy += ", or load the tensors that fit with --no-strict"
         raise WeightsError(
             where,
             expected="weights of the same model, but perhaps other classes",
             found=f"{len(fits)} of {len(own)} tensors that fit; not {named}",
-            remedy="Train the model that the other run trained, with --model"
-            + (", or take what fits with --no-strict" if fits else ""),
+            remedy=remedy,
+            message=f"{where}: only {len(fits)} of the {len(own)} tensors of the model are there with the same name "
+            f"and shape. These differ: {named}. {remedy}.",
         )
     model.load_state_dict(fits, strict=False)
     return account

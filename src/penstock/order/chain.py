@@ -129,7 +129,7 @@ class Chain:
                 expected=f"a cursor of this order of records ({self.digest}), up to {self.end:,}",
                 found=f"a cursor of another order ({cursor.plan})",
                 remedy="The snapshots, the seed or the shuffle changed since the checkpoint. Restore them, or start a "
-                "new run from its weights with --init",
+                "new run from its weights with --init RUN",
             )
         return cursor.position
 

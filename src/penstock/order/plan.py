@@ -146,7 +146,7 @@ class Plan:
                 expected=f"a cursor of this order of records ({self.digest})",
                 found=f"a cursor of another order ({cursor.plan})",
                 remedy="The records, the seed or the shuffle changed since the checkpoint. Restore them, or start a "
-                "new run from its weights with --init",
+                "new run from its weights with --init RUN",
             )
         return cursor.position
 

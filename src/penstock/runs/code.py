@@ -79,7 +79,7 @@ def check(folder: Path, stated: Mapping[str, str]) -> None:
                 str(folder / name),
                 expected=f"the code that was copied ({stated.get(name, 'none')[:12]})",
                 found=found.get(name, "no such file")[:12],
-                remedy="Restore it, or start a new run from these weights with --init",
+                remedy="Restore it, or start a new run from its weights with --init RUN",
             )
     for name, digest in found.items():
         if digest not in _trusted():

@@ -170,6 +170,6 @@ def cut_back(path: Path, size: int) -> None:
                 str(path),
                 expected=f"at least the {counted(size, 'byte')} that the checkpoint counted",
                 found=f"{found:,}",
-                remedy="The file was edited or lost: restore it, or start a new run with --init",
+                remedy="The file was edited or lost: restore it, or start a new run with --init RUN",
             )
         handle.truncate(size)

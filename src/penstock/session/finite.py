@@ -36,8 +36,8 @@ def checked_step(model: nn.Module, loss: torch.Tensor, batch: Batch, step: int) 
         f"step {step}",
         expected="a finite loss and finite gradients",
         found=f"loss {value}, gradient norm {size}, from {shown}",
-        remedy=f"Nothing was saved of this step. Look at its images with penstock replay RUN --step {step}, or lower "
-        "the learning rate",
+        remedy=f"Training stops without saving this step. See its images with penstock replay RUN --step {step}, or "
+        "lower the learning rate",
     )
 
 

@@ -87,5 +87,5 @@ def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str
             where,
             expected="the weights of the model in recipe.toml",
             found=" ".join(str(error).split())[:300].removesuffix("."),
-            remedy="Restore the run's recipe.toml, or start a new run with --init",
+            remedy="Restore the run's recipe.toml, or start a new run with --init RUN",
         ) from error

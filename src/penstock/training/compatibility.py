@@ -60,7 +60,7 @@ def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
             expected="an optimizer for every network",
             found="muon",
             remedy="Use adamw",
-            message=f"optimizer.name = muon is for the filters of a backbone, but {reason}. Use adamw.",
+            message=f"optimizer.name = muon is for the convolution weights of a backbone, but {reason}. Use adamw.",
         )
     if optimizer.head_lr_mult != 1:
         raise _without_effect("optimizer.head_lr_mult", "1", f"{optimizer.head_lr_mult:g}", reason)

@@ -384,7 +384,7 @@ def test_records_that_retention_deletes_before_they_are_trained_are_an_error(cam
         train(following(source), tmp_path, hooks=[Loses()])
     assert str(caught.value) == (
         f"{source.topic.log.name}/0: the offsets 8 to 10 are needed, but deleted (the topic keeps records for "
-        "24 hours). These records are lost: start a new run from these weights with --init. Next time keep records longer "
+        "24 hours). These records are lost: start a new run from its weights with --init RUN. Next time keep records longer "
         "(retention.ms, retention.bytes), or copy the topic to shards with penstock pull."
     )
 

@@ -28,7 +28,7 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     ("image", "message"),
     [
         (np.zeros((32, 32, 3), np.float32), "the image: expected a uint8 RGB array of shape (height, width, 3), found float32 of "
-         "shape (32, 32, 3). Convert it to values from 0 to 255: (255 * image).astype('uint8')."),
+         "shape (32, 32, 3). If its values are from 0 to 1, give (255 * image).astype('uint8')."),
         (np.zeros((32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of shape "
          "(32, 32). Convert it to uint8 RGB, with values from 0 to 255 and the channels last."),
         (np.zeros((3, 32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of "

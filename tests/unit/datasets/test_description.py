@@ -77,8 +77,8 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             packed.split("test")
         assert str(caught.value) == (
-            f"{packed.folder}: expected a split named test, found train, val. Choose one of them. To train, choose "
-            "with --set data.train=NAME and --set data.validation=NAME, or '' for no evaluation."
+            f"{packed.folder} has no split named test, only train, val. Choose one of them with --split, or for training "
+            "with --set data.train=NAME and --set data.validation=NAME."
         )
 
     def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
@@ -87,6 +87,6 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             dataset.split("val")
         assert str(caught.value) == (
-            f"{dataset.folder}: expected a split named val, found train. Pack again with --validation 0.1 to set a tenth of "
-            "train aside, or evaluate on another split: --set data.validation=NAME, or '' for no evaluation."
+            f"{dataset.folder} has no split named val, only train. Pack again with --validation 0.1 to set a tenth of "
+            "train aside, or train without evaluation: --set data.validation=."
         )

@@ -30,7 +30,7 @@ def test_a_download_that_broke_off_goes_on(shelf, tmp_path, ranges):
 
     assert str(caught.value) == (
         f"{shelf.url}: expected the archive, found 5,000 of {len(Shelf.data):,} bytes before the connection ended. Run the "
-        "command again: it goes on where it broke off. Or download mini.tar.gz by hand into the folder."
+        "command again: it goes on where it broke off. Or download mini.tar.gz by hand into the output folder."
     )
     assert Shelf.asked == [None, "bytes=5000-"]
     assert len(inspect(folder).items) == 36
@@ -77,7 +77,7 @@ def test_nobody_there_is_an_error_that_says_what_to_do(tmp_path):
 
     assert str(caught.value) == (
         "http://127.0.0.1:9/a.tar.gz: expected the archive, found [Errno 111] Connection refused. Run the command again: it "
-        "goes on where it broke off. Or download a.tar.gz by hand into the folder."
+        "goes on where it broke off. Or download a.tar.gz by hand into the output folder."
     )
 
 

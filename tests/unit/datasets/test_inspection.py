@@ -110,10 +110,10 @@ def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):
 def test_a_folder_of_nothing_but_images_says_how_their_names_are_read(tmp_path):
     miniatures.write(tmp_path / "cat_1.jpg", miniatures.make_image())
 
-    assert words(tmp_path)[0].endswith(
-        "found cat_1.jpg. Arrange the files so, name the folder one level up or down, find classes in the names of images "
-        "with --pattern, or describe it in a file of your own with --layout FILE.py:NAME."
-    )
+    assert (
+        "; name the folder above or below; give --pattern if the class is in the name of the image; describe the layout in "
+        "a file of your own with --layout FILE.py:NAME. "
+    ) in words(tmp_path)[0]
 
 
 def test_masks_of_0_and_255_with_named_classes(tmp_path):

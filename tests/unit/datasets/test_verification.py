@@ -50,7 +50,7 @@ class TestVerify:
         assert call("verify", dataset.folder, "--split", "train", capsys=capsys)[0] == 1
         code, _, err = call("verify", dataset.folder, "--split", "nope", capsys=capsys)
         assert code == 2
-        assert err.startswith(f"error: {dataset.folder}: expected a split named nope, found train, val.")
+        assert err.startswith(f"error: {dataset.folder} has no split named nope, only train, val.")
 
     def test_damage_under_a_fresh_index_is_named(self, dataset):
         """The sidecar still fits by size and time: damage must show all the same."""

@@ -196,9 +196,9 @@ def test_means_may_be_taken_over_windows():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"decoder_strides": (4, 8)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 4, 8. Change the setting."),
-        ({"decoder_strides": (16,)}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found 16. Change the setting."),
-        ({"decoder_strides": ()}, "decoder_strides: expected some of 16, 8, 4, below the output stride of 16, found none. Change the setting."),
+        ({"decoder_strides": (4, 8)}, "decoder_strides: expected one or more of 8, 4, from coarse to fine (smaller than the output stride of 16), found 4, 8. Change the setting."),
+        ({"decoder_strides": (16,)}, "decoder_strides: expected one or more of 8, 4, from coarse to fine (smaller than the output stride of 16), found 16. Change the setting."),
+        ({"decoder_strides": ()}, "decoder_strides: expected one or more of 8, 4, from coarse to fine (smaller than the output stride of 16), found none. Change the setting."),
         ({"decoder": False, "decoder_logits": True}, "decoder: expected true, as there are settings of it, found false. Change one of the two settings."),
         ({"decoder_logits": True, "logits_kernel": 3}, "logits_kernel: expected 1, as the decoder gives the logits, found 3. Change one of the two settings."),
         ({"logits_kernel": 2}, "logits_kernel: expected an odd number, found 2. Change the setting."),

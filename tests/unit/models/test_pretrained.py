@@ -25,7 +25,7 @@ class TestWeights:
             build_segmenter("unet:resnet18", 2, "pretrained")
         assert str(caught.value) == (
             "The pretrained weights of resnet18 are not in the local cache and cannot be downloaded: HF_HUB_OFFLINE is set. "
-            "Connect to the network once, train from random weights with --weights none, or give a downloaded file with "
+            "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none, or give a downloaded file with "
             "--weights FILE."
         )
 
@@ -41,7 +41,7 @@ class TestWeights:
 
         assert str(caught.value).startswith(
             "The pretrained weights of resnet18 are not in the local cache and cannot be downloaded: "
-            "https://127.0.0.1:9 does not answer. Connect to the network once, "
+            "https://127.0.0.1:9 does not answer. Connect to the network once (without "
         )
         assert not constants.HF_HUB_OFFLINE
 
@@ -63,7 +63,7 @@ class TestWeights:
         with pytest.raises(WeightsError) as caught:
             build_segmenter("unet:test_resnet", 2, "nothing.pth")
         assert str(caught.value) == (
-            "nothing.pth: expected 'pretrained', 'none', or a file of backbone weights in timm's format, found no such "
+            "nothing.pth: expected 'pretrained', 'none', or a file of backbone weights with timm's parameter names, found no such "
             "file. Check the path."
         )
         torch.save(timm.create_model("test_convnext").state_dict(), tmp_path / "other.pth")

@@ -64,14 +64,14 @@ def test_unknown_names_are_predicted_with_the_nearest():
     with pytest.raises(RecipeError) as caught:
         parse_name("unet")
     assert str(caught.value) == (
-        "model.name = 'unet': expected ARCHITECTURE:BACKBONE, found an architecture alone. Name a backbone of timm too: "
-        "unet:resnet50."
+        "model.name = 'unet': expected ARCHITECTURE:BACKBONE, found an architecture without a backbone. Name a backbone of "
+        "timm, for example unet:resnet50."
     )
     with pytest.raises(RecipeError) as caught:
         parse_name("resnet18.a1_in1k")
     assert str(caught.value) == (
-        "model.name = 'resnet18.a1_in1k': expected ARCHITECTURE:BACKBONE, found a backbone alone. Name an architecture too: "
-        "unet:resnet18.a1_in1k."
+        "model.name = 'resnet18.a1_in1k': expected ARCHITECTURE:BACKBONE, found a backbone of timm without an "
+        "architecture. Name one, for example unet:resnet18.a1_in1k."
     )
     with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, deeplab, unet, "):
         parse_name("xyz:resnet50")
@@ -109,7 +109,7 @@ class TestLearning:
             check_optimizer,
             apply(chosen, ["optimizer.name=muon"]),
             model,
-            message="optimizer.name = muon is for the filters of a backbone, but unet3d has no backbone. Use adamw.",
+            message="optimizer.name = muon is for the convolution weights of a backbone, but unet3d has no backbone. Use adamw.",
         )
         refused(
             check_optimizer,

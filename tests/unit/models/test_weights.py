@@ -77,5 +77,5 @@ def test_networks_without_weights_take_no_file_of_them():
         "cifar10-fast",
         10,
         "w.pth",
-        message="model.weights = w.pth has no effect, as cifar10-fast has no pretrained weights. Remove model.weights.",
+        message="model.weights = w.pth cannot be loaded: cifar10-fast has no backbone of timm. Remove model.weights. To start from the weights of a run, use --init RUN.",
     )

@@ -139,7 +139,7 @@ def test_a_cursor_of_another_chain_is_refused():
     assert str(caught.value) == (
         f"position 4 of 1 snapshots: expected a cursor of this order of records ({other.digest}), up to 8, found a cursor of "
         f"another order ({chain.digest}). The snapshots, the seed or the shuffle changed since the checkpoint. Restore them, or start a new run from its "
-        "weights with --init."
+        "weights with --init RUN."
     )
 
 

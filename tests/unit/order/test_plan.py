@@ -145,7 +145,7 @@ def test_cursor_of_another_plan_is_refused():
     assert str(caught.value) == (
         f"position 1,234 of test: expected a cursor of this order of records ({plan.digest}), found a cursor of another "
         f"order ({other.digest}). The records, the seed or the shuffle changed since the checkpoint. Restore them, or start a new run from its "
-        "weights with --init."
+        "weights with --init RUN."
     )
 
 

@@ -158,7 +158,7 @@ def test_a_step_that_is_not_finite_is_never_saved(packed, tmp_path):
         "step 3: expected a finite loss and finite gradients, found loss nan, gradient norm nan, from train-0000"
     )
     assert message.endswith(
-        ". Nothing was saved of this step. Look at its images with penstock replay RUN --step 3, or lower the "
+        ". Training stops without saving this step. See its images with penstock replay RUN --step 3, or lower the "
         "learning rate."
     )
     (run,) = tmp_path.iterdir()

@@ -26,7 +26,7 @@ def test_weights_of_another_model_are_named():
     assert str(caught.value) == (
         "runs/1/step-3: expected the weights of the model in recipe.toml, found Error(s) in loading state_dict for "
         "Linear: size mismatch for weight: copying a param with shape torch.Size([4, 2]) from checkpoint, the shape in "
-        "current model is torch.Size([3, 2]). Restore the run's recipe.toml, or start a new run with --init."
+        "current model is torch.Size([3, 2]). Restore the run's recipe.toml, or start a new run with --init RUN."
     )
 
 

@@ -17,7 +17,7 @@ class TestRefusals:
         other = pack(inspect(raw), tmp_path / "other", PackOptions(seed=9))
         with pytest.raises(RunError) as caught:
             resume(folder.path, [f"data.path={other.folder}"])
-        assert str(caught.value).endswith("Restore the dataset, or start a new run from these weights with --init.")
+        assert str(caught.value).endswith("Restore the dataset, or start a new run from its weights with --init RUN.")
 
     @pytest.mark.parametrize(
         ("setting", "was", "found"),
@@ -37,7 +37,7 @@ class TestRefusals:
             resume(whole_run, [setting])
         assert str(caught.value) == (
             f"{whole_run}: {setting.split('=')[0]}: expected {was}, as the run was started with, found {found}. Leave it, "
-            "or start a new run from these weights with --init."
+            "or start a new run from its weights with --init RUN."
         )
         assert (whole_run / "recipe.toml").read_bytes() == before
 

@@ -91,7 +91,7 @@ class TestSplits:
         assert both.records == sum(part.records for part in parts) == len(dataset.source("train+val").snapshot())
         assert both.per_class == tuple(map(sum, zip(*(part.per_class for part in parts), strict=True)))
         for wrong in ("train+none", "train+train", "+"):
-            with pytest.raises(DatasetError, match=re.escape(f"expected a split named {wrong}, found train, val")):
+            with pytest.raises(DatasetError, match=re.escape(f"has no split named {wrong}, only train, val")):
                 dataset.split(wrong)
 
     def test_through_a_training_and_its_predictions(self, packed, tmp_path, capsys):

@@ -36,14 +36,11 @@ class TestInit:
         saved = CheckpointStore(whole / "checkpoints").load().tensors["model"]
         encoder = sum(name.startswith("encoder.") for name in saved)
         message = str(caught.value)
-        assert message.startswith(
-            f"{whole} (unet:test_resnet): expected weights of the same model, but perhaps other classes, found "
-            f"{encoder + 1} of "
-        )
+        assert message.startswith(f"{whole} (unet:test_resnet): only {encoder + 1} of the ")
         assert message.endswith(
-            "Train the model that the other run trained, with --model, or take what fits with --no-strict."
+            "Choose the model that these weights are of, with --model, or load the tensors that fit with --no-strict."
         )
-        assert "; not decoder.* (89), segmentation_head.0.weight. Train" in message
+        assert "These differ: decoder.* (89), segmentation_head.0.weight. Choose" in message
         assert not list(tmp_path.iterdir())
 
         words = [
@@ -87,7 +84,8 @@ class TestInit:
         counts = [int(each.partition("(")[2].rstrip(")") or 1) for each in listed]
         assert sum(counts) == len(account.loaded) == len(second.state_dict()) - 3
         with pytest.raises(
-            WeightsError, match=r"; not encoder\.model\.conv1\.0\.weight, extra, more\.\* \(2\)\. Train the model"
+            WeightsError,
+            match=r"These differ: encoder\.model\.conv1\.0\.weight, extra, more\.\* \(2\)\. Choose the model",
         ):
             load_matching(second, tensors, "x")
 
@@ -109,8 +107,8 @@ class TestInit:
             (["train", "{DATA}", "--init", "{RUN}", "--weights", "{FILE}"],
              "model.weights: expected none, as --init gives weights, found {FILE}. Remove one of the two."),
             (["train", "--resume", "{RUN}", "--name", "x", "--runs", "y"],
-             "--resume continues a run with its own dataset, name and folder, but --name and --runs are given too. Remove "
-             "one of the two."),
+             "--resume continues a run with its own dataset, name and folder. Remove --name and --runs, or remove --resume to "
+             "start a new run."),
             (["recipe", "{RUN}/recipe.toml", "--model", "unet:resnet18"],
              "--task and --model select which defaults are shown, but the recipe {RUN}/recipe.toml is given. Change a setting "
              "of the recipe with --set, for example --set model.name=unet:resnet50."),
@@ -138,7 +136,7 @@ class TestInit:
         assert "not in the run" not in printed
 
     def test_another_model_is_refused(self, packed, whole_run, tmp_path):
-        with pytest.raises(WeightsError, match="expected weights of the same model, but perhaps other classes"):
+        with pytest.raises(WeightsError, match="tensors of the model are there with the same name and shape"):
             train(apply(recipe(packed.folder), ["model.name=fpn:test_convnext", f"init={whole_run}"]), tmp_path)
 
 

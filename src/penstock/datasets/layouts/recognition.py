@@ -65,6 +65,16 @@ LAYOUTS: Final[dict[str, Recognise]] = {
 }
 """Every layout by its name, the more telling ones first."""
 
+_SHOWN: Final = 8
+_FOLDERS: Final = (
+    "arrange the images in images/ and masks/ (with or without train/, val/ and test/ in them), or in one folder per "
+    "class"
+)
+_PUBLISHED: Final = (
+    "These data sets are recognised as they are published: CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, "
+    "YOLO, NIfTI, TFRecords, CSV."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class How:
@@ -211,15 +221,21 @@ def _own(place: names.Place, folder: Path) -> Layout | None:
 
 def _unknown(folder: Path, how: How) -> DatasetError:
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
-    named = " find classes in the names of images with --pattern," * loose
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
-    wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else ""
+    found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
+    wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else "a known layout"
+    ways = (
+        ["name the folder above or below"] if how.layout or how.task else [_FOLDERS, "name the folder above or below"]
+    )
+    if loose:
+        ways.append("give --pattern if the class is in the name of the image")
+    ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
+    remedy = f"Do one of these: {'; '.join(ways)}"
+    published = "" if how.layout or how.task else f" {_PUBLISHED}"
     return DatasetError(
         str(folder),
-        expected=wanted
-        or "images/ and masks/ (with or without train/, val/ and test/ in them), one folder per class, or a data set "
-        "as it is published (CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, YOLO, NIfTI, TFRecords, CSV)",
-        found=", ".join(entries[:8]) + (", ..." if len(entries) > 8 else "") or "an empty folder",  # noqa: PLR2004
-        remedy=f"Arrange the files so, name the folder one level up or down,{named} or describe it in a file of your "
-        "own with --layout FILE.py:NAME",
+        expected=wanted,
+        found=found,
+        remedy=remedy,
+        message=f"{folder}: expected {wanted}, found {found}. {remedy}.{published}",
     )

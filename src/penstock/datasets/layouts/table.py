@@ -85,7 +85,7 @@ def without_names(folder: Path) -> DatasetError | None:
         if any(_place(folder, cell) for cell in header if cell):
             return DatasetError(
                 f"{path}, line 1",
-                expected="the names of the columns, such as file,label",
+                expected="the names of the columns, such as file,label,split",
                 found=", ".join(header)[:80],
                 remedy="Add them as the first line",
             )

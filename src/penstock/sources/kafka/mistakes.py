@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HOUR: Final = 3_600_000
-_NEW_RUN: Final = "start a new run from these weights with --init"
+_NEW_RUN: Final = "start a new run from its weights with --init RUN"
 
 
 def expired(topic: str, partition: int, start: int, low: int, settings: Mapping[str, str]) -> ExpiredError:

@@ -64,5 +64,5 @@ def test_one_that_nobody_names_as_above_itself_is_a_class_though_it_is_empty(tmp
 
 def test_two_categories_of_one_name_are_refused_still(tmp_path):
     export(tmp_path, [category(1, "cod"), category(2, "cod")], {"train": [1, 2], "valid": [1, 1]})
-    with pytest.raises(DatasetError, match="expected unique class names"):
+    with pytest.raises(DatasetError, match="expected a class name for every id, each of them once"):
         inspect(tmp_path)

@@ -310,7 +310,7 @@ def test_a_table_without_names_of_columns_is_named(tmp_path):
         inspect(tmp_path)
 
     assert str(caught.value) == (
-        f"{path}, line 1: expected the names of the columns, such as file,label, found p0.jpg, dog, train. Add them as the "
+        f"{path}, line 1: expected the names of the columns, such as file,label,split, found p0.jpg, dog, train. Add them as the "
         "first line."
     )
 

@@ -26,7 +26,7 @@ class Bytes:
         out["value"][...] = int(record.payload)
 
 
-NEW_RUN = "start a new run from these weights with --init."
+NEW_RUN = "start a new run from its weights with --init RUN."
 
 
 class TestSnapshot:
