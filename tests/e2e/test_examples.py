@@ -133,7 +133,7 @@ class TestOwnParts:
 
         assert str(caught.value) == (
             f"{marked}: expected the code that was copied ({stated[:12]}), found {digest(marked)[:12]}. Restore it, or start "
-            "a new run from these weights with --init."
+            "a new run from its weights with --init RUN."
         )
 
     def test_a_place_outside_the_run_is_refused(self, run, tmp_path):

@@ -111,7 +111,7 @@ class TestResume:
             second.path,
             [f"init={json.dumps(str(first.path))}"],
             message=f"{second.path}: init: expected nothing, as the run was started with, found {first.path}. Leave it, or start "
-            "a new run from these weights with --init.",
+            "a new run from its weights with --init RUN.",
         )
 
     def test_what_is_refused_leaves_no_run(self, tmp_path):
