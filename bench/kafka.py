@@ -32,12 +32,12 @@ REPEATS = 3
 SIZES = {"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}
 CONTENDERS = {
     "bare librdkafka loop": (sys.executable, "bare"),
-    "Penstock, natural order": (sys.executable, "natural"),
+    "Penstock, offset order": (sys.executable, "natural"),
     "Penstock, shuffled with its default blocks": (sys.executable, "chosen"),
     "Penstock, blocks of 1.6 MB, 16 in a shuffle window": (sys.executable, "1600000/16"),
     "Penstock, blocks of 6.4 MB, 8 in a shuffle window": (sys.executable, "6400000/8"),
     "Penstock, blocks of 25.6 MB, 2 in a shuffle window": (sys.executable, "25600000/2"),
-    "Penstock, single records (full shuffle)": (sys.executable, "0/1"),
+    "Penstock, full shuffle of single records": (sys.executable, "0/1"),
     "aiokafka": (PEERS, "aiokafka"),
     "kafka-python": (PEERS, "kafka-python"),
 }

@@ -74,7 +74,7 @@ def in_turn(settings: dict[str, str], measure: Any) -> dict[str, Any]:
 
 def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
     found = {}
-    for how, name in (("natural", "reading in natural order"), ("chosen", "reading with the default shuffle")):
+    for how, name in (("natural", "reading in offset order"), ("chosen", "reading with the default shuffle")):
         command = [sys.executable, str(kafka.HERE / "peers" / "kafka_read.py"), servers, "records", how, str(RECORDS)]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=600, env={**os.environ, **variables(changed)}

@@ -57,7 +57,9 @@ def order(found: dict) -> list[str]:
     starts = [[f"`{name}`", f"{values['median']:.2f}"] for name, values in found["seconds_to_start"].items()]
     return [
         "## Time to compute an order, and to start",
-        f"The first table gives the time to compute the record at one position. {about(found)}",
+        "The first table gives the time to compute the record at one position. A full shuffle permutes all records. With blocks of 16 "
+        "consecutive records, the blocks are shuffled, then the records within windows of 64 blocks. "
+        f"{about(found)}",
         table(["`Plan.at(position)` for", "microseconds"], rows),
         table(["command", "seconds"], starts),
     ]

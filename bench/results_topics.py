@@ -9,7 +9,9 @@ def kafka(found: dict) -> list[str]:
     parts = [
         "## Kafka: throughput and time to the first batch",
         f"Records per second from {found['broker']}, on the loopback interface. The broker runs on the same cores as the "
-        f"reader. {found['method']} Every pass of Penstock begins without blocks in memory. The bare loop is one thread with the default "
+        f"reader. {found['method']} A block is a number of consecutive records. Blocks are "
+        "shuffled, then the records within a shuffle window of several blocks. Every pass of Penstock begins with an empty "
+        "cache of blocks. The bare loop is one thread with the default "
         "settings of librdkafka. Penstock reads with several threads, and with the settings of the next section. The ratio "
         f"is a contender's rate divided by the rate of the bare loop, taken in each repeat; the table gives the median. {about(found)}",
     ]
@@ -34,7 +36,7 @@ def kafka(found: dict) -> list[str]:
 def kafka_settings(found: dict) -> list[str]:
     parts = [
         "## Kafka: the effect of each setting",
-        "Penstock's settings of librdkafka are compared with the same settings but for one, which has the given value. Most "
+        "Each row changes one of Penstock's settings of librdkafka to the value shown. Most "
         f"of these values are the defaults of librdkafka. {found['method']} The ratio to Penstock's settings is taken in "
         f"each repeat; the table gives the median. {about(found)}",
     ]
@@ -57,7 +59,7 @@ def kafka_follow(found: dict) -> list[str]:
     memory = found["memory"]
     return [
         "## Kafka: a topic that grows for ever",
-        f"`{found['command']}`: a program that plays a camera sends 2 to 28 records a second to {found['nodes']} brokers for "
+        f"`{found['command']}`: a simulated camera sends 2 to 28 records a second to {found['nodes']} brokers for "
         f"{found['minutes']:g} minutes, while a training follows the topic with `--follow --replay-ratio 0.25`. Processes are "
         f"killed with SIGKILL: {kills}. Each of the {found['records']:,} frames is in the topic exactly once. {left(found)} "
         f"The training made {found['snapshots']:,} snapshots and {found['steps']:,} steps, and evaluated after every snapshot. "

@@ -8,8 +8,8 @@ RARE = ("pole", "sign symbol", "fence", "pedestrian", "bicyclist")
 SIX = "test-time augmentation (six views: shifted by a pixel, and mirrored)"
 MOMENTS = {
     "write": "while a checkpoint was written",
-    "rename": "just before a checkpoint got its name",
-    "renamed": "just after a checkpoint got its name",
+    "rename": "just before the finished checkpoint was renamed from its temporary name",
+    "renamed": "just after the renaming",
     "evaluation": "during an evaluation",
     "step": "during a step",
 }
@@ -82,7 +82,7 @@ def step(found: dict) -> list[str]:
         "training process, without the processes of a DataLoader. A difference smaller than the range of the repeats "
         f"is not significant. {about(found)}",
         table(["loop", "seconds a step", "median of the repeats (min to max)", "ratio", "peak memory, MiB"], rows),
-        "The hooks of Penstock are not part of its step here. The next paragraph includes them.",
+        "This table compares steps without hooks. The next paragraph measures what hooks and logs add.",
         block([found["command"]]),
     ]
 
@@ -90,9 +90,9 @@ def step(found: dict) -> list[str]:
 def session(found: dict) -> list[str]:
     step = read("step")["loops"]["penstock"]["seconds"]["median"]
     return [
-        "The overhead of the session, with its hooks and logs, is measured on steps so short that it is visible. The "
-        f"session and a bare loop take turns in one process, on the same batches of {found['batch']} crops of "
-        f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in the session "
+        "The overhead of Penstock's training loop, with its hooks and logs, is measured on steps so short that it is visible. That "
+        f"loop and a bare loop take turns in one process, on the same batches of {found['batch']} crops of "
+        f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in Penstock's loop "
         f"and {1000 * found['bare']:.1f} ms in the bare loop. The median of the {found['pairs']} differences between "
         f"neighbouring steps is {1000 * found['more']:.2f} ms, which is {found['more'] / step:.2%} of Penstock's step "
         f"in the table above. {about(found)}",
@@ -118,8 +118,8 @@ def layouts(found: dict) -> list[str]:
         "channels-last, and freed memory kept for the next step or returned to the operating system. The two settings "
         f"of a pair take turns. Each figure is the median of {found['pairs']} repeats. Each ratio is the median of the "
         "ratios of neighbouring repeats, and is above 1 where the first setting of the pair is faster. The column "
-        "*default* is the memory format that Penstock uses for the network. Its rule is simple, and not the faster choice "
-        f"for {slower(found)}. {about(found)}",
+        "*default* is the memory format that Penstock uses for the network: channels first if it has dilated convolutions, "
+        f"otherwise channels last. The default is slower than the other format for {slower(found)}. {about(found)}",
         table(
             [
                 "network",

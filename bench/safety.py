@@ -63,9 +63,9 @@ def main() -> None:
         with broker.Cluster(Path(folder) / "kafka") as cluster:
             fill(cluster.servers, "records", LENGTH, RECORDS, 4)
             topics = {
-                "natural order": asked(cluster.servers, None),
+                "offset order": asked(cluster.servers, None),
                 "blocks of 64 records, 16 in a shuffle window": asked(cluster.servers, Shuffle(64, 16)),
-                "single records": asked(cluster.servers, Shuffle(1, 1)),
+                "full shuffle of single records": asked(cluster.servers, Shuffle(1, 1)),
             }
     versions = common.versions("penstock", "torch", "confluent-kafka")
     common.write("safety", "python bench/safety.py", {"versions": versions, "memory": memory, "topics": topics})
