@@ -20,7 +20,10 @@ CALLS, REPEATS = 20_000, 5
 def main() -> None:
     plans = {}
     for exponent in (3, 6, 9):
-        for name, shuffle in (("full shuffle", Shuffle()), ("blocks of 16 records, windows of 64 blocks", Shuffle(16, 64))):
+        for name, shuffle in (
+            ("full shuffle", Shuffle()),
+            ("blocks of 16 records, windows of 64 blocks", Shuffle(16, 64)),
+        ):
             snapshot = Snapshot("bench", tuple(Partition(f"p{i}", 0, 10**exponent // 100, "x") for i in range(100)))
             plan = Plan(snapshot, 1, shuffle)
             plans[f"10^{exponent} records, {name}"] = common.summary([microseconds(plan) for _ in range(REPEATS)])

@@ -48,7 +48,7 @@ class TestExport:
         code, out, _ = call("export", shaken_run, "-o", tmp_path / "a.pt2", capsys=capsys)
 
         assert code == 1
-        assert "on random images 75.00 % of its predictions are the model's own" in out
+        assert "compared with the PyTorch model on random images: 75.00 % of the predictions are equal, " in out
 
 
 def test_a_size_that_a_network_cannot_take_is_refused(tmp_path):

@@ -47,7 +47,7 @@ def export(
     print(f"takes: image, uint8 {shape}{kind}; gives: classes, probabilities")
     print(f"give it {found.input_note}")
     print(
-        f"on random images {100 * found.agreement:.2f} % of its predictions are the model's own; probabilities differ "
-        f"by at most {found.largest:.1e}"
+        f"compared with the PyTorch model on random images: {100 * found.agreement:.2f} % of the predictions are "
+        f"equal, probabilities differ by at most {found.largest:.1e}"
     )
     return 0 if found.agreement >= _CLOSE else 1

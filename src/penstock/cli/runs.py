@@ -87,7 +87,7 @@ def evaluate(
     sliding_window: Side = None, overlap: Overlap = OVERLAP,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[
-        bool, Parameter(negative=(), help="Compute boundary IoU, panoptic quality and parsing covering of masks too.")
+        bool, Parameter(negative=(), help="Also compute boundary IoU, panoptic quality and parsing covering of masks.")
     ] = False,
     trust: Trust = False,
 ) -> None:  # fmt: skip

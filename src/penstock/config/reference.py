@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 110
 _HEADER: Final = (
-    "# A note behind a value names what sets it: the task, the model, a topic, --set. Other values are the\n"
+    "# A comment after a value names what set it: the task, the model, a topic, --set. Other values are the\n"
     "# general defaults."
 )
 _ENTRY: Final = re.compile(r" {4}(\w+(?:, \w+)*): (.+)")

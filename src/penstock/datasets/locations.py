@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.datasets.description import FolderDataset
 from penstock.datasets.topics import TopicDataset
+from penstock.errors import DatasetError
 from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range
 
 if TYPE_CHECKING:
@@ -177,5 +178,19 @@ class TopicLocation(Location):
 
 
 def locate(uri: str | os.PathLike[str]) -> Location:
-    """Where a URI leads."""
-    return TopicLocation(str(uri)) if is_topic(uri) else Location(str(uri))
+    """Where a URI leads.
+
+    Raises:
+        DatasetError: its scheme is not supported.
+    """
+    if is_topic(uri):
+        return TopicLocation(str(uri))
+    scheme, separator, _ = str(uri).partition("://")
+    if separator:
+        raise DatasetError(
+            str(uri),
+            expected="a folder, or kafka://HOST:PORT/TOPIC",
+            found=f"the scheme {scheme}://, which is not supported",
+            remedy="Copy the dataset to a folder",
+        )
+    return Location(str(uri))

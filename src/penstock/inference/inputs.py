@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
-from penstock.datasets.listing import is_image, text_of
+from penstock.datasets.listing import is_image, is_packed, text_of
 from penstock.errors import DatasetError, ImageError
 from penstock.images.upright import read_upright
 
@@ -54,10 +54,22 @@ def find(paths: Sequence[Path]) -> list[InputImage]:
     """
     found = [image for path in paths for image in _behind(path)]
     if not found:
-        raise DatasetError(
-            ", ".join(map(str, paths)), expected="JPEG or PNG images", found="none", remedy="Check the path"
-        )
+        raise _nothing(paths)
     return found
+
+
+def _nothing(paths: Sequence[Path]) -> DatasetError:
+    packed = next((path for path in paths if is_packed(path)), None)
+    if packed:
+        return DatasetError(
+            str(packed),
+            expected="JPEG or PNG images",
+            found="a packed dataset",
+            remedy="Name the folder of the raw images, or score the dataset with penstock evaluate RUN --split NAME",
+        )
+    return DatasetError(
+        ", ".join(map(str, paths)), expected="JPEG or PNG images", found="none", remedy="Check the path"
+    )
 
 
 def _behind(path: Path) -> Iterator[InputImage]:

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 
+def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Problem:
+    """A note: folders of images that nobody sorted look like one class."""
+    message = (
+        f"all {len(items):,} images have the class {labels.classes[0]}. To train a classifier, sort the images into "
+        "one folder per class."
+    )
+    return Problem("only one class", named(items[0].item.image, folder), message, fatal=False, whole=True)
+
+
 class ClassificationKind(Kind):
     """Every image has one class."""
 
@@ -57,6 +66,8 @@ class ClassificationKind(Kind):
             label = each.item.label
             if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
                 yield outside_classes(named(each.item.image, folder), labels, label)
+        if items and len(labels.classes) == 1:
+            yield _one_class(items, labels, folder)
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with TF-slim's keys."""

@@ -60,13 +60,8 @@ def parse_name(name: str) -> tuple[str, str]:
     """
     architecture, _, backbone = name.partition(":")
     if architecture not in ARCHITECTURES:
-        if not backbone and timm.is_model(name.partition(".")[0]):
-            raise RecipeError(
-                f"model.name = {name!r}",
-                expected="ARCHITECTURE:BACKBONE",
-                found="a backbone of timm without an architecture",
-                remedy=f"Name one, for example unet:{name}",
-            )
+        if not backbone:
+            raise _without_architecture(name)
         raise unknown(name, "an architecture", architecture, list(ARCHITECTURES))
     if not backbone:
         raise RecipeError(
@@ -78,6 +73,23 @@ def parse_name(name: str) -> tuple[str, str]:
     if backbone not in _MIX_TRANSFORMERS:
         check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
+
+
+def _without_architecture(name: str) -> RecipeError:
+    """The error for a name without a colon that is no architecture."""
+    if timm.is_model(name.partition(".")[0]):
+        return RecipeError(
+            f"model.name = {name!r}",
+            expected="ARCHITECTURE:BACKBONE",
+            found="a backbone of timm without an architecture",
+            remedy=f"Name one, for example unet:{name}",
+        )
+    return RecipeError(
+        f"model.name = {name!r}",
+        expected="ARCHITECTURE:BACKBONE, for example unet:resnet50",
+        found=name or "nothing",
+        remedy=f"The architectures are {', '.join(ARCHITECTURES)}; the backbones are those of timm",
+    )
 
 
 def check_backbone(name: str, backbone: str, what: str) -> None:

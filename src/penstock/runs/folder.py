@@ -49,6 +49,23 @@ class RunFolder:
                 (path / part).mkdir()
             return cls(path)
 
+    @staticmethod
+    def check_name(name: str) -> None:
+        """A run's name is a part of its folder's name.
+
+        Raises:
+            RunError: it has a character that a folder's name cannot have.
+        """
+        if "/" in name or "\\" in name or not name.isprintable():
+            raise RunError(
+                f"--name {name!r}",
+                expected="a name without slashes and control characters, as it becomes part of a folder's name",
+                found=repr(name),
+                remedy="Choose another name; --runs sets the folder that all runs are in",
+                message=f"--name {name!r} cannot be part of a folder's name. Remove slashes and control characters; "
+                "--runs sets the folder that all runs are in.",
+            )
+
     @classmethod
     def open(cls, path: Path) -> Self:
         """An existing run.

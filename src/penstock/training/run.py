@@ -70,10 +70,11 @@ def train(
         on_event: called with every event on the first rank; `logging` has them too.
 
     Raises:
-        PenstockError: something in the recipe cannot be had.
+        PenstockError: something in the recipe cannot be had, or the name cannot be a folder's.
     """
     resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
     check_new(resolved.recipe)
+    RunFolder.check_name(name)
     recipe = absolute(resolved.recipe)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+from support.commands import call
 from support.training import recipe
 
 from penstock.config import apply
@@ -11,3 +13,17 @@ def test_shards_are_shuffled_globally_where_the_shuffle_is_left_open(packed):
     data = chosen_shuffle(apply(recipe(packed.folder), ["data.block=0", "data.shuffle_window=7"])).data
 
     assert (data.block, data.shuffle_window) == (1, 1)
+
+
+@pytest.mark.parametrize("start", ["train", "open"])
+def test_a_scheme_that_is_not_supported_is_refused(capsys, start):
+    asked = {
+        "train": lambda: call("train", "s3://bucket/data", capsys=capsys),
+        "open": lambda: call("verify", "s3://bucket/data", capsys=capsys),
+    }
+    assert asked[start]() == (
+        2,
+        "",
+        "error: s3://bucket/data: expected a folder, or kafka://HOST:PORT/TOPIC, found the scheme s3://, which is not "
+        "supported. Copy the dataset to a folder.\n",
+    )

@@ -35,7 +35,7 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
 
     assert (status, errors) == (0, "")
     assert "takes: image, uint8 (n, 64, 96, 3), RGB; gives: classes, probabilities" in out
-    assert "on random images 100.00 % of its predictions are the model's own" in out
+    assert "compared with the PyTorch model on random images: 100.00 % of the predictions are equal, " in out
     trained, images = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
     classes, probabilities = predictions(file, images)
     with torch.inference_mode():

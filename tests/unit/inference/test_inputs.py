@@ -10,6 +10,7 @@ from support import miniatures
 from support.commands import call
 from support.training import recipe
 
+from penstock.errors import DatasetError
 from penstock.inference.inputs import find
 from penstock.training import train
 
@@ -72,3 +73,18 @@ def test_masks_of_every_layout_are_no_images(tmp_path, masks, images):
         miniatures.write(tmp_path / folder / "a.png", cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes())
 
     assert [each.place.parent.name for each in find([tmp_path])] == [images]
+
+
+def test_a_packed_dataset_is_no_folder_of_images(packed):
+    with pytest.raises(DatasetError) as caught:
+        find([packed.folder])
+    assert str(caught.value) == (
+        f"{packed.folder}: expected JPEG or PNG images, found a packed dataset. Name the folder of the raw images, or "
+        "score the dataset with penstock evaluate RUN --split NAME."
+    )
+
+
+def test_a_folder_without_images_is_refused(tmp_path):
+    with pytest.raises(DatasetError) as caught:
+        find([tmp_path])
+    assert str(caught.value) == f"{tmp_path}: expected JPEG or PNG images, found none. Check the path."

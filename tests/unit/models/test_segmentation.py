@@ -73,6 +73,13 @@ def test_unknown_names_are_predicted_with_the_nearest():
         "model.name = 'resnet18.a1_in1k': expected ARCHITECTURE:BACKBONE, found a backbone of timm without an "
         "architecture. Name one, for example unet:resnet18.a1_in1k."
     )
+    with pytest.raises(RecipeError) as caught:
+        parse_name("resnet5")
+    assert str(caught.value) == (
+        "model.name = 'resnet5': expected ARCHITECTURE:BACKBONE, for example unet:resnet50, found resnet5. The "
+        "architectures are deeplabv3plus, deeplabv3, deeplab, unet, unetplusplus, fpn, segformer, upernet, pspnet, "
+        "linknet, manet, dpt, pan; the backbones are those of timm."
+    )
     with pytest.raises(RecipeError, match=r"found xyz\. Choose one of deeplabv3plus, deeplabv3, deeplab, unet, "):
         parse_name("xyz:resnet50")
 

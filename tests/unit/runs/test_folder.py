@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from support.commands import call
 from support.training import Stop, recipe, state
 
 from penstock.config import load
+from penstock.errors import RunError
 from penstock.training import resume, train
 
 
@@ -60,3 +62,14 @@ def test_runs_are_numbered_whatever_their_names_and_go_on_where_they_are(packed,
 
     assert sorted(tmp_path.iterdir()) == [first, second]
     assert (second / "checkpoints" / "last").resolve().name == "step-00000002"
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\\b", "a\nb"])
+def test_a_name_that_no_folder_can_have_is_refused_before_anything_is_written(packed, tmp_path, name):
+    with pytest.raises(RunError) as caught:
+        train(recipe(packed.folder, steps=2), tmp_path / "runs", name)
+    assert str(caught.value) == (
+        f"--name {name!r} cannot be part of a folder's name. Remove slashes and control characters; --runs sets the "
+        "folder that all runs are in."
+    )
+    assert not (tmp_path / "runs").exists()

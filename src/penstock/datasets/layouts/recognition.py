@@ -70,9 +70,10 @@ _FOLDERS: Final = (
     "arrange the images in images/ and masks/ (with or without train/, val/ and test/ in them), or in one folder per "
     "class"
 )
+_ELSEWHERE: Final = "pass its parent or a subfolder instead"
 _PUBLISHED: Final = (
-    "These data sets are recognised as they are published: CIFAR, MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC, COCO, "
-    "YOLO, NIfTI, TFRecords, CSV."
+    "These data sets are recognised as they are published: CIFAR (binary version), MNIST, Cityscapes, ADE20K, CamVid, "
+    "Pascal VOC and COCO; and these formats: YOLO, NIfTI, TFRecord and CSV."
 )
 
 
@@ -219,14 +220,23 @@ def _own(place: names.Place, folder: Path) -> Layout | None:
     return found
 
 
+def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
+    return DatasetError(
+        str(folder),
+        expected=f"data for {task}",
+        found=f"data for {found.kind.name} ({found.name})",
+        remedy="Leave --task out, or describe the layout in a file of your own with --layout FILE.py:NAME",
+    )
+
+
 def _unknown(folder: Path, how: How) -> DatasetError:
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else "a known layout"
-    ways = (
-        ["name the folder above or below"] if how.layout or how.task else [_FOLDERS, "name the folder above or below"]
-    )
+    if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
+        return _of_another_task(folder, how.task, other)
+    ways = [_ELSEWHERE] if how.layout or how.task else [_FOLDERS, _ELSEWHERE]
     if loose:
         ways.append("give --pattern if the class is in the name of the image")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")

@@ -9,6 +9,8 @@ from support.commands import call
 from support.datasets import records
 
 from penstock.datasets import Box, FolderDataset, How, inspect, pack
+from penstock.datasets.layouts.recognition import recognise
+from penstock.errors import DatasetError
 from penstock.report.sheets import records_sheet
 
 FACTS = {  # layout's name, task, classes, records by split
@@ -87,3 +89,12 @@ def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
     assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
     assert "train: 2 records in 1 shard" in out
     assert Box(0, 1, 2, 3, 4).crowd is False
+
+
+def test_data_of_another_task_than_the_one_that_was_named(raw):
+    with pytest.raises(DatasetError) as caught:
+        recognise(raw, How(task="detection"))
+    assert str(caught.value) == (
+        f"{raw}: expected data for detection, found data for segmentation (image and mask folders). Leave --task out, or "
+        "describe the layout in a file of your own with --layout FILE.py:NAME."
+    )

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from support import miniatures
+from support.layouts import words
+
+from penstock.datasets import inspect
+
+
+def test_images_that_all_have_one_class_are_noted(tmp_path):
+    for number in range(3):
+        miniatures.write(tmp_path / f"new/{number}.jpg", miniatures.make_image(seed=number))
+    found = inspect(tmp_path)
+
+    assert [(problem.message, problem.fatal) for problem in found.problems if problem.kind == "only one class"] == [
+        (
+            "all 3 images have the class new. To train a classifier, sort the images into one folder per class.",
+            False,
+        )
+    ]
+
+
+def test_two_classes_are_not_noted(tmp_path):
+    for name in ("cat", "dog"):
+        miniatures.write(tmp_path / f"{name}/1.jpg", miniatures.make_image(seed=len(name) + ord(name[0])))
+
+    assert not [each for each in words(tmp_path) if "have the class" in each]
