@@ -65,8 +65,8 @@ def kafka_follow(found: dict) -> list[str]:
         f"The training made {found['snapshots']:,} snapshots and {found['steps']:,} steps, and evaluated after every snapshot. "
         "A second training on the same snapshots without kills has the same weights, optimizer, EMA, metrics and origins, "
         "byte for byte.",
-        f"The training process that lived longest ({memory['seconds']} s) used {memory['peak']:,} MiB at most. After a quarter "
-        f"of that time to warm up, the mean was {memory['early']:,} MiB in the first half of the rest and {memory['late']:,} MiB "
+        f"The training process that lived longest ({memory['seconds']} s) used {memory['peak']:,} MiB at most. "
+        f"The first quarter of that time is left out as warm-up. Of the rest, the mean memory was {memory['early']:,} MiB in the first half and {memory['late']:,} MiB "
         "in the second half.",
     ]
 

@@ -114,10 +114,10 @@ def layouts(found: dict) -> list[str]:
     ]
     return [
         "## Memory format and freed memory on the CPU",
-        "Seconds of a training step on random images in four settings: tensors in the memory format channels-first or "
-        "channels-last, and freed memory kept for the next step or returned to the operating system. The two settings "
-        f"of a pair take turns. Each figure is the median of {found['pairs']} repeats. Each ratio is the median of the "
-        "ratios of neighbouring repeats, and is above 1 where the first setting of the pair is faster. The column "
+        "Seconds of a training step on random images, in two comparisons. The first compares the memory formats channels-first "
+        "and channels-last. The second, measured separately, compares keeping freed memory for the next step and returning it to the operating system, in the default memory format. The two settings "
+        f"of a comparison take turns. Each figure is the median of {found['pairs']} repeats. Each ratio is the median of the "
+        "ratios of neighbouring repeats, and is above 1 where the first setting is faster. The column "
         "*default* is the memory format that Penstock uses for the network: channels first if it has dilated convolutions, "
         f"otherwise channels last. The default is slower than the other format for {slower(found)}. {about(found)}",
         table(

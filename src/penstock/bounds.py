@@ -89,6 +89,8 @@ def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
     for meta in metas(hint):
         highest = (meta.extra or {}).get(_ASCENDING)
         if highest is not None:
+            if not _is_pair(value):
+                continue  # its type is wrong, which is said elsewhere
             low, high = value
             if not 0 < low <= high <= highest:
                 expected = f"two numbers above 0 and up to {highest}, the smaller one first"
@@ -104,6 +106,10 @@ def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
             if isinstance(number, int | float) and not _inside(number, meta):
                 yield Violation(key, _words(meta), str(number), _remedy(meta))
                 break
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(each, int | float) for each in value)  # noqa: PLR2004
 
 
 def metas(hint: Any) -> Iterator[Meta]:

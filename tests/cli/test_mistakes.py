@@ -216,3 +216,16 @@ def test_json_nested_without_end_is_named(trained, tmp_path, capsys):
     assert call("evaluate", tmp_path / "run", capsys=capsys)[2].startswith(
         f"error: {tmp_path / 'run/data.json'}: expected a JSON file, found maximum recursion depth exceeded"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("big", "a string"), ("1", "an integer"), ("[1]", ""), ("ab", "a string"), ("[1, 2, 3]", "")],
+)
+@pytest.mark.parametrize("name", ["augment.scale", "augment.crop_scale", "augment.crop_ratio"])
+def test_a_range_that_is_none_is_a_sentence(packed, capsys, name, value, found):
+    code, out, err = call("train", packed.folder, "--set", f"{name}={value}", capsys=capsys)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {name}: expected ")
+    assert found in err

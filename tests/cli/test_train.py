@@ -185,6 +185,7 @@ def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_images_are_noted(packe
     assert code == 0
     assert (spec.lr, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
     assert "note: the crop of 256 x 256 is larger than every image (" in out
+    assert "--set 'augment.crop=[" in out
 
 
 def test_a_run_gives_its_model_to_what_starts_from_it(trained, packed, tmp_path, capsys):

@@ -180,7 +180,7 @@ def test_10_foreground_is_255(folder):
             folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 2 * 255))
     message = (
         "masks/train/a.png: expected class ids, found only 0 and 255, where 255 is the ignore label. If 255 is the "
-        "foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+        "foreground, make it class 1 with --map 255=1; if not, check how the masks were exported."
     )
     refused(folder, message)
     assert inspect(folder.root, Labels(mapping={255: 1})).problems == ()

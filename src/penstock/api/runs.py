@@ -15,7 +15,7 @@ from penstock.api.data import Data
 from penstock.assembly import open_run, resolve_settings, settings_of_file
 from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, Resolved, toml
-from penstock.errors import ImageError
+from penstock.errors import ImageError, RecipeError
 from penstock.images.upright import read_upright
 from penstock.inference.inputs import find
 from penstock.models import TestTimeAugmentation
@@ -227,6 +227,8 @@ def train(
     Raises:
         PenstockError: something cannot be had, or does not fit.
     """
+    if isinstance(hooks, str):
+        raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
     named = [each for each in hooks if not isinstance(each, Hook)]
     own = [each for each in hooks if isinstance(each, Hook)]
     options = {

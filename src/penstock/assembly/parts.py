@@ -181,7 +181,7 @@ def _padding(parts: Parts) -> list[str]:
         return []
     fits = [max(1, side // STRIDE) * STRIDE for side in (split.height, split.width)]
     largest, crop = f"{split.height} x {split.width}", f"{augment.crop[0]} x {augment.crop[1]}"
-    remedy = f"what lies outside is padding; --crop {fits[0]} {fits[1]} fits"
+    remedy = f"what lies outside is padding; --set 'augment.crop=[{fits[0]},{fits[1]}]' fits"
     return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 

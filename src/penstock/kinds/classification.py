@@ -37,6 +37,23 @@ def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> 
     return Problem("only one class", named(items[0].item.image, folder), message, fatal=False, whole=True)
 
 
+def _contradictions(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """A note of every image that another class has too. Published datasets have a few."""
+    first: dict[str, InspectedItem] = {}
+    for each in items:
+        label = each.item.label
+        if not each.content or not isinstance(label, int) or not 0 <= label < len(labels.classes):
+            continue
+        other = first.setdefault(each.content, each)
+        if other.item.label != label:
+            name, same = named(each.item.image, folder), named(other.item.image, folder)
+            message = (
+                f"{name}: expected an image of one class only, found the same bytes as {same}, which has another "
+                "class. Remove the wrong one."
+            )
+            yield Problem("one image, two classes", name, message, fatal=False)
+
+
 class ClassificationKind(Kind):
     """Every image has one class."""
 
@@ -66,6 +83,7 @@ class ClassificationKind(Kind):
             label = each.item.label
             if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
                 yield outside_classes(named(each.item.image, folder), labels, label)
+        yield from _contradictions(items, labels, folder)
         if items and len(labels.classes) == 1:
             yield _one_class(items, labels, folder)
 

@@ -99,7 +99,7 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
         example = next(each for each in items if any(i == labels.ignore for i, _ in each.pixels))
         message = (
             f"{mask_name(example, folder)}: expected class ids, found only 0 and 255, where 255 is the ignore label. "
-            "If 255 is the foreground, make it class 1 with --map 255=1; if not, name the classes with --classes."
+            "If 255 is the foreground, make it class 1 with --map 255=1; if not, check how the masks were exported."
         )
         yield Problem(_BINARY_KIND, mask_name(example, folder), message, whole=True)
         return
@@ -127,8 +127,12 @@ def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
         alone = [each for each in flat if not each.item.group]  # a volume begins and ends with such slices
         for each in flat[:1] if fatal else alone:
             name, ids = mask_name(each, folder), [i for i, _ in each.pixels]
+            if labels.ignore in ids and not fatal:
+                right = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
+            else:
+                right = "Right if the image shows nothing else."
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
-            remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
+            remedy = "Check how the masks were exported." if fatal else right
             if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
                 remedy = (
                     f"If {labels.ignore} is a class and not to be ignored, make it one with --map {labels.ignore}=1."

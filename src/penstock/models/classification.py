@@ -85,6 +85,14 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
 
 
 def _check(name: str) -> None:
+    backbone = name.partition(":")[2]
+    if backbone:
+        raise RecipeError(
+            f"model.name = {name!r}",
+            expected="a timm model without an architecture before it, as the dataset is for classification",
+            found=name,
+            remedy=f"Use {backbone}",
+        )
     if name not in CIFAR_NETWORKS:
         check_backbone(name, name, "a timm model, or one of " + ", ".join(CIFAR_NETWORKS))
 

@@ -10,6 +10,7 @@ from support.training import recipe
 
 import penstock as ps
 from penstock.config import load
+from penstock.errors import RecipeError
 from penstock.inference import load_model
 from penstock.training import train
 
@@ -45,3 +46,9 @@ def test_an_image_of_pillow_is_predicted_as_its_array(whole_run):
     model = ps.load(whole_run)
 
     assert (model.predict(Image.fromarray(pixels)).mask == model.predict(pixels).mask).all()
+
+
+def test_hooks_are_a_list(packed, tmp_path):
+    with pytest.raises(RecipeError) as caught:
+        ps.train(packed.folder, hooks="my_hooks.py:Every", runs=tmp_path)
+    assert str(caught.value) == "hooks: expected a list, found a string. Write hooks=['my_hooks.py:Every']."

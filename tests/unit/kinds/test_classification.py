@@ -24,3 +24,17 @@ def test_two_classes_are_not_noted(tmp_path):
         miniatures.write(tmp_path / f"{name}/1.jpg", miniatures.make_image(seed=len(name) + ord(name[0])))
 
     assert not [each for each in words(tmp_path) if "have the class" in each]
+
+
+def test_one_image_in_two_classes_is_noted(tmp_path):
+    for name in ("cat", "dog"):
+        miniatures.write(tmp_path / f"{name}/1.jpg", miniatures.make_image(seed=1))
+        miniatures.write(tmp_path / f"{name}/2.jpg", miniatures.make_image(seed=ord(name[0])))
+
+    assert [(problem.message, problem.fatal) for problem in inspect(tmp_path).problems if "class" in problem.kind] == [
+        (
+            "dog/1.jpg: expected an image of one class only, found the same bytes as cat/1.jpg, which has another class. "
+            "Remove the wrong one.",
+            False,
+        )
+    ]
