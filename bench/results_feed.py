@@ -28,7 +28,7 @@ def safety(found: dict) -> list[str]:
 
     parts = [
         "## The cost of two safeguards",
-        "The memory of a batch is reused only after the batch is dropped. After every read of a block of a Kafka topic, the id "
+        "The memory of a batch is reused only when nothing refers to the batch. After every read of a block of a Kafka topic, the id "
         "of the topic is compared with the id in the snapshot, because a topic can be deleted and created anew. The variants "
         f"take turns in one process. The ratio to the first variant is taken in each round; the table gives the median. {about(found)}",
         table(

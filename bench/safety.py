@@ -115,7 +115,7 @@ def owned(folder: Path) -> dict[str, Any]:
 
     ways = {
         "reused for a later batch, even if still in use": rate(Lent),
-        "reused once the batch is dropped": rate(Slots),
+        "reused once nothing refers to the batch": rate(Slots),
         "allocated for every batch": rate(Fresh),
     }
     return by_turns(ways, ROUNDS)

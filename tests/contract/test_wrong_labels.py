@@ -340,8 +340,8 @@ def test_19_a_class_has_no_images(tmp_path):
         (
             lambda root: (root / "stuff").mkdir(parents=True),
             "{root}: expected a known layout, found stuff/. Do one of these: arrange the images in images/ and masks/ "
-            "(with or without train/, val/ and test/ in them), or in one folder per class; pass its parent or a subfolder "
-            "instead; describe the layout in a file of your own with --layout FILE.py:NAME. These data sets are recognised "
+            "(with or without train/, val/ and test/ in them), or in one folder per class; pass the folder's parent or a "
+            "subfolder instead; describe the layout in a file of your own with --layout FILE.py:NAME. These data sets are recognised "
             "as they are published: CIFAR (binary version), MNIST, Cityscapes, ADE20K, CamVid, Pascal VOC and COCO; and "
             "these formats: YOLO, NIfTI, TFRecord and CSV.",
         ),
@@ -374,6 +374,18 @@ def test_one_background_mask_is_a_note_only(folder, tmp_path):
         )
     ]
     pack(found, tmp_path / "packed")
+
+
+def test_a_mask_that_ignores_all_of_one_class_is_a_note(folder):
+    folder.put("masks/train/b.png", mask(np.where(np.arange(20)[:, None] < np.full((20, 30), 9), 255, 0)))
+
+    assert [(p.fatal, p.message) for p in inspect(folder.root).problems] == [
+        (
+            False,
+            "masks/train/b.png: expected more than one class, found only id 0, 255. If 255 marks a class in this mask, "
+            "replace it by the id of the class.",
+        )
+    ]
 
 
 def test_skipping_leaves_out_what_is_wrong_and_nothing_else(folder, tmp_path):

@@ -22,7 +22,11 @@ Some = validators.Number(gte=1)
 Target = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train go to TOPIC.SPLIT.")]
 Origin = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train are in TOPIC.SPLIT.")]
 Start = Annotated[
-    str, Parameter(name="--from", help="Start of the snapshot: earliest, a time, or offsets: 0:100,1:250.")
+    str,
+    Parameter(
+        name="--from",
+        help="Start of the snapshot: earliest, a time, or offsets as PARTITION:OFFSET, such as 0:100,1:250.",
+    ),
 ]
 Until = Annotated[
     str, Parameter(name="--until", help="End of the snapshot: a time, or offsets. By default the current end.")

@@ -55,7 +55,12 @@ Strict = Annotated[
         help="Refuse --init if weights other than those of the last layer do not fit; --no-strict loads those that fit."
     ),
 ]
-Start = Annotated[str, Parameter(name="--from", help="Start of a topic: earliest, a time, or offsets: 0:100,1:250.")]
+Start = Annotated[
+    str,
+    Parameter(
+        name="--from", help="Start of a topic: earliest, a time, or offsets as PARTITION:OFFSET, such as 0:100,1:250."
+    ),
+]
 ReplayRatio = Annotated[
     float | None, Parameter(help="With --follow: fraction of a batch that is drawn from older records.")
 ]

@@ -96,4 +96,5 @@ class Augment:
         height, width = self.crop
         if self.method == "pad-crop":
             return f"the middle {height} x {width} pixels of an image"
-        return f"{self.crop_pct:g} of the largest window of {height} : {width} in the middle of an image, scaled"
+        shown = f"the middle {100 * self.crop_pct:g} % of the largest centred {height}:{width} rectangle of an image"
+        return f"{shown}, resized to {height} x {width}"

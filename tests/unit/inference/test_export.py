@@ -70,7 +70,7 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
     files = {"penstock.json": ""}
     torch.export.load(tmp_path / "a.pt2", extra_files=files)
 
-    shown = "images at their own size, padded on the right and below with 128, 128, 128"
+    shown = "images that are not resized, but padded on the right and below to 32 x 32 with RGB 128, 128, 128"
     assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "input": shown}
     assert json.loads(files["penstock.json"]) == about
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
@@ -93,7 +93,9 @@ def test_classes_are_exported_too(tmp_path):
     for suffix in (".onnx", ".pt2"):
         found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}", trained.parts.recipe.augment.crop)
         assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
-        assert found.input_note == "0.875 of the largest window of 32 : 32 in the middle of an image, scaled"
+        assert found.input_note == (
+            "the middle 87.5 % of the largest centred 32:32 rectangle of an image, resized to 32 x 32"
+        )
 
 
 def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):

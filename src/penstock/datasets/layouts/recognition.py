@@ -70,7 +70,7 @@ _FOLDERS: Final = (
     "arrange the images in images/ and masks/ (with or without train/, val/ and test/ in them), or in one folder per "
     "class"
 )
-_ELSEWHERE: Final = "pass its parent or a subfolder instead"
+_ELSEWHERE: Final = "pass the folder's parent or a subfolder instead"
 _PUBLISHED: Final = (
     "These data sets are recognised as they are published: CIFAR (binary version), MNIST, Cityscapes, ADE20K, CamVid, "
     "Pascal VOC and COCO; and these formats: YOLO, NIfTI, TFRecord and CSV."
