@@ -37,7 +37,7 @@ def kafka_settings(found: dict) -> list[str]:
     parts = [
         "## Kafka: the effect of each setting",
         "Each row changes one of Penstock's settings of librdkafka to the value shown. Most "
-        f"of these values are the defaults of librdkafka. {found['method']} The ratio to Penstock's settings is taken in "
+        f"of these values are the defaults of librdkafka. Where the range contains 1, no difference is shown. {found['method']} The ratio to Penstock's settings is taken in "
         f"each repeat; the table gives the median. {about(found)}",
     ]
     for what, cases in {**found["reading"], **found["writing"]}.items():

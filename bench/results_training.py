@@ -95,7 +95,7 @@ def session(found: dict) -> list[str]:
         f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in Penstock's loop "
         f"and {1000 * found['bare']:.1f} ms in the bare loop. The median of the {found['pairs']} differences between "
         f"neighbouring steps is {1000 * found['more']:.2f} ms, which is {found['more'] / step:.2%} of Penstock's step "
-        f"in the table above. {about(found)}",
+        f"in the table above, which was measured on another processor. {about(found)}",
     ]
 
 
