@@ -41,8 +41,8 @@ def main() -> None:
     parts = [
         "# Results",
         "`python bench/results.py` makes this page from the files in `bench/results/`. The programs in `bench/` write those "
-        "files. Notes about other programs that ran during a measurement are added to the files by hand. Every section names the "
-        "version that was measured; commands have the option and setting names of the present version.",
+        "files. Notes about other programs that ran during a measurement are added to the files by hand. The sections name the "
+        "versions that were measured; commands have the option and setting names of the present version.",
     ]
     for section in SECTIONS:
         name = section.__name__
