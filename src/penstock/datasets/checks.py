@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
-from penstock.kinds.items import InspectedItem, Problem, hashed, named, sentence
+from penstock.kinds.items import InspectedItem, Problem, copies, hashed, named, sentence
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -82,11 +82,9 @@ def _alike(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iter
 
 def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
     """The same image in two splits."""
-    seen: dict[str, InspectedItem] = {}
-    for each in items:
-        if not each.content or (each.item.group and not each.item.slices):  # slices of air are alike in all volumes
-            continue
-        first = seen.setdefault(each.content, each)
+    # Slices of air are alike in all volumes.
+    single = [each for each in items if not each.item.group or each.item.slices]
+    for first, each in copies(single):
         if first.item.split != each.item.split:
             name, other = (named(f.item.image, folder) for f in (each, first))
             message = (

@@ -10,7 +10,7 @@ from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
 from penstock.images.upright import read_upright
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
-from penstock.kinds.items import Problem, named, outside_classes
+from penstock.kinds.items import Problem, copies, named, outside_classes
 from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
 
 if TYPE_CHECKING:
@@ -39,14 +39,10 @@ def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> 
 
 def _contradictions(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
     """A note of every image that another class has too. Published datasets have a few."""
-    first: dict[str, InspectedItem] = {}
-    for each in items:
-        label = each.item.label
-        if not each.content or not isinstance(label, int) or not 0 <= label < len(labels.classes):
-            continue
-        other = first.setdefault(each.content, each)
-        if other.item.label != label:
-            name, same = named(each.item.image, folder), named(other.item.image, folder)
+    known = [each for each in items if isinstance(each.item.label, int) and 0 <= each.item.label < len(labels.classes)]
+    for first, each in copies(known):
+        if first.item.label != each.item.label:
+            name, same = named(each.item.image, folder), named(first.item.image, folder)
             message = (
                 f"{name}: expected an image of one class only, found the same bytes as {same}, which has another "
                 "class. Remove the wrong one."

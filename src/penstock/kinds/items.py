@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 _HIGHEST: Final = 255
@@ -192,6 +192,14 @@ def sentence(name: str, error: Exception) -> str:
     if isinstance(error, PenstockError):
         return str(error)
     return f"{name}: expected a readable file, found {error}. Check its permissions."
+
+
+def copies(items: Iterable[InspectedItem]) -> Iterator[tuple[InspectedItem, InspectedItem]]:
+    """Every image whose bytes an earlier one has too, behind the first of those."""
+    first: dict[str, InspectedItem] = {}
+    for each in items:
+        if each.content and first.setdefault(each.content, each) is not each:
+            yield first[each.content], each
 
 
 def outside_classes(name: str, labels: Labels, label: int) -> Problem:

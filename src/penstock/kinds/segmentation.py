@@ -127,12 +127,10 @@ def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
         alone = [each for each in flat if not each.item.group]  # a volume begins and ends with such slices
         for each in flat[:1] if fatal else alone:
             name, ids = mask_name(each, folder), [i for i, _ in each.pixels]
-            if labels.ignore in ids and not fatal:
-                right = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
-            else:
-                right = "Right if the image shows nothing else."
             said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
-            remedy = "Check how the masks were exported." if fatal else right
+            remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
+            if not fatal and labels.ignore in ids:
+                remedy = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
             if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
                 remedy = (
                     f"If {labels.ignore} is a class and not to be ignored, make it one with --map {labels.ignore}=1."

@@ -314,9 +314,7 @@ class Segmentation(Task):
     def export_input(self, size: Size) -> str:
         """Whole images, padded."""
         fill = ", ".join(f"{value:g}" for value in self.normalization.fill)
-        return (
-            f"images that are not resized, but padded on the right and below to {size[0]} x {size[1]} with RGB {fill}"
-        )
+        return f"images that are not resized, but padded on the right and below to {size[0]} x {size[1]} with {fill}"
 
 
 def _check_colors(augment: Augment, channels: int) -> None:

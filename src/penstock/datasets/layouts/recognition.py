@@ -230,12 +230,12 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
 
 
 def _unknown(folder: Path, how: How) -> DatasetError:
+    if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
+        return _of_another_task(folder, how.task, other)
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else "a known layout"
-    if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
-        return _of_another_task(folder, how.task, other)
     ways = [_ELSEWHERE] if how.layout or how.task else [_FOLDERS, _ELSEWHERE]
     if loose:
         ways.append("give --pattern if the class is in the name of the image")
