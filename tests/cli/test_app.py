@@ -53,7 +53,9 @@ def test_mistakes_are_sentences_and_exit_with_2(tmp_path, capsys):
         f"error: {tmp_path}: expected a packed dataset, with a dataset.json, found a folder without one. Make one with "
         "penstock pack FOLDER -o DIR.\n"
     )
-    assert call("train", capsys=capsys)[2].startswith("error: penstock train: expected a packed dataset, a recipe, or")
+    assert call("train", capsys=capsys)[2].startswith(
+        "error: penstock train: expected a packed dataset, a topic, a recipe, or"
+    )
     assert "expected OLD=NEW" in call("inspect", tmp_path, "--map", "x", capsys=capsys)[2]
 
 

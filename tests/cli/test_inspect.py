@@ -60,4 +60,4 @@ def test_the_layout_that_is_said_is_the_one_that_is_inspected(tmp_path, capsys):
 
     assert call("inspect", tmp_path, capsys=capsys)[0] == 1
     code, out, _ = call("inspect", tmp_path, "--layout", "folders", capsys=capsys)
-    assert (code, "2 folders of images, one per class" in out) == (0, True)
+    assert (code, "each folder with images is a class; found 2" in out) == (0, True)

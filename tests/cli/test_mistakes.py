@@ -109,7 +109,7 @@ def test_one_of_a_thing_is_one(tmp_path, capsys):
     _, inspected, _ = call("inspect", tmp_path / "raw", "--layout", "folders", capsys=capsys)
     code, packed, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--layout", "folders", capsys=capsys)
     assert code == 0
-    assert "because 1 folder of images, one per class" in inspected
+    assert "because each folder with images is a class; found 1" in inspected
     assert "train: 1 image, height x width " in inspected
     assert f"\n  cat {1:>23} image\n" in inspected
     assert "train: 1 record in 1 shard\n" in packed

@@ -50,7 +50,10 @@ LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or F
 Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
 Boxes = Annotated[
     Literal["xyxy", "xywh"],
-    Parameter(help="Box format of a CSV or COCO file: xyxy or xywh. Inferred and reported by default."),
+    Parameter(
+        help="Format of boxes: xyxy (two corners) or xywh (a corner and a size). By default the format is inferred "
+        "and printed."
+    ),
 ]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
 Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
@@ -115,7 +118,7 @@ def pack(
     for name, split in described.splits.items():
         print(f"{name}: {counted(split.records, 'record')} in {counted(len(split.shards), 'shard')}")
     ignored = f"ignore label {described.ignore_label}, " if described.kind.ignores else ""
-    print(f"{counted(len(described.classes), 'class')}, {ignored}content {described.content}")
+    print(f"{counted(len(described.classes), 'class')}, {ignored}fingerprint {described.content}")
     print(f"dataset {output}")
 
 
@@ -321,6 +324,7 @@ def _problem_lines(found: Inspection) -> list[str]:
     if not found.problems:
         return ["no problems found"]
     kinds = Counter(problem.kind for problem in found.problems)
-    lines = [f"PROBLEMS ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
+    title = "PROBLEMS" if found.fatal else "no problems found; notes"
+    lines = [f"{title} ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
     lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
     return lines

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Paths = Annotated[
     list[Path],
     Parameter(
-        help="Images, folders of images, text files that list images (.txt), videos, or - for an image from standard "
-        "input. Folders of masks next to folders of images are skipped.",
+        help="Images, folders of images, text files that list images (.txt), videos, NIfTI volumes, or - for an image "
+        "from standard input. Folders of masks next to folders of images are skipped.",
     ),
 ]
 Score = Annotated[
@@ -51,11 +51,11 @@ def predict(
     color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: the mask in colour.")] = False,
     score: Score = SHOWN, trust: Trust = False,
 ) -> int:  # fmt: skip
-    """Predict masks, classes or boxes for images of any size, or labels for NIfTI volumes.
+    """Predict masks, alpha mattes, classes or boxes for images of any size, or labels for NIfTI volumes.
 
-    Masks: NAME.png (class ids) and NAME-overlay.png for each image; classes: predictions.csv; boxes: predictions.csv
-    and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Names images that cannot be read, and exits with
-    1 then.
+    Masks and mattes: NAME.png (class ids, or alpha) and NAME-overlay.png for each image; classes: predictions.csv;
+    boxes: predictions.csv and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Prints the names of
+    images that cannot be read, and then exits with 1.
     """
     if trust:
         code.trust_folder(run)

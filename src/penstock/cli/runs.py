@@ -53,7 +53,8 @@ Shift = Annotated[
     int,
     Parameter(
         validator=Count,
-        help="Test-time augmentation of classifiers: average over the image shifted by this many pixels, too.",
+        help="Test-time augmentation of classifiers: average over the image and its shifts by "
+        "this many pixels up and left, and down and right.",
     ),
 ]
 Side = Annotated[

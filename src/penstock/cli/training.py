@@ -69,6 +69,16 @@ Trust = Annotated[
     Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
 ]
 
+Following = Annotated[
+    bool,
+    Parameter(
+        name="--follow",
+        negative=(),
+        help="Follow a topic: train on its records, then on new ones as they arrive, until Ctrl-C or --steps.",
+    ),
+]
+TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
+
 
 def train(
     data: Learnt = "", /, *,
@@ -85,19 +95,14 @@ def train(
     seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
     start: Start = "",
     until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")] = "",
-    follow: Annotated[
-        bool,
-        Parameter(
-            negative=(), help="Follow a topic: train on its records, then on new ones as they arrive, until stopped."
-        ),
-    ] = False,
+    follow: Following = False,
     replay_ratio: ReplayRatio = None,
     settings: Set = None,
     runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,
     name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "",
     checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Run folder to resume instead of starting a run.")] = None,
-    task: Annotated[str, Parameter(help="Custom task: FILE.py:NAME. By default the task of the dataset.")] = "",
+    task: TaskName = "",
     loss: Annotated[str, Parameter(help="Custom loss in place of cross-entropy: FILE.py:NAME.")] = "",
     hook: Annotated[list[str] | None, Parameter(help="Hook: a name or FILE.py:NAME. May be repeated.")] = None,
     trust: Trust = False,
@@ -205,7 +210,7 @@ def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
     if not data:
         raise RecipeError(
             "penstock train",
-            expected="a packed dataset, a recipe, or --resume RUN",
+            expected="a packed dataset, a topic, a recipe, or --resume RUN",
             found="none of them",
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
         )

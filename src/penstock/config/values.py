@@ -103,7 +103,7 @@ class Follow:
         replay_ratio: Fraction of every batch, from 0 to 0.75, that is drawn from records of earlier snapshots.
         idle_timeout: Seconds without a new snapshot after which training ends; 0 waits without end.
         group: Consumer group to commit the trained offsets to, for dashboards that show its lag. Penstock
-            never reads them.
+            never reads offsets from it.
     """
 
     on: bool = False
@@ -126,7 +126,8 @@ class Recipe:
         seed: Random seed of order, augmentation, initial weights and dropout.
         init: Run to take weights from, perhaps with other classes.
         strict: Refuse `init` if weights other than those of the last layer are missing or unexpected.
-        task: Custom task, FILE.py:NAME or package.module:NAME; "" is the task of the dataset.
+        task: Task: segmentation, matting, classification, detection, volumes, FILE.py:NAME or package.module:NAME; ""
+            is the task of the dataset.
         task_options: Settings of a custom task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
             checkpoint_saver, FILE.py:NAME or package.module:NAME).

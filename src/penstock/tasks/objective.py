@@ -31,7 +31,7 @@ class Objective:
         class_weights: Class weights of cross-entropy: "none", one number per class, or computed from the pixels of the
             training split: "inverse" (inverse frequency), "median" (median frequency balancing), or "effective"
             (effective number of samples).
-        label_smoothing: Label smoothing of cross-entropy, from 0 to below 1.
+        label_smoothing: Label smoothing of cross-entropy, from 0 to 0.99.
         ohem_ratio: Online hard example mining: fraction of the pixels of each image, hardest first, that counts.
         ohem_warmup_steps: Steps over which the fraction of pixels that count falls from 1 to `ohem_ratio`.
         ohem_threshold: Online hard example mining: only pixels whose true class has a probability below this threshold

@@ -10,7 +10,6 @@ from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.errors import ImageError
 from penstock.images import probe
 from penstock.kinds.items import Item, Labels, Problem, named
-from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,12 +42,12 @@ def recognise(folder: Path) -> Layout | None:
             label = classes.index(inside.parts[0])
             items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
         problems += _empty_classes(folder, split, root, classes, items)
-    how = f"divided into {', '.join(splits)}" if divided else "without splits: all training data"
-    reason = f"{counted(len(classes), 'folder')} of images, one per class, {how}"
+    how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
+    reasons = f"each folder with images is a class; found {len(classes)}", how
     return Layout(
         "classification",
         "one folder per class",
-        (reason,),
+        reasons,
         tuple(items),
         Labels(tuple(classes)),
         tuple(problems),
