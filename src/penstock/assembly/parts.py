@@ -255,7 +255,7 @@ def check_data(parts: Parts, run_data: RunData, where: str) -> None:
     if run_data.content != found:
         raise RunError(
             where,
-            expected=f"the data that the run was started with (content {run_data.content[:12]})",
-            found=f"another dataset in {parts.dataset.folder} (content {found[:12]})",
+            expected=f"the data that the run was started with (fingerprint {run_data.content[:12]})",
+            found=f"another dataset in {parts.dataset.folder} (fingerprint {found[:12]})",
             remedy="Restore the dataset, or start a new run from its weights with --init RUN",
         )
