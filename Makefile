@@ -25,7 +25,7 @@ check: .venv/ready
 package: .venv/ready
 	.ci/package
 
-# Writes docs/mutants.md, and fails where a mutant survives.
+# Writes tests/mutants/RESULTS.md, and fails where a mutant survives.
 mutants: .venv/ready
 	rm -f mutants.json generated.json
 	failed=0; \

@@ -16,7 +16,8 @@ def test_is_there(file, name):
 
 
 def test_rows_without_a_test_say_so():
-    rows = [line for line in (TESTS.parent / "docs" / "ledger.md").read_text().splitlines() if line.startswith("| ")]
+    rows, _ = (TESTS.parent / "docs" / "ledger.md").read_text().split("## Left out")
+    rows = [line for line in rows.splitlines() if line.startswith("| ")]
     for row in rows:
         feature, where, test = (cell.strip() for cell in row.strip("|").split("|"))
         if feature in {"feature", "defect", "feature or defect", "---"}:

@@ -1,4 +1,4 @@
-"""Writes docs/mutants.md: which mutants were noticed, by row, promise and setting, and by package.
+"""Writes tests/mutants/RESULTS.md: which mutants were noticed, by row, promise and setting, and by package.
 
 python tests/mutants/run.py --record named.json
 python tests/mutants/generated.py --record generated.json
@@ -93,7 +93,7 @@ def main() -> None:
     lines = [*head, *named(read(), results, before)]
     reasons = tomllib.loads(LEFT.read_text())
     lines += generated({name: Found(**found) for name, found in made.items()}, reasons)
-    (ROOT / "docs" / "mutants.md").write_text("\n".join(lines))
+    (ROOT / "tests" / "mutants" / "RESULTS.md").write_text("\n".join(lines))
 
 
 if __name__ == "__main__":
