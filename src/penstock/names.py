@@ -321,8 +321,9 @@ def _module(place: Place, setting: str) -> ModuleType:
 
 def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeError:
     """The error for a file that fails when it is run, with the line in it that did."""
+    ending = str(path) if place.is_file else os.path.join(*place.source.split(".")) + ".py"  # noqa: PTH118 - as frames have it
     frames = traceback.extract_tb(error.__traceback__)
-    line = next((frame.lineno for frame in reversed(frames) if os.path.basename(frame.filename) == path.name), None)  # noqa: PTH119 - frames have strings
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename.endswith(ending)), None)
     if isinstance(error, SyntaxError):
         line = error.lineno
     at = f", line {line}" if line else ""

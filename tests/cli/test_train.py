@@ -80,14 +80,16 @@ class TestOutput:
         assert resume(run)[1].step == 12
 
     def test_why_a_training_failed_is_said_once_and_kept_in_the_log(self, packed, tmp_path, capsys):
-        (tmp_path / "loss.py").write_text("def flat(logits, target, ignore):\n    return logits.mean()\n")
+        (tmp_path / "loss.py").write_text(
+            "def flat(logits, target, ignore):\n    return logits.mean(dim=(1, 2, 3))[:3]\n"
+        )
         file = tmp_path / "recipe.toml"
         file.write_text(dump(apply(recipe(packed.folder), [f"loss.custom={tmp_path}/loss.py:flat"])))
         code, out, err = call("train", file, "--runs", tmp_path / "runs", capsys=capsys)
         (run,) = (tmp_path / "runs").iterdir()
         why = (
             f"loss.custom = {tmp_path}/loss.py:flat: expected one number for each image, of shape (4,), found a tensor of "
-            "shape (). Take the mean over everything but the first axis."
+            "shape (3,). Take the mean over everything but the first axis."
         )
 
         assert (code, out.splitlines()[-1], err) == (2, "failed at step 0", f"error: {why}\n")

@@ -84,13 +84,13 @@ BEFORE_A_RUN = [
     ("train.metrics=['PLACE']", "class part:\n    def __init__(self, names):\n        pass\n", "train.metrics = PLACE, line 1: "
      "the parameter names has no default, and Penstock passes only classes, ignore. Rename it, or give it a default."),
     ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
+    ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
+     "loss.custom = PLACE: expected one number for each image, of shape (2,), found a tensor of shape (). Take the mean "
+     "over everything but the first axis."),
 ]  # fmt: skip
 """What is wrong with a part and shows before a run folder is made: setting, file, message."""
 
 WHEN_MADE = [
-    ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
-     "loss.custom = PLACE: expected one number for each image, of shape (4,), found a tensor of shape (). Take the mean "
-     "over everything but the first axis."),
     ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
      "class of optimizers, or a function that gives one."),
     ("hooks=['PLACE']", "def part():\n    return 3\n", "hooks = PLACE: expected a penstock.session.Hook, found int. Derive it from "
@@ -111,6 +111,22 @@ def test_what_is_wrong_with_a_part_is_named(packed, tmp_path, setting, text, mes
     found = str(caught.value).replace("code/part.py:part", place)
     assert found.replace(f"{tmp_path}/runs/0001-unet-test_resnet-{packed.name}/", "") == message.replace("PLACE", place)
     assert (tmp_path / "runs").exists() == ((setting, text, message) in WHEN_MADE)
+
+
+def test_the_line_of_a_failing_import_is_one_of_the_users_file(tmp_path):
+    """Though a file of the library, which raises the error, has the same name."""
+    file = tmp_path / "hook.py"
+    file.write_text(
+        "from penstock import Hook\n\n\nclass Own(Hook):\n    def after_stpe(self, session):\n        pass\n"
+    )
+    with pytest.raises(RecipeError) as caught:
+        names.load(names.Place(str(file), "Own"), "hooks")
+
+    assert str(caught.value) == (
+        f"hooks = {file}:Own, line 4: the import fails with TypeError: Own.after_stpe is not a method of penstock.Hook. "
+        "A hook can override on_start, before_step, after_backward, after_step, after_eval, on_exception, on_end. Fix "
+        "the file."
+    )
 
 
 def test_a_part_that_is_given_at_a_resume_is_checked_before_it_trains(packed, tmp_path):

@@ -48,7 +48,8 @@ class Hook:
         known = set(dir(Hook))
         for name in vars(cls):
             if name.startswith(("on_", "before_", "after_")) and name not in known:
-                message = f"{cls.__name__}.{name} is no hook point; the points are {', '.join(POINTS)}"
+                points = ", ".join(POINTS)
+                message = f"{cls.__name__}.{name} is not a method of penstock.Hook. A hook can override {points}"
                 raise TypeError(message)
 
     def on_start(self, session: Session) -> None:

@@ -1,9 +1,10 @@
-"""Whether parts of one's own can be loaded, and a network takes images of the recipe's size."""
+"""Whether parts of one's own can be loaded and called, and a network takes images of the recipe's size."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from penstock.config.places import places
@@ -84,6 +85,26 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
     try:
         for size in sizes:
             _try(recipe, task, model, size)
+    finally:
+        model.train(learning)
+
+
+def try_loss(parts: Parts, model: nn.Module) -> None:
+    """Compute a custom loss of the first two samples, so that a wrong shape shows before a run folder is made.
+
+    Raises:
+        RecipeError: it does not give one number for each image.
+    """
+    if not parts.recipe.loss.custom or parts.recipe.follow.on:  # a topic that is followed may be empty still
+        return
+    feed = parts.training_feed()
+    samples = [feed[position] for position in range(2)]
+    tensors = {name: torch.from_numpy(np.stack([each.arrays[name] for each in samples])) for name in samples[0].arrays}
+    learning = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            parts.task.loss(model(parts.task.inputs(tensors)), tensors)
     finally:
         model.train(learning)
 

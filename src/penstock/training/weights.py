@@ -10,7 +10,7 @@ from penstock.models import load_matching
 from penstock.models.pretrained import account_of
 from penstock.models.tv import PREFIX
 from penstock.runs import RunFolder
-from penstock.training.compatibility import check_optimizer, try_sizes
+from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,6 +25,7 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     model = parts.model(blank=bool(parts.recipe.init))
     check_optimizer(parts.recipe, model)
     try_sizes(parts.recipe, parts.task, model)
+    try_loss(parts, model)
     if not parts.recipe.init:
         _note_file(parts.recipe, events)
         return model

@@ -86,7 +86,9 @@ class TestHooks:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_misspelt_point_is_an_error(self):
-        with pytest.raises(TypeError, match=r"Wrong\.after_stpe is no hook point; the points are on_start, "):
+        with pytest.raises(
+            TypeError, match=r"Wrong\.after_stpe is not a method of penstock\.Hook\. A hook can override on_start, "
+        ):
 
             class Wrong(Hook):
                 def after_stpe(self, session):
