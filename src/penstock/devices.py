@@ -38,7 +38,7 @@ def choose(name: str, local_rank: int = 0) -> torch.device:
             "train.device",
             expected=f"one of auto, {', '.join(key for key, there in present.items() if there)} on this machine",
             found=name,
-            remedy="Leave it at auto to take the best one there is",
+            remedy="Use auto or one of these",
         )
     device = torch.device(f"cuda:{local_rank}") if name == "cuda" else torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

@@ -40,4 +40,4 @@ def test_what_inspect_notes_pack_notes(tmp_path, capsys):
     out = pack_skipping(tmp_path, capsys)
 
     assert "left out, neither JPEG nor PNG: 1 file (images/train/c.webp)\n" in out
-    assert "(note) masks/train/b.png: expected more than one class, found only id 0." in out
+    assert "(note) masks/train/b.png: expected more than one class, found only the id 0." in out

@@ -210,7 +210,7 @@ def test_predict_writes_masks_of_the_images_own_size(trained, raw, tmp_path, win
         assert shown.size == (71, 50)
     code, printed, _ = call("predict", trained, tmp_path / "broken.jpg", "-o", out, capsys=capsys)
     assert code == 1
-    assert printed.startswith(f"{tmp_path}/broken.jpg: expected a whole image, found ")
+    assert printed.startswith(f"{tmp_path}/broken.jpg: expected a complete image, found ")
 
 
 def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):

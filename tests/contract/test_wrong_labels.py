@@ -72,7 +72,7 @@ def refused(folder, message, labels=None, among=1):
     lines = "\n  ".join(grouped(found.fatal, 10))
     skip = "" if all(problem.whole for problem in found.fatal) else ", or leave those images out with --skip-bad"
     assert str(caught.value) == (
-        f"{folder.root}: expected data without problems, found {among}. Fix them{skip}:\n  {lines}"
+        f"{folder.root} has {among} problem{'' if among == 1 else 's'}. Fix them{skip}:\n  {lines}"
     )
     assert not output.exists()
 
@@ -168,7 +168,7 @@ def test_9_all_masks_of_a_split_are_background(folder):
         folder.put(f"masks/train/{name}.png", mask(np.zeros((20, 30))))
     refused(
         folder,
-        "masks/train/a.png: expected more than one class, found id 0 in all 3 masks of train. Check how the masks "
+        "masks/train/a.png: expected more than one class, found only the id 0 in all 3 masks of train. Check how the masks "
         "were exported.",
     )
 
@@ -205,7 +205,7 @@ def test_12_a_image_is_in_two_splits(folder):
     refused(
         folder,
         "images/val/b.jpg: expected an image that is in one split only, found the same bytes as images/train/a.jpg. "
-        "Remove one of them: scores on seen images mean nothing.",
+        "Remove one of them, because scores on training images mean nothing.",
     )
 
 
@@ -213,7 +213,7 @@ def test_13_a_image_is_cut_short(folder):
     folder.put("images/train/a.jpg", image()[:-400])
     refused(
         folder,
-        "images/train/a.jpg: expected a whole image, found a damaged JPEG (Premature end of JPEG file). Restore the "
+        "images/train/a.jpg: expected a complete image, found a damaged JPEG (Premature end of JPEG file). Restore the "
         "file from a copy, or leave it out.",
     )
 
@@ -223,7 +223,7 @@ def test_14_a_mask_is_cut_short(folder):
     folder.put("masks/train/a.png", whole[:-20])
     refused(
         folder,
-        f"masks/train/a.png: expected a whole image, found a PNG that ends early, after {len(whole) - 20} bytes. "
+        f"masks/train/a.png: expected a complete image, found a PNG that ends early, after {len(whole) - 20} bytes. "
         "Restore the file from a copy, or leave it out.",
     )
 
@@ -370,7 +370,7 @@ def test_one_background_mask_is_a_note_only(folder, tmp_path):
         (
             "only background",
             False,
-            "masks/train/b.png: expected more than one class, found only id 0. Right if the image shows nothing else.",
+            "masks/train/b.png: expected more than one class, found only the id 0. Right if the image shows nothing else.",
         )
     ]
     pack(found, tmp_path / "packed")
@@ -382,7 +382,7 @@ def test_a_mask_that_ignores_all_of_one_class_is_a_note(folder):
     assert [(p.fatal, p.message) for p in inspect(folder.root).problems] == [
         (
             False,
-            "masks/train/b.png: expected more than one class, found only id 0, 255. If 255 marks a class in this mask, "
+            "masks/train/b.png: expected more than one class, found only the ids 0, 255. If 255 marks a class in this mask, "
             "replace it by the id of the class.",
         )
     ]

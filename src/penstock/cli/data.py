@@ -306,7 +306,7 @@ def _notes(found: Inspection) -> list[str]:
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
     if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
         shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
-        notes.append(f"note: nothing in train shows {counted(len(absent), 'class')} of {len(counts)}: {shown}")
+        notes.append(f"note: {len(absent)} of {counted(len(counts), 'class')} do not occur in train: {shown}")
     if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
         name = found.labels.classes[found.labels.ignore]
         notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")

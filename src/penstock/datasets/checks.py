@@ -89,7 +89,7 @@ def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
             name, other = (named(f.item.image, folder) for f in (each, first))
             message = (
                 f"{name}: expected an image that is in one split only, found the same bytes as {other}. "
-                "Remove one of them: scores on seen images mean nothing."
+                "Remove one of them, because scores on training images mean nothing."
             )
             yield Problem("duplicate across splits", name, message)
 

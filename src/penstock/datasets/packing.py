@@ -23,7 +23,7 @@ from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
 from penstock.kinds.items import FilePart, hashed, named
 from penstock.names import Place
-from penstock.progress import silent
+from penstock.progress import counted, silent
 from penstock.records import ShardWriter, open_shard
 from penstock.records import index as indexing
 from penstock.runs import code
@@ -164,12 +164,15 @@ def _refuse(found: Inspection) -> None:
             str(found.folder), expected="something to pack", found="no sound image", remedy="Fix the problems first"
         )
     if fatal := found.fatal:
-        shown, skip = "\n  ".join(inspection.grouped(fatal, 10)), ", or leave those images out with --skip-bad"
+        shown = "\n  ".join(inspection.grouped(fatal, 10))
+        skip = any(not problem.whole for problem in fatal)
+        remedy = f"Fix them{', or leave those images out with --skip-bad' if skip else ''}:\n  {shown}"
         raise DatasetError(
             str(found.folder),
             expected="data without problems",
             found=str(len(fatal)),
-            remedy=f"Fix them{skip * any(not problem.whole for problem in fatal)}:\n  {shown}",
+            remedy=remedy,
+            message=f"{found.folder} has {counted(len(fatal), 'problem')}. {remedy}",
         )
 
 

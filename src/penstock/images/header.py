@@ -78,9 +78,9 @@ def probe(data: bytes, where: str) -> ImageInfo:
         else:
             raise not_an_image(data, where)
     except (IndexError, struct.error):
-        raise truncated(where, "the file ends inside its header") from None
+        raise truncated(where, "a file that ends inside its header") from None
     if info is None or not info.height or not info.width:
-        raise truncated(where, "no image size in its header")
+        raise truncated(where, "a header without an image size")
     if info.height * info.width > MAX_PIXELS:
         raise ImageError(
             where,
@@ -104,7 +104,7 @@ def not_an_image(data: bytes, where: str) -> ImageError:
 def truncated(where: str, found: str) -> ImageError:
     """The error for an image that is cut short or damaged."""
     return ImageError(
-        where, expected="a whole image", found=found, remedy="Restore the file from a copy, or leave it out"
+        where, expected="a complete image", found=found, remedy="Restore the file from a copy, or leave it out"
     )
 
 

@@ -127,14 +127,15 @@ def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
         alone = [each for each in flat if not each.item.group]  # a volume begins and ends with such slices
         for each in flat[:1] if fatal else alone:
             name, ids = mask_name(each, folder), [i for i, _ in each.pixels]
-            said = f"id {_some(ids)} in all {len(group)} masks of {split}" if fatal else f"only id {_some(ids)}"
+            plural = "ids" if len(ids) > 1 else "id"
+            said = f"only the {plural} {_some(ids)}"
+            if fatal:
+                said += f" in all {len(group)} masks of {split}"
             remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
             if not fatal and labels.ignore in ids:
                 remedy = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
             if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
-                remedy = (
-                    f"If {labels.ignore} is a class and not to be ignored, make it one with --map {labels.ignore}=1."
-                )
+                remedy = f"If {labels.ignore} stands for a class, give it a class id with --map {labels.ignore}=1."
             message = f"{name}: expected more than one class, found {said}. {remedy}"
             yield Problem("only background", name, message, fatal=fatal, whole=fatal)
 

@@ -76,7 +76,11 @@ OF_TASKS = {
     "augment.rotate": (5.0, IMAGES, "Augmentation beyond crop, slices and flip"),
     "augment.jitter": ("{hue = 0.1}", IMAGES, "Augmentation beyond crop, slices and flip"),
     "augment.resize_range": ([20, 40], IMAGES, "Augmentation beyond crop, slices and flip"),
-    "regularize.mixup": (0.5, {"classification"}, "Mixing, erasing and toning images"),
+    "regularize.mixup": (
+        0.5,
+        {"classification"},
+        "Batch augmentation (mixup, CutMix, random erasing, brightness, contrast)",
+    ),
     "loss.lovasz": (0.5, {"segmentation", "classification", "volumes"}, "A choice of losses"),
     "model.weights": ("w.pth", IMAGES, "A pretrained backbone"),
     "train.sliding_window": (64, MASKS, "A sliding window"),

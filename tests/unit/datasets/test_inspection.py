@@ -31,7 +31,7 @@ def test_classes_that_nothing_is_left_of_are_told(tmp_path, capsys):
     (raw / "train/cat/a.jpg").write_bytes(b"\xff\xd8\xff")
     out = pack_skipping(tmp_path, capsys)
 
-    assert "skipped 1 of 4 images\nnote: nothing in train shows 1 class of 2: cat\n" in out
+    assert "skipped 1 of 4 images\nnote: 1 of 2 classes do not occur in train: cat\n" in out
 
 
 def test_what_is_wrong_with_the_whole_folder_is_not_called_skipped(tmp_path, capsys):
@@ -125,8 +125,8 @@ def test_masks_of_0_and_255_with_named_classes(tmp_path):
     miniatures.write(tmp_path / "classes.txt", "ground\nthing\n")
 
     assert words(tmp_path) == [
-        "masks/0.png: expected more than one class, found id 0, 255 in all 2 masks of train. If 255 is a class and not to be "
-        "ignored, make it one with --map 255=1."
+        "masks/0.png: expected more than one class, found only the ids 0, 255 in all 2 masks of train. If 255 stands for a "
+        "class, give it a class id with --map 255=1."
     ]
 
 

@@ -68,17 +68,19 @@ class TestDecode:
         with pytest.raises(ImageError) as caught:
             codecs.decode_image(whole[: len(whole) // 2], "cut.jpg")
         assert str(caught.value) == (
-            "cut.jpg: expected a whole image, found a damaged JPEG (Premature end of JPEG file). Restore the file from "
+            "cut.jpg: expected a complete image, found a damaged JPEG (Premature end of JPEG file). Restore the file from "
             "a copy, or leave it out."
         )
         whole = png(Image.fromarray(make_image()))
         with pytest.raises(ImageError) as caught:
             codecs.decode_image(whole[: len(whole) // 2], "cut.png")
         assert str(caught.value) == (
-            f"cut.png: expected a whole image, found a PNG that ends early, after {len(whole) // 2:,} bytes. Restore "
+            f"cut.png: expected a complete image, found a PNG that ends early, after {len(whole) // 2:,} bytes. Restore "
             "the file from a copy, or leave it out."
         )
         flipped = bytearray(whole)
         flipped[len(whole) // 2] ^= 4
-        with pytest.raises(ImageError, match=r"^flip\.png: expected a whole image, found a damaged PNG chunk at byte "):
+        with pytest.raises(
+            ImageError, match=r"^flip\.png: expected a complete image, found a damaged PNG chunk at byte "
+        ):
             codecs.decode_image(bytes(flipped), "flip.png")

@@ -76,7 +76,7 @@ class TestProbe:
             with pytest.raises(ImageError) as caught:
                 probe(data, "x")
             assert str(caught.value) == (
-                "x: expected a whole image, found the file ends inside its header. Restore the file from a copy, or "
+                "x: expected a complete image, found a file that ends inside its header. Restore the file from a copy, or "
                 "leave it out."
             )
 

@@ -158,10 +158,10 @@ DAMAGED = {
 def test_damage_is_named_whatever_else_is_warned_of(name, monkeypatch):
     monkeypatch.setattr("penstock.images.fetch._SCRATCH", Poisoned())
     data = DAMAGED[name]
-    with pytest.raises(ImageError, match=r"^a\.jpg: expected a whole image, found a damaged JPEG \("):
+    with pytest.raises(ImageError, match=r"^a\.jpg: expected a complete image, found a damaged JPEG \("):
         decode_image(data, "a.jpg")
     out = np.empty((*SIZE, 3), np.uint8)
-    with pytest.raises(ImageError, match=r"^a\.jpg: expected a whole image, found a damaged JPEG \("):
+    with pytest.raises(ImageError, match=r"^a\.jpg: expected a complete image, found a damaged JPEG \("):
         fetch_image(data, "a.jpg", probe(data, "a.jpg"), Affine(), (0, 0, 0), out)
 
 

@@ -119,7 +119,7 @@ def test_missing_rows_are_named(kind, capfd):
         decode(data)
 
     assert str(caught.value) == (
-        "a.png: expected a whole image, found a PNG that libpng cannot decode. Restore the file from a copy, or leave "
+        "a.png: expected a complete image, found a PNG that libpng cannot decode. Restore the file from a copy, or leave "
         "it out."
     )
 

@@ -325,7 +325,7 @@ def _missing(name: str, image: _Image) -> Problem:
 
 def _twice(name: str, image: _Image) -> Problem:
     message = (
-        f"{name}: expected every image once, found id {image.id} twice ({image.file_name}). Give it one of its own."
+        f"{name}: expected every image id once, found {image.id} twice ({image.file_name}). Give it one of its own."
     )
     return Problem("two images of one id", f"{name}#{image.id}", message, whole=True)
 

@@ -329,7 +329,7 @@ def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_
     problems = {problem.kind: problem.message for problem in inspect(tmp_path).problems}
 
     assert problems["two images of one id"] == (
-        "annotations/instances_train2017.json: expected every image once, found id 7 twice (000000000001.jpg). Give it one "
+        "annotations/instances_train2017.json: expected every image id once, found 7 twice (000000000001.jpg). Give it one "
         "of its own."
     )
     assert problems["annotation without an image"] == (

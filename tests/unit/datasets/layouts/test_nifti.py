@@ -244,7 +244,9 @@ class TestMistakes:
     @pytest.mark.parametrize("channels", [1, 4])
     def test_a_slice_that_is_cut_short(self, channels):
         whole = encode_png(np.random.default_rng(0).integers(0, 256, (30, 40, channels), np.uint8))
-        with pytest.raises(ImageError, match=r"^s#3: expected a whole image, found .*\. Restore the file from a copy"):
+        with pytest.raises(
+            ImageError, match=r"^s#3: expected a complete image, found .*\. Restore the file from a copy"
+        ):
             decode_image(whole[:-300], "s#3", channels=channels)
 
     def test_a_file_that_is_cut_short(self, tmp_path):
