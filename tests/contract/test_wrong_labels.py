@@ -349,7 +349,7 @@ def test_19_a_class_has_no_images(tmp_path):
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
-            "{root}: found no JPEG or PNG image that can be used, read as: image and mask folders. Check "
+            "{root}: no usable JPEG or PNG image was found in the layout image and mask folders. Check "
             "that the files are there and end in .jpg, .jpeg or .png.",
         ),
     ],

@@ -86,7 +86,7 @@ class TestTraining:
             assert str(caught.value) == message
         with pytest.raises(
             RecipeError,
-            match="Batch augmentation (mixup, CutMix, random erasing, brightness, contrast) is not supported for segmentation",
+            match=r"Batch augmentation \(mixup, CutMix, random erasing, brightness, contrast\) is not supported for segmentation",
         ):
             _ = open_parts(
                 dataclasses.replace(learn_colors(packed, regularize=MIXED), model=Model("unet:test_resnet", "none"))

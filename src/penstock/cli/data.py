@@ -275,8 +275,8 @@ def _describe(found: Inspection) -> str:
     layout, labels = found.layout, found.labels
     lines = [f"{found.folder}: {layout.kind.name}, {layout.name}"]
     lines += [f"  because {reason}" for reason in layout.reasons]
-    how = "as named" if found.stated else f"told from the {layout.kind.inferred_from}"
-    lines.append(f"classes ({len(labels.classes)}, {how}): {', '.join(labels.classes)}")
+    how = "" if found.stated else f", inferred from the {layout.kind.inferred_from}"
+    lines.append(f"classes ({len(labels.classes)}{how}): {', '.join(labels.classes)}")
     if layout.kind.ignores:
         lines.append(f"ignore label: {labels.ignore}")
     lines += _left_out(layout)

@@ -57,9 +57,9 @@ class DeepLabConfig:
         separable: Use separable convolutions in ASPP and the decoder.
         channels: Channels of every branch of ASPP and of the decoder.
         projection: Project the concatenated branches to `channels` channels.
-        cell: Dense prediction cell (DPC) in place of ASPP: a list of branches, each with `of` (the branch that it works
-            on, counted from 0; -1 is the backbone), and `rate` or `grid`, such as [{of = -1, rate = [1, 6]}, {of = 0,
-            grid = [2, 1]}].
+        cell: Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the number of the branch that is
+            the input, from 0, or -1 for the backbone. `rate` is the rate of an atrous convolution. `grid` is a grid of
+            average pooling. An example: [{of = -1, rate = [1, 6]}, {of = 0, grid = [2, 1]}].
         decoder: Use the decoder of DeepLabV3+, which adds finer features of the backbone.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.

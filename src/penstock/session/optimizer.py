@@ -35,8 +35,9 @@ class OptimizerSpec:
             `no_weight_decay` are exempt, unless `decay_biases` is set. Learning rate multipliers do not change the
             weight decay of Muon.
         decay_biases: Apply weight decay to biases and normalisation layers too.
-        unit_filters: Keep each filter that Muon updates at a root mean square norm of 1 instead of decaying it. For
-            networks in which a normalisation layer follows every convolution.
+        unit_filters: Before each step, rescale the weight of each convolution that Muon updates so that its norm is the
+            square root of its output channels, in place of weight decay. For networks in which a normalisation layer
+            follows every convolution.
         schedule: Learning rate schedule, as a factor of the peak: "poly" is (1 - progress)**power, "cosine" half a
             cosine, "constant" 1, "step" multiplies by `gamma` every `step_size`, "multistep" at every milestone,
             "exponential" is gamma**(step / step_size).

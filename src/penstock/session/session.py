@@ -1,7 +1,7 @@
 """The loop that trains.
 
 One step: next batch -> before_step -> forward, loss sum, global count -> backward -> after_backward -> finite? ->
-optimizer, schedule, average -> cursor adopted, step counted -> after_step. Then, where it is time or a hook asked,
+optimizer, schedule, average -> cursor kept, step counted -> after_step. Then, where it is time or a hook asked,
 always in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
 """
 

@@ -22,28 +22,34 @@ class Ability(Enum):
     TTA = "Test-time augmentation", "outputs of several views of an image can be averaged"
     SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
     SHIFT_TTA = "Test-time augmentation by shifts", "outputs do not depend on where things are"
-    SLIDING_WINDOW = "A sliding window", "predict uses window, and outputs have the size of the image"
-    SEGMENT_SCORES = "Scoring boundaries and segments", "with_segments gives a task with these scores"
-    EXPORT = "Export", "export_size, check_export_size and export_input are implemented"
-    PREDICT_IMAGES = "Prediction of images", "predict, prediction_suffixes and explain are implemented"
-    PREDICT_VOLUMES = "Prediction of NIfTI volumes", "predict_volume is implemented"
-    ORIGINAL_IDS = "Writing original ids", "predictions use Style.original"
-    PALETTE = "A palette", "predictions use Style.palette"
-    COLOR_MASKS = "Writing masks in colour", "predictions use Style.color"
-    SCORE = "A minimum score", "predictions use Style.score"
-    LOSSES = "A choice of losses", "loss uses the section loss"
+    SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
+    SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
+    EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"
+    PREDICT_IMAGES = "Prediction of images", "`predict`, `prediction_suffixes` and `explain` are implemented"
+    PREDICT_VOLUMES = "Prediction of NIfTI volumes", "`predict_volume` is implemented"
+    ORIGINAL_IDS = "Writing original ids", "predictions use `Style.original`"
+    PALETTE = "A palette", "predictions use `Style.palette`"
+    COLOR_MASKS = "Writing masks in colour", "predictions use `Style.color`"
+    SCORE = "A minimum score", "predictions use `Style.score`"
+    LOSSES = "A choice of losses", "`loss` uses the settings of the section `[loss]`"
     REGULARIZE = (
         "Batch augmentation (mixup, CutMix, random erasing, brightness, contrast)",
-        "inputs and loss use the section regularize",
+        "`inputs` and `loss` use the settings of the section `[regularize]`",
     )
-    AUGMENTATION = "Augmentation beyond crop, slices and flip", "samples are drawn with augment.view"
-    CENTER_CROP = "Evaluating the middle of an image", "evaluation draws samples with augment.middle"
-    REFLECTED_BORDER = "A reflected border", "samples use augment.border"
-    ALTERNATING_FLIP = "Alternating flip", "samples are drawn with augment.view"
-    BOX_VISIBILITY = "A minimum visibility of boxes", "samples use augment.min_visibility"
-    SLICES = "Cropping in depth", "samples use augment.slices"
-    PRETRAINED = "A pretrained backbone", "model uses model.weights; without it, model.weights is none"
-    MODELS = "A choice of models", "model uses model.name; without it, model.name is the name of the kind"
+    AUGMENTATION = "Augmentation beyond crop, slices and flip", "samples are drawn with `augment.view`"
+    CENTER_CROP = "Evaluating the middle of an image", "evaluation draws samples with `augment.middle`"
+    REFLECTED_BORDER = "A reflected border", "samples use `augment.border`"
+    ALTERNATING_FLIP = "Alternating flip", "samples are drawn with `augment.view`"
+    BOX_VISIBILITY = "A minimum visibility of boxes", "samples use `augment.min_visibility`"
+    SLICES = "Cropping in depth", "samples use `augment.slices`"
+    PRETRAINED = (
+        "A pretrained backbone",
+        "`model` uses `model.weights`; without this ability, `model.weights` is `none`",
+    )
+    MODELS = (
+        "A choice of models",
+        "`model` uses `model.name`; without this ability, `model.name` is the name of the kind",
+    )
 
     def __init__(self, title: str, promise: str) -> None:
         self.title = title

@@ -179,7 +179,7 @@ class Segmentation(Task):
             better = nearest_size(crop, stride)
             raise RecipeError(
                 "augment.crop",
-                expected=f"multiples of {stride}, the output stride of {self.name}",
+                expected=f"multiples of {stride}, the largest stride of {self.name}",
                 found=f"{crop[0]} x {crop[1]}",
                 remedy=f"Use --crop {better[0]} {better[1]}",
             )

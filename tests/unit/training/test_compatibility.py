@@ -87,6 +87,6 @@ class TestRefusals:
         with pytest.raises(PenstockError) as caught:
             train(apply(recipe(packed.folder), ["augment.crop=[33, 60]"]), tmp_path)
         assert str(caught.value) == (
-            "augment.crop: expected multiples of 32, the output stride of unet:test_resnet, found 33 x 60. "
+            "augment.crop: expected multiples of 32, the largest stride of unet:test_resnet, found 33 x 60. "
             "Use --crop 32 64."
         )

@@ -183,7 +183,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
         expected="at least one JPEG or PNG image",
         found="none",
         remedy=remedy,
-        message=f"{folder}: found no JPEG or PNG image that can be used, read as: {found.name}. {remedy}.",
+        message=f"{folder}: no usable JPEG or PNG image was found in the layout {found.name}. {remedy}.",
     )
 
 

@@ -239,8 +239,12 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
     if edges and row.get(file) and not any(row.get(name) for name in (label, *edges)):
         return None  # an image without objects
     if not row.get(file) or not row.get(label):
-        found = ", ".join(cell for name, cell in row.items() if name != _BEYOND)
-        return "row without a label", f"expected a {file} and a {label}, found {found}. Fill in the row, or remove it."
+        empty = file if not row.get(file) else label
+        found = ",".join(cell for name, cell in row.items() if name != _BEYOND)
+        return (
+            "row without a label",
+            f"the column {empty} is empty in the row '{found}'. Fill it in, or remove the row.",
+        )
     if stated and row[label] not in stated:
         said = f"expected a {label} that classes.txt names, found {row[label]}. Add it there, or remove the row."
         return "label without a name", said

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HOUR: Final = 3_600_000
+_CHECK_BROKER: Final = "Check the address, that the broker runs, and the settings in PENSTOCK_KAFKA_PROPERTIES"
 _NEW_RUN: Final = "start a new run from its weights with --init RUN"
 
 
@@ -112,7 +113,8 @@ def unreachable(servers: str, reason: str) -> AwayError:
         f"kafka://{servers}",
         expected="a broker that answers",
         found=reason,
-        remedy="Check the address, that the broker runs, and the settings in PENSTOCK_KAFKA_PROPERTIES",
+        remedy=_CHECK_BROKER,
+        message=f"kafka://{servers}: no broker answers ({reason}). {_CHECK_BROKER}.",
     )
 
 

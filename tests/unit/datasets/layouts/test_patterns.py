@@ -15,7 +15,7 @@ def test_labels_in_names(tmp_path, capsys):
     code, out, _ = call("inspect", tmp_path, "--pattern", r"(?P<label>[a-z]+)_\d", capsys=capsys)
 
     assert code == 1
-    assert "classes (2, as named): cat, dog" in out
+    assert "classes (2): cat, dog" in out
     assert (
         r"odd.jpg: expected a name that fits (?P<label>[a-z]+)_\d, found another. Rename it, or leave it out with "
         "--skip-bad."

@@ -24,8 +24,8 @@ def test_rows_of_a_table(tmp_path, capsys):
     path.write_text(path.read_text() + ",cat,train\np3.jpg,,val\ngone.jpg,cat,train\n")
 
     assert words(raw) == [
-        "labels.csv, line 6: expected a filename and a label, found , cat, train. Fill in the row, or remove it.",
-        "labels.csv, line 7: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it.",
+        "labels.csv, line 6: the column filename is empty in the row ',cat,train'. Fill it in, or remove the row.",
+        "labels.csv, line 7: the column label is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row.",
         "labels.csv: expected image gone.jpg, as it says, found nothing. Add it, or remove its rows.",
     ]
     out = pack_skipping(tmp_path, capsys)
@@ -72,7 +72,7 @@ def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
     shutil.rmtree(tmp_path / "images")
 
     assert words(tmp_path) == [
-        f"{tmp_path}: found no JPEG or PNG image that can be used, read as: CSV. Fix the first of 4 problems: "
+        f"{tmp_path}: no usable JPEG or PNG image was found in the layout CSV. Fix the first of 4 problems: "
         "labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
     ]
 
@@ -255,7 +255,7 @@ class TestTables:
         found = [problem.message for problem in inspect(tmp_path).fatal]
 
         assert found == [
-            "labels.csv, line 5: expected a filename and a label, found p3.jpg, , val. Fill in the row, or remove it."
+            "labels.csv, line 5: the column label is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row."
         ]
 
     def test_a_few_boxes_inside_out_among_many_leave_it_uncertain_what_all_are(self, tmp_path):

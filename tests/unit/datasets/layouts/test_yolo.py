@@ -99,7 +99,7 @@ def test_yolo_without_names_takes_them(tmp_path, capsys):
     miniatures.yolo(raw)
     (raw / "data.yaml").unlink()
 
-    assert "classes (2, told from the labels): class0, class1\n" in call("inspect", raw, capsys=capsys)[1]
+    assert "classes (2, inferred from the labels): class0, class1\n" in call("inspect", raw, capsys=capsys)[1]
     pack_skipping(tmp_path, capsys, "--classes", "fig,date")
     assert FolderDataset.open(tmp_path / "data").description.classes == ("fig", "date")
 
