@@ -151,7 +151,7 @@ def test_lines_of_a_table_are_counted_as_editors_do(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text(path.read_text().replace("p2.jpg,dog,val", "\n\np2.jpg,,val"))
 
-    assert words(tmp_path)[0].startswith("labels.csv, line 6: expected a filename and a label, found p2.jpg, , val.")
+    assert words(tmp_path)[0].startswith("labels.csv, line 6: the column label is empty in the row 'p2.jpg,,val'.")
 
 
 def test_two_tables_and_names_that_cannot_be(tmp_path):
