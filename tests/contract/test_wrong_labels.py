@@ -70,9 +70,10 @@ def refused(folder, message, labels=None, among=1):
     with pytest.raises(DatasetError) as caught:
         pack(found, output)
     lines = "\n  ".join(grouped(found.fatal, 10))
-    skip = "" if all(problem.whole for problem in found.fatal) else ", or leave those images out with --skip-bad"
+    them, images = ("it", "the image") if among == 1 else ("them", "those images")
+    skip = "" if all(problem.whole for problem in found.fatal) else f", or leave {images} out with --skip-bad"
     assert str(caught.value) == (
-        f"{folder.root} has {among} problem{'' if among == 1 else 's'}. Fix them{skip}:\n  {lines}"
+        f"{folder.root} has {among} problem{'' if among == 1 else 's'}. Fix {them}{skip}:\n  {lines}"
     )
     assert not output.exists()
 

@@ -171,7 +171,7 @@ def test_a_run_says_which_setting_was_another(trained, capsys):
 
 def test_a_run_cannot_end_before_where_it_is(trained, capsys):
     assert call("train", "--resume", trained, "--steps", 2, capsys=capsys)[2] == (
-        f"error: {trained}: train.steps: expected at least 4, which the run has reached, found 2. Give more --steps, or an "
+        f"error: {trained}: train.steps: expected at least 4, the step of the checkpoint, found 2. Give more --steps, or an "
         "earlier --checkpoint.\n"
     )
     assert load(trained / "recipe.toml").train.steps == 4
@@ -277,3 +277,18 @@ def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
     }
     plain, _ = train(recipe(packed.folder), tmp_path / "plain")
     assert state(plain.path)["model.safetensors"] != state(whole.path)["model.safetensors"]
+
+
+def test_a_checkpoint_that_is_not_there_is_named(trained, capsys):
+    name = "step-00000099"
+    assert call("train", "--resume", trained, "--checkpoint", name, capsys=capsys)[2] == (
+        f"error: {trained}/checkpoints/{name}: expected a checkpoint: last, best or one of step-00000002, step-00000004, found "
+        "no such checkpoint. Choose one of them.\n"
+    )
+
+
+def test_settings_that_a_finished_run_does_not_use_are_reported(trained, capsys):
+    note = "note: the changed settings have no effect, as no step was left to train"
+
+    assert note not in call("train", "--resume", trained, capsys=capsys)[1]
+    assert note in call("train", "--resume", trained, "--lr", 0.5, capsys=capsys)[1].splitlines()

@@ -156,7 +156,7 @@ def show(
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="PNG file to write.")] = Path("sheet.png"),
     trust: Trust = False,
 ) -> None:  # fmt: skip
-    """Draw packed records, or what the network will be fed, as a contact sheet."""
+    """Draw packed records, or what the network will be fed, as an image grid."""
     settings = [*(settings or []), *([f"task={task}"] if task else [])]
     if (recipe or settings) and not augmented:
         raise RecipeError(
@@ -306,7 +306,7 @@ def _notes(found: Inspection) -> list[str]:
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
     if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
         shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
-        notes.append(f"note: {len(absent)} of {counted(len(counts), 'class')} do not occur in train: {shown}")
+        notes.append(f"note: classes that do not occur in train ({len(absent)} of {len(counts)}): {shown}")
     if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
         name = found.labels.classes[found.labels.ignore]
         notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")

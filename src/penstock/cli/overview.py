@@ -15,7 +15,7 @@ _GROUPS: Final = {
     "Data": {
         "data:inspect": "Report the contents and the problems of a folder of raw images.",
         "data:pack": "Pack a folder of raw images into TFRecord shards.",
-        "data:show": "Draw packed records, or what the network will be fed, as a contact sheet.",
+        "data:show": "Draw packed records, or what the network will be fed, as an image grid.",
         "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
         "topics:publish": "Send a packed dataset to Kafka topics.",
         "topics:pull": "Write a snapshot of Kafka topics to TFRecord shards.",

@@ -53,8 +53,8 @@ Shift = Annotated[
     int,
     Parameter(
         validator=Count,
-        help="Test-time augmentation of classifiers: average over the image and its shifts by "
-        "this many pixels up and left, and down and right.",
+        help="Test-time augmentation of classifiers: average over the image and two shifted "
+        "copies: this many pixels up and left, and this many down and right.",
     ),
 ]
 Side = Annotated[

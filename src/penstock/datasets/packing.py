@@ -166,7 +166,8 @@ def _refuse(found: Inspection) -> None:
     if fatal := found.fatal:
         shown = "\n  ".join(inspection.grouped(fatal, 10))
         skip = any(not problem.whole for problem in fatal)
-        remedy = f"Fix them{', or leave those images out with --skip-bad' if skip else ''}:\n  {shown}"
+        them, images = ("it", "the image") if len(fatal) == 1 else ("them", "those images")
+        remedy = f"Fix {them}{f', or leave {images} out with --skip-bad' if skip else ''}:\n  {shown}"
         raise DatasetError(
             str(found.folder),
             expected="data without problems",

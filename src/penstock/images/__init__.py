@@ -10,7 +10,7 @@ fetch.py      from encoded bytes to a view, decoding no more than it shows
 threads.py    OpenCV's own threads, which rest while a pool's use it
 labels.py     a mask against its image and its classes
 color.py      photometric jitter as one matrix
-drawing.py    palettes, overlays, contact sheets
+drawing.py    palettes, overlays, image grids
 """
 
 from penstock.images.codecs import decode_image, decode_mask

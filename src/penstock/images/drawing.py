@@ -1,4 +1,4 @@
-"""Images for people: coloured masks, overlays, captions, contact sheets. All take and give uint8 RGB."""
+"""Images for people: coloured masks, overlays, captions, image grids. All take and give uint8 RGB."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def fit(image: Pixels, longest: int) -> Pixels:
 
 
 def sheet(tiles: Sequence[Pixels], columns: int = 0) -> Pixels:
-    """A contact sheet: tiles in rows on a light ground, each at the top left of an equal cell."""
+    """A image grid: tiles in rows on a light ground, each at the top left of an equal cell."""
     columns = columns or max(1, round(math.sqrt(len(tiles))))
     height = max(tile.shape[0] for tile in tiles) + _GAP
     width = max(tile.shape[1] for tile in tiles) + _GAP

@@ -181,7 +181,7 @@ class Kind(ABC):
 
     @abstractmethod
     def draw(self, record: Record, described: Described) -> Pixels:
-        """A record as a tile of a contact sheet, with its label: uint8 RGB (height, width, 3)."""
+        """A record as a tile of an image grid, with its label: uint8 RGB (height, width, 3)."""
 
     def ignored_color(self, described: Described) -> int:
         """The id that is drawn in the colour of what does not count."""

@@ -58,8 +58,9 @@ class DeepLabConfig:
         channels: Channels of every branch of ASPP and of the decoder.
         projection: Project the concatenated branches to `channels` channels.
         cell: Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the number of the branch that is
-            the input, from 0, or -1 for the backbone. `rate` is the rate of an atrous convolution. `grid` is a grid of
-            average pooling. An example: [{of = -1, rate = [1, 6]}, {of = 0, grid = [2, 1]}].
+            the input, from 0, or -1 for the backbone. `rate` is the rate of an atrous convolution. `grid` is the output
+            size of an average pooling, which is then upsampled. An example: [{of = -1, rate = [1, 6]}, {of = 0, grid =
+            [2, 1]}].
         decoder: Use the decoder of DeepLabV3+, which adds finer features of the backbone.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.

@@ -1,6 +1,6 @@
 """Images and pages for people.
 
-sheets.py   contact sheets: of records, of what the network is fed, of a step, of predictions
+sheets.py   image grids: of records, of what the network is fed, of a step, of predictions
 tables.py   scores as text
 page.py     report.html of a run
 """

@@ -1,4 +1,4 @@
-"""Contact sheets, as uint8 RGB arrays (height, width, 3)."""
+"""Image grids, as uint8 RGB arrays (height, width, 3)."""
 
 from __future__ import annotations
 

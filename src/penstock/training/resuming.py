@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 def check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
     """A run cannot end before where it goes on from."""
-    name = (folder.checkpoints / checkpoint).resolve().name.removeprefix("step-")
-    if name.isdecimal() and recipe.train.steps < int(name):
+    path = (folder.checkpoints / checkpoint).resolve()
+    name = path.name.removeprefix("step-")
+    if path.exists() and name.isdecimal() and recipe.train.steps < int(name):
         raise RecipeError(
             f"{folder.path}: train.steps",
-            expected=f"at least {int(name):,}, which the run has reached",
+            expected=f"at least {int(name):,}, the step of the checkpoint",
             found=f"{recipe.train.steps:,}",
             remedy="Give more --steps, or an earlier --checkpoint",
         )
@@ -50,7 +51,7 @@ def is_finished(folder: RunFolder, recipe: Recipe) -> bool:
     return ended and newest == [f"step-{recipe.train.steps:08d}"]
 
 
-def nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks, events: Events) -> Outcome:
+def nothing_to_do(folder: RunFolder, before: Recipe, recipe: Recipe, ranks: Ranks, events: Events) -> Outcome:
     """Answer for a finished run, once it is known to be whole."""
     with folder.locked() if ranks.is_main else contextlib.nullcontext():
         store = CheckpointStore(folder.checkpoints)
@@ -58,6 +59,8 @@ def nothing_to_do(folder: RunFolder, recipe: Recipe, ranks: Ranks, events: Event
         if ranks.is_main:
             store.sweep()
     events.note(f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps")
+    if recipe != before:
+        events.note("note: the changed settings have no effect, as no step was left to train")
     return Outcome("finished", "nothing was left to do", recipe.train.steps)
 
 

@@ -137,7 +137,7 @@ def _resumed(
     parts = replace(parts, stages=())  # the checkpoint knows which were begun
     note_resume(folder, before, recipe, events)
     if checkpoint == "last" and is_finished(folder, recipe):
-        return folder, nothing_to_do(folder, recipe, ranks, events)
+        return folder, nothing_to_do(folder, absolute(before), recipe, ranks, events)
     model = parts.model(blank=True) if has_checkpoint(folder) else None
     run = _Run(parts, folder, ranks, devices.choose(recipe.train.device, ranks.local), events)
     return folder, _go(run, model or initial_model(parts, events), hooks, checkpoint)

@@ -209,7 +209,7 @@ def test_rows_alone_are_decoded_only_where_they_are_known_to_be_sound():
 
 
 def test_four_red_ones_and_four_blue_ones_are_packed_as_they_are(tmp_path, capsys):
-    """Each with a byte before its codes: inspect, pack, verify and the contact sheet see their own pixels."""
+    """Each with a byte before its codes: inspect, pack, verify and the image grid see their own pixels."""
     for name, color in (("red", (250, 10, 10)), ("blue", (10, 10, 250))):
         (tmp_path / "raw" / name).mkdir(parents=True)
         for number in range(4):

@@ -176,8 +176,10 @@ def _resized(box: Box, sign: int) -> Box:
 def _empty(folder: Path, found: Layout) -> DatasetError:
     remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
     if found.problems:
-        count = f"the first of {len(found.problems):,} problems" if len(found.problems) > 1 else "this problem"
-        remedy = f"Fix {count}: {found.problems[0].message.removesuffix('.')}"
+        count = (
+            f"There are {len(found.problems):,} problems. The first is" if len(found.problems) > 1 else "The problem is"
+        )
+        remedy = f"{count}: {found.problems[0].message.removesuffix('.')}"
     return DatasetError(
         str(folder),
         expected="at least one JPEG or PNG image",
