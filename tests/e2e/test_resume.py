@@ -282,7 +282,7 @@ def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):
 def test_a_checkpoint_that_is_not_there_is_named(trained, capsys):
     name = "step-00000099"
     assert call("train", "--resume", trained, "--checkpoint", name, capsys=capsys)[2] == (
-        f"error: {trained}/checkpoints/{name}: expected a checkpoint: last, best or one of step-00000002, step-00000004, found "
+        f"error: {trained}/checkpoints/{name}: expected a checkpoint: last, best or one of step-00000003, step-00000004, found "
         "no such checkpoint. Choose one of them.\n"
     )
 
