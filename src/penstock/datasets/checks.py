@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
+from penstock.images.formats import stored
 from penstock.kinds.items import InspectedItem, Problem, copies, hashed, named, sentence
 from penstock.progress import counted
 
@@ -27,7 +28,7 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
         message = f"{shown}: expected a file name in UTF-8, found other bytes. Rename the file."
         return InspectedItem(item, problems=(Problem("unreadable name", name, message),))
     try:
-        image = item.image.read_bytes()
+        image = stored(item.image.read_bytes(), name)
         info = probe(image, name)
         inspected = InspectedItem(item, *info.size, format=info.format, size=len(image), content=hashed(image))
         codecs.decode_image(image, name, info=info, channels=channels)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock.errors import DatasetError
+from penstock.images import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,7 @@ PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
-IMAGES: Final = frozenset({".jpg", ".jpeg", ".png"})
+IMAGES: Final = frozenset({".jpg", ".jpeg", ".png"}) | formats.SUFFIXES
 SPLITS: Final = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -123,6 +124,11 @@ def plain(folder: Path, *patterns: str) -> list[Path]:
 def is_image(path: Path) -> bool:
     """Whether a name ends as those of the images we read do."""
     return path.suffix.lower() in IMAGES
+
+
+def is_mask(path: Path) -> bool:
+    """Whether a name ends as those of the masks we read do."""
+    return is_image(path) or path.suffix.lower() == ".npy"
 
 
 def read_classes(folder: Path) -> tuple[str, ...]:

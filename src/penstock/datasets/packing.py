@@ -21,6 +21,7 @@ from penstock.datasets.description import Description, FolderDataset, ShardInfo,
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
+from penstock.images.formats import stored
 from penstock.kinds.items import FilePart, hashed, named
 from penstock.names import Place
 from penstock.progress import counted, silent
@@ -330,8 +331,8 @@ def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading
 
 def _payload(inspected: InspectedItem, found: Inspection) -> bytes:
     item = inspected.item
-    image = item.image.read_bytes()
     name = named(item.image, found.folder)
+    image = stored(item.image.read_bytes(), name)
     if hashed(image) != inspected.content:
         raise DatasetError(
             name, expected="the bytes that were inspected", found="others", remedy="Pack when nobody changes the files"

@@ -3,6 +3,7 @@
 header.py     what a file's header says: format, size, orientation
 codecs.py     JPEG and PNG to arrays, whole or reduced
 jpeg.py       which warnings of libjpeg can be accepted, and the rows that are wanted
+formats.py    TIFF, WebP, HEIC and others, as PNG
 png.py        chunks: checksums, the still image of an animation, indices of a palette
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask

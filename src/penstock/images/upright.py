@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.images import codecs, geometry
+from penstock.images.formats import stored
 from penstock.images.header import probe
 from penstock.images.warp import warp_image
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 
 def read_upright(data: bytes, where: str) -> Pixels:
-    """Decode an image as a viewer shows it: uint8 RGB (height, width, 3).
+    """Decode an image of any format that is known as a viewer shows it: uint8 RGB (height, width, 3).
 
     Raises:
         ImageError: it cannot be decoded.
+        RecipeError: it needs a library that is not installed.
     """
+    data = stored(data, where)
     info = probe(data, where)
     pixels = codecs.decode_image(data, where, info=info)
     if info.orientation == 1:

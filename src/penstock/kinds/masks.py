@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.images import codecs, drawing, geometry, probe, warp_mask
+from penstock.images.formats import stored_mask
 from penstock.images.upright import read_upright
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import Problem, hashed, named, sentence
@@ -44,7 +45,7 @@ class MaskKind(Kind):
             return self.unlabelled(inspected, folder)
         name = named(mask, folder)
         try:
-            data = mask.read_bytes()
+            data = stored_mask(mask.read_bytes(), name, palette=labels.palette)
             info = probe(data, name)
             if wrong := self.check_header(name, info):
                 return inspected.with_problem(wrong)
@@ -158,7 +159,8 @@ def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
 
 def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
     """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
-    data, name = place.read_bytes(), named(place, folder)
+    name = named(place, folder)
+    data = stored_mask(place.read_bytes(), name, palette=labels.palette)
     info = probe(data, name)
     plain = info.bits == 8 and not info.palette and not labels.mapping  # noqa: PLR2004 - a byte
     if plain:

@@ -118,7 +118,7 @@ def labelled(
 
 def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
     """Match the images of a split with their masks by name."""
-    files = [path for path in listing.files(masks) if listing.is_image(path)] if masks else []
+    files = [path for path in listing.files(masks) if listing.is_mask(path)] if masks else []
     waiting: dict[str, Path] = {}
     items: dict[str, Item] = {}
     problems: list[Problem] = []

@@ -1,0 +1,284 @@
+"""Other formats than JPEG and PNG: TIFF, BMP, WebP, GIF, AVIF, JPEG 2000 and HEIC, losslessly as PNG.
+
+Records hold JPEG and PNG alone, which every reader of TFRecord files knows. Libraries: Pillow, pi-heif for HEIC, and
+OpenCV for TIFF of 16 bits and three channels, which Pillow would reduce to 8 bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
+
+from penstock.errors import ImageError, LabelError, not_installed, reason_of
+from penstock.images.codecs import encode_mask, encode_png
+from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+SUFFIXES: Final = frozenset(
+    {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif"}
+)  # fmt: skip
+"""Endings of the names of images that are converted."""
+
+_NUMPY: Final = b"\x93NUMPY"
+_HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
+_TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_SIXTEEN: Final = 16
+_BITS_TAG, _SAMPLES_TAG = 258, 277
+_BYTE: Final = 255
+_CHANNELS: Final = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+def stored(data: bytes, where: str) -> bytes:
+    """An image as a record holds it: a JPEG's or a PNG's own bytes, every other format as PNG, upright.
+
+    16-bit gray stays 16-bit. The first page of a TIFF is taken if the others are smaller versions of it.
+
+    Args:
+        data: an encoded image.
+        where: named in errors.
+
+    Raises:
+        ImageError: the image is damaged, has several pages, or values that a PNG cannot hold.
+        RecipeError: HEIC, and pi-heif is not installed.
+    """
+    if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
+        return data  # what is no image at all is named where its header is read
+    with _opened(data, where) as image:
+        return _png_of(image, data, where)
+
+
+def stored_mask(data: bytes, where: str, *, palette: bool = False) -> bytes:
+    """A mask of class ids as PNG: of a palette of grays the grays are the ids, of any other one the indices.
+
+    Args:
+        data: an encoded image of any format that `stored` takes, or an array of NumPy (.npy) of shape (height, width).
+        where: named in errors.
+        palette: whether the indices of a palette are the ids whatever its colours are.
+
+    Raises:
+        ImageError: the mask is damaged.
+        LabelError: it holds no ids from 0 to 255.
+        RecipeError: HEIC, and pi-heif is not installed.
+    """
+    if data[:6] == _NUMPY:
+        return encode_mask(_ids(_array(data, where), where))
+    if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
+        return data
+    with _opened(data, where) as image:
+        if image.mode == "P":
+            return _palette_mask(image, palette=palette)
+        if image.mode in {"RGB", "RGBA", "CMYK", "YCbCr", "LAB", "LA", "PA"}:
+            return _png_of(image, data, where)  # which is refused as an RGB PNG is
+        return encode_mask(_ids(np.asarray(image), where))
+
+
+def _is_known(data: bytes) -> bool:
+    """Whether bytes begin as those of the formats do that are converted."""
+    if data[:4] in _TIFF or data[:2] == b"BM" or data[:6] in (b"GIF87a", b"GIF89a"):
+        return True
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return True
+    if data[4:8] == b"ftyp":
+        return data[8:12] in {b"avif", b"avis", *_HEIC_BRANDS}
+    return data[:8] == b"\0\0\0\x0cjP  " or data[:4] == b"\xff\x4f\xff\x51"
+
+
+@contextlib.contextmanager
+def _opened(data: bytes, where: str) -> Iterator[Image]:
+    """The decoded image of one page, upright.
+
+    Raises:
+        ImageError: it cannot be decoded, or has more pages.
+    """
+    from PIL import Image as Images  # noqa: PLC0415 - most data is JPEG and PNG, which do not need it
+    from PIL import ImageOps, UnidentifiedImageError  # noqa: PLC0415 - the same
+
+    try:
+        with _heif(data, where) if _is_heic(data) else Images.open(io.BytesIO(data)) as image:
+            _check_size(image.size, where)
+            _check_pages(image, where)
+            image.load()
+            yield ImageOps.exif_transpose(image)
+    except UnidentifiedImageError:
+        raise _undecodable(where, f"a {_name(data)} that Pillow cannot read: {_layout_of(data)}") from None
+    except (OSError, ValueError, SyntaxError, struct.error, EOFError, Images.DecompressionBombError) as error:
+        raise _undecodable(where, f"a damaged {_name(data)} ({reason_of(error)})") from None
+
+
+def _undecodable(where: str, found: str) -> ImageError:
+    remedy = "Convert the file to PNG, or leave it out"
+    return ImageError(where, expected="an image that can be decoded", found=found, remedy=remedy)
+
+
+def _name(data: bytes) -> str:
+    """The format, for messages."""
+    if data[4:8] == b"ftyp":
+        return "HEIC image" if _is_heic(data) else "AVIF image"
+    starts = {b"BM": "BMP image", b"GI": "GIF image", b"RI": "WebP image", b"II": "TIFF image", b"MM": "TIFF image"}
+    return starts.get(data[:2], "JPEG 2000 image")
+
+
+def _layout_of(data: bytes) -> str:
+    """Bits and channels of a TIFF, for messages."""
+    if data[:4] not in _TIFF[:2]:
+        return "an unknown variant"
+    found = _tags(data)
+    bits, samples = found.get(_BITS_TAG, 1), found.get(_SAMPLES_TAG, 1)
+    return f"{samples} channels of {bits} bits"
+
+
+def _tags(data: bytes) -> dict[int, int]:
+    """The first value of every tag of a TIFF's first page that is a short integer."""
+    order = "<" if data[:2] == b"II" else ">"
+    try:
+        (at,) = struct.unpack_from(f"{order}I", data, 4)
+        (count,) = struct.unpack_from(f"{order}H", data, at)
+        found = {}
+        for entry in range(at + 2, at + 2 + 12 * count, 12):
+            tag, _, values, place = struct.unpack_from(f"{order}HHII", data, entry)
+            where = entry + 8 if values <= 2 else place  # noqa: PLR2004 - two short integers fit into the entry
+            (found[tag],) = struct.unpack_from(f"{order}H", data, where)
+    except struct.error:
+        return {}
+    return found
+
+
+def _is_heic(data: bytes) -> bool:
+    return data[4:8] == b"ftyp" and data[8:12] in _HEIC_BRANDS
+
+
+def _heif(data: bytes, where: str) -> Image:
+    """A HEIC image, read without registering anything in Pillow.
+
+    Raises:
+        RecipeError: pi-heif is not installed.
+    """
+    try:
+        import pi_heif  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise not_installed(f"{where}: a HEIC image", "pi-heif", "Install penstock[heif]") from None
+    image: Image = pi_heif.open_heif(io.BytesIO(data)).to_pillow()
+    return image
+
+
+def _check_size(size: tuple[int, int], where: str) -> None:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise ImageError(
+            where,
+            expected=f"an image of at most {MAX_PIXELS:,} pixels",
+            found=f"{size[1]:,} x {size[0]:,}",
+            remedy="Make the image smaller, or cut it into tiles",
+        )
+
+
+def _check_pages(image: Image, where: str) -> None:
+    """Refuse several pages or frames, but for the smaller versions of the image that tiled TIFFs hold."""
+    pages = getattr(image, "n_frames", 1)
+    whole = image.size
+    alike = 1
+    for page in range(1, pages):
+        image.seek(page)
+        alike += image.size[0] * 2 > whole[0]
+    if pages > 1:
+        image.seek(0)
+    if alike > 1:
+        raise ImageError(
+            where,
+            expected="an image of one page",
+            found=f"{alike} pages or frames",
+            remedy="Save each page as a file of its own",
+        )
+
+
+def _png_of(image: Image, data: bytes, where: str) -> bytes:
+    """Decoded pixels as PNG.
+
+    Raises:
+        ImageError: PNG cannot hold them.
+    """
+    if image.mode.startswith("I;16"):
+        return _encoded(np.asarray(image).astype(np.uint16))
+    if image.mode in {"RGB", "RGBA"} and data[:4] in _TIFF and _tags(data).get(_BITS_TAG) == _SIXTEEN:
+        return _sixteen_bits(data, where)
+    if image.mode in {"I", "F"}:
+        raise ImageError(
+            where,
+            expected="8 or 16 bits per channel",
+            found=f"32 bits ({'float' if image.mode == 'F' else 'int'})",
+            remedy="Scale the values to 16 bits and save the image again",
+        )
+    mode = image.mode if image.mode in {"L", "RGB", "RGBA"} else _plain_mode(image)
+    pixels = np.asarray(image if image.mode == mode else image.convert(mode))
+    return encode_png(pixels.reshape(*pixels.shape[:2], -1))
+
+
+def _plain_mode(image: Image) -> str:
+    """Gray for what is gray, RGB for all else; transparency is dropped, as it is of PNGs."""
+    return "L" if image.mode in {"1", "LA"} else "RGB"
+
+
+def _sixteen_bits(data: bytes, where: str) -> bytes:
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    if pixels is None or pixels.dtype != np.uint16:
+        raise _undecodable(where, f"a TIFF image that OpenCV cannot read: {_layout_of(data)}")
+    return _encoded(pixels)
+
+
+def _encoded(pixels: NDArray[Any]) -> bytes:
+    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+
+
+def _palette_mask(image: Image, *, palette: bool) -> bytes:
+    """A palette's indices; or its grays, where it has no other colours, as gray images are saved so in some formats."""
+    colors = np.asarray(image.getpalette("RGB") or [], np.uint8).reshape(-1, 3)
+    indices = np.asarray(image)
+    used = colors[np.unique(indices)] if len(colors) > int(indices.max(initial=0)) else colors
+    if not palette and bool((used == used[:, :1]).all()):
+        return encode_mask(colors[indices, 0])
+    kept = io.BytesIO()
+    image.save(kept, "PNG")  # a palette PNG, whose indices are taken where somebody says so
+    return kept.getvalue()
+
+
+def _array(data: bytes, where: str) -> NDArray[Any]:
+    try:
+        found = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise _undecodable(where, f"a damaged array of NumPy ({reason_of(error)})") from None
+    return np.asarray(found)
+
+
+def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
+    """Values of a mask as bytes.
+
+    Raises:
+        LabelError: they are no ids from 0 to 255.
+    """
+    plain = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values  # noqa: PLR2004 - an axis of one
+    if plain.ndim != 2:  # noqa: PLR2004 - rows and columns
+        raise LabelError(
+            where,
+            expected="a mask of shape (height, width)",
+            found=f"an array of shape {values.shape}",
+            remedy="Save one class id for each pixel",
+        )
+    whole = plain.astype(np.int64)
+    if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > _BYTE:
+        low, high = plain.min(), plain.max()
+        raise LabelError(
+            where,
+            expected="class ids from 0 to 255, whole numbers",
+            found=f"values from {low:g} to {high:g}",
+            remedy="Renumber the classes in the masks to ids from 0 to 255",
+        )
+    return whole.astype(np.uint8)
