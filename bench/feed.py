@@ -26,7 +26,7 @@ CONTENDERS = {
     "tf.data, decode_and_crop_jpeg": (PEERS, "tfdata.py", "crop"),
     "grain": (PEERS, "grain_feed.py"),
     "torch DataLoader + torchvision": (sys.executable, "torch_feed.py"),
-    "bare decode (the ceiling)": (sys.executable, "bare_decode.py"),
+    "bare decode": (sys.executable, "bare_decode.py"),
 }
 SCENARIOS = {"a": "random resized crop 224", "b": "scale, crop 513 and flip, with masks"}
 

@@ -36,6 +36,15 @@ def mask(ids=None, mode="L", size=(20, 30), kind="PNG"):
     return buffer.getvalue()
 
 
+def colored(mode):
+    """A mask of which every class has a colour that is no gray."""
+    ids = np.arange(600).reshape(20, 30) % 3
+    colors = np.array([(0, 0, 0), (200, 30, 0), (0, 60, 220)], np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(colors[ids]).convert(mode).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 class Folder:
     """A sound folder of three classes, to make mistakes in."""
 
@@ -146,12 +155,23 @@ def test_6_a_mask_has_a_palette(folder):
     ("mode", "name"), [("RGB", "an RGB PNG"), ("RGBA", "an RGBA PNG"), ("LA", "a gray PNG with alpha")]
 )
 def test_7_a_mask_is_in_colour(folder, mode, name):
-    folder.put("masks/train/c.png", mask(mode=mode))
+    folder.put("masks/train/c.png", mask(mode=mode) if mode == "LA" else colored(mode))
     refused(
         folder,
-        f"masks/train/c.png: expected a mask with one channel of class ids, as PNG, found {name}. Convert the colours "
-        "to class ids and save one channel.",
+        f"masks/train/c.png: expected a mask with one channel of class ids, as PNG, found {name}. Name the colours of "
+        "the classes in a file class_dict.csv with --colors FILE.",
     )
+
+
+def test_7b_three_equal_channels_are_one(folder):
+    """Many programs save a gray mask so; its values are the ids."""
+    plain = inspect(folder.root)
+    for mode in ("RGB", "RGBA"):
+        folder.put("masks/train/c.png", mask(mode=mode))
+        found = inspect(folder.root)
+
+        assert found.problems == ()
+        assert [each.pixels for each in found.items] == [each.pixels for each in plain.items]
 
 
 def test_8_a_mask_was_saved_as_jpeg(folder):
@@ -230,11 +250,11 @@ def test_14_a_mask_is_cut_short(folder):
 
 
 def test_15_a_image_is_another_file(folder):
-    folder.put("images/train/a.jpg", b"RIFF\0\0\0\0WEBPVP8 ")
+    folder.put("images/train/a.jpg", b"%PDF-1.7 and so on")
     refused(
         folder,
-        "images/train/a.jpg: expected a JPEG or PNG image, found 16 bytes that start with 52 49 46 46 00 00 00 00. "
-        "Convert the file, or leave it out.",
+        "images/train/a.jpg: expected an image, found 18 bytes that start with 25 50 44 46 2d 31 2e 37. Convert the file, "
+        "or leave it out.",
     )
 
 
@@ -350,7 +370,7 @@ def test_19_a_class_has_no_images(tmp_path):
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
-            "{root}: no usable JPEG or PNG image was found in the layout image and mask folders. Check "
+            "{root}: no usable image was found in the layout image and mask folders. Check "
             "that the files are there and end in .jpg, .jpeg or .png.",
         ),
     ],
@@ -391,7 +411,7 @@ def test_a_mask_that_ignores_all_of_one_class_is_a_note(folder):
 
 def test_skipping_leaves_out_what_is_wrong_and_nothing_else(folder, tmp_path):
     folder.remove("masks/train/b.png")
-    folder.put("masks/val/a.png", mask(mode="RGB"))
+    folder.put("masks/val/a.png", colored("RGB"))
     folder.remove("images/val/c.jpg")
     sound = inspect(folder.root).sound()
 

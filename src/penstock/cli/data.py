@@ -14,6 +14,7 @@ from penstock.datasets import How, Labels, PackOptions, locate, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
 from penstock.datasets.inspection import grouped
+from penstock.datasets.layouts.legend import read as read_legend
 from penstock.datasets.listing import check_names, names_in_file
 from penstock.errors import DatasetError, RecipeError
 from penstock.kinds import KINDS
@@ -42,6 +43,10 @@ Map = Annotated[
     list[str],
     Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
 ]
+Colors = Annotated[
+    Path | None,
+    Parameter(help="Legend of masks in colour: a CSV file with columns name, r, g, b, or labelmap.txt of CVAT."),
+]
 Masks = Annotated[
     Literal["ids", "palette"],
     Parameter(help="How masks hold class ids: as gray values ('ids'), or as indices of palette PNGs ('palette')."),
@@ -62,7 +67,8 @@ Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
+    colors: Colors | None = None, layout: LayoutName = "", task: Task = "", pattern: Pattern = "",
+    boxes: Boxes | None = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Report the contents and the problems of a folder of raw images.
@@ -74,12 +80,12 @@ def inspect(
 
         _refuse_for_topic(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
-             "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes}
+             "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes}
         )  # fmt: skip
         print(describe(folder))
         return 0
     how = How(layout, task, pattern, boxes or "")
-    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks), how, threads)
+    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors), how, threads)
     print(_describe(found))
     return 1 if found.fatal else 0
 
@@ -88,7 +94,8 @@ def pack(
     folder: Annotated[Path, Parameter(help="A folder of raw images.")], /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    layout: LayoutName = "", task: Task = "", pattern: Pattern = "", boxes: Boxes | None = None,
+    colors: Colors | None = None, layout: LayoutName = "", task: Task = "", pattern: Pattern = "",
+    boxes: Boxes | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -101,7 +108,7 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     how = How(layout, task, pattern, boxes or "")
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks), how, threads)
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)
     if validation:
@@ -240,7 +247,7 @@ def _refuse_for_topic(given: dict[str, object]) -> None:
         )
 
 
-def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) -> Labels:
+def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str, colors: Path | None) -> Labels:
     names_file = bool(classes) and os.path.isfile(classes)  # noqa: PTH113 - a long list is no name that a Path would take
     if names_file:
         names = names_in_file(Path(classes))
@@ -254,7 +261,14 @@ def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str) ->
         raise DatasetError(
             "--map", expected="every old id once", found=", ".join(mapping or []), remedy="Remove one of the two"
         )
-    return Labels(names, ignore, pairs, palette=masks == "palette")
+    stated = _legend(colors) if colors else Labels()
+    return Labels(names, ignore, pairs, palette=masks == "palette").over(stated)
+
+
+def _legend(colors: Path) -> Labels:
+    if not colors.is_file():
+        raise DatasetError(f"--colors {colors}", expected="a legend", found="no such file", remedy="Check the path")
+    return read_legend(colors)
 
 
 def _pair(text: str) -> tuple[int, int]:
@@ -290,7 +304,7 @@ def _left_out(layout: Layout) -> list[str]:
     if not layout.ignored:
         return []
     shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
-    return [f"left out, neither JPEG nor PNG: {counted(len(layout.ignored), 'file')} ({shown})"]
+    return [f"left out, not images: {counted(len(layout.ignored), 'file')} ({shown})"]
 
 
 def _notes(found: Inspection) -> list[str]:

@@ -177,7 +177,7 @@ def check_follow(recipe: Recipe) -> None:
         raise RecipeError(
             "follow.on",
             expected="a topic, kafka://HOST:PORT/TOPIC",
-            found=recipe.data.path,
+            found=f"the folder {recipe.data.path}",
             remedy="Leave out --follow: shards do not grow",
         )
     if recipe.data.until:

@@ -219,10 +219,7 @@ class FolderDataset:
         parts = name.split("+")
         if not set(parts) <= set(self.description.splits) or len(set(parts)) < len(parts):
             found = ", ".join(self.description.splits)
-            remedy = (
-                "Choose one of them with --split, or for training with --set data.train=NAME and "
-                "--set data.validation=NAME"
-            )
+            remedy = "Choose one of them"
             if name == "val" and [*self.description.splits] == ["train"]:
                 remedy = (
                     "Pack again with --validation 0.1 to set a tenth of train aside, or train without evaluation: "

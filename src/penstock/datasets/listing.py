@@ -22,6 +22,8 @@ PACKED: Final = "dataset.json"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".png"}) | formats.SUFFIXES
+CLASS_FILES: Final = ("classes.txt", "class_names.txt", "labels.txt", "classes.names", "obj.names")
+"""Files of class names beside the data, one a line."""
 SPLITS: Final = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -132,9 +134,18 @@ def is_mask(path: Path) -> bool:
 
 
 def read_classes(folder: Path) -> tuple[str, ...]:
-    """The names in the folder's `classes.txt`, one a line; empty where there is none."""
-    path = folder / "classes.txt"
-    return names_in_file(path) if path.is_file() else ()
+    """The names in the folder's `classes.txt`, or a file of another usual name, one a line; empty where there is none.
+
+    A `labels.txt` of lines `id:name`, as TF-slim writes it, is no such file.
+    """
+    paths = (folder / name for name in CLASS_FILES)
+    path = next((path for path in paths if path.is_file() and not _has_ids(path)), None)
+    return names_in_file(path) if path else ()
+
+
+def _has_ids(path: Path) -> bool:
+    lines = path.read_bytes().split(b"\n")
+    return path.name == "labels.txt" and any(re.match(rb"\s*\d+\s*:", line) for line in lines)
 
 
 def text_of(path: Path) -> str:

@@ -263,10 +263,11 @@ def _already(dataset: FolderDataset) -> bool:
         return False
     there = FolderDataset.open(dataset.folder).description
     if there.content != dataset.description.content:
+        here, new = there.content[:12], dataset.description.content[:12]
         raise DatasetError(
             str(dataset.folder),
             expected="an empty folder, or the same data packed before",
-            found=f"another dataset ({there.content[:12]} instead of {dataset.description.content[:12]})",
+            found=f"another dataset (fingerprint {here}, but that of the new one is {new})",
             remedy="Choose another folder with -o, or remove this one first",
         )
     return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)

@@ -95,7 +95,7 @@ def not_an_image(data: bytes, where: str) -> ImageError:
     """The error for bytes that are neither of the two formats."""
     return ImageError(
         where,
-        expected="a JPEG or PNG image",
+        expected="an image",
         found=f"{counted(len(data), 'byte')} that start with {data[:8].hex(' ') or 'nothing'}",
         remedy="Convert the file, or leave it out",
     )

@@ -63,13 +63,11 @@ def _nothing(paths: Sequence[Path]) -> DatasetError:
     if packed:
         return DatasetError(
             str(packed),
-            expected="JPEG or PNG images",
+            expected="images",
             found="a packed dataset",
             remedy="Name the folder of the raw images, or score the dataset with penstock evaluate RUN --split NAME",
         )
-    return DatasetError(
-        ", ".join(map(str, paths)), expected="JPEG or PNG images", found="none", remedy="Check the path"
-    )
+    return DatasetError(", ".join(map(str, paths)), expected="images", found="none", remedy="Check the path")
 
 
 def _behind(path: Path) -> Iterator[InputImage]:

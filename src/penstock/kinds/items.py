@@ -123,12 +123,14 @@ class Labels:
         ignore: the id that does not count.
         mapping: ids to change, old to new, before anything else looks at them.
         palette: whether palette PNGs are accepted, their indices being the ids.
+        colors: the ids of masks in colour, by (red, green, blue).
     """
 
     classes: tuple[str, ...] = ()
     ignore: int = 255
     mapping: Mapping[int, int] = field(default_factory=dict)
     palette: bool = False
+    colors: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -143,6 +145,7 @@ class Labels:
             stated.ignore if self.ignore == _HIGHEST else self.ignore,
             {**stated.mapping, **{old: stated.mapping.get(new, new) for old, new in self.mapping.items()}},
             palette=self.palette or stated.palette,
+            colors=self.colors or stated.colors,
         )
 
 

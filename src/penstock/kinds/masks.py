@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
 from penstock.images.upright import read_upright
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
+from penstock.progress import counted
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 IDS: Final = 256
 """Values of a pixel of a mask."""
+MOST_GRAY: Final = 2
+"""Channels of a gray image with alpha."""
 
 
 class MaskKind(Kind):
@@ -133,13 +136,54 @@ def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:
     Raises:
         DataError: it is no mask of ids.
     """
-    ids = codecs.decode_mask(data, where, palette=labels.palette)
+    ids = _decoded(data, where, labels)
     if not labels.mapping:
         return ids
     table = np.arange(IDS, dtype=np.uint8)
     for old, new in labels.mapping.items():
         table[old] = new
     return table[ids]
+
+
+def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
+    """The ids of a mask, from its colours where it has some and a legend says what they mean."""
+    info = probe(data, where)
+    colored = info.palette or info.channels > MOST_GRAY
+    if not colored or labels.palette or info.format != "png":
+        return codecs.decode_mask(data, where, palette=labels.palette)
+    stored = codecs.decode_image(data, where, info=info)
+    if not labels.colors:
+        return _gray(stored) if _is_gray(stored, info) else codecs.decode_mask(data, where)
+    pixels = stored.astype(np.uint32)
+    codes = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
+    ids = np.zeros(codes.shape, np.uint8)
+    for code in np.unique(codes):
+        color = int(code) >> 16, int(code) >> 8 & 255, int(code) & 255
+        there = codes == code
+        if color not in labels.colors:
+            raise _unknown_color(where, color, there)
+        ids[there] = labels.colors[color]
+    return ids
+
+
+def _is_gray(pixels: Pixels, info: ImageInfo) -> bool:
+    """Whether a mask was saved with three equal channels, whose values then are its ids."""
+    alike = (pixels[..., 0] == pixels[..., 1]) & (pixels[..., 1] == pixels[..., 2])
+    return not info.palette and info.bits == 8 and bool(alike.all())  # noqa: PLR2004 - a byte
+
+
+def _gray(pixels: Pixels) -> Pixels:
+    return np.ascontiguousarray(pixels[..., 0])
+
+
+def _unknown_color(where: str, color: tuple[int, int, int], there: NDArray[np.bool_]) -> LabelError:
+    row, column = (int(axis[0]) for axis in np.nonzero(there))
+    return LabelError(
+        where,
+        expected="the colours of the legend",
+        found=f"{', '.join(map(str, color))} in {counted(int(there.sum()), 'pixel')}, first at x {column}, y {row}",
+        remedy="Add the colour to the legend, or export the masks again without smoothing",
+    )
 
 
 def mask_name(inspected: InspectedItem, folder: Path) -> str:
@@ -162,7 +206,7 @@ def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
     name = named(place, folder)
     data = stored_mask(place.read_bytes(), name, palette=labels.palette)
     info = probe(data, name)
-    plain = info.bits == 8 and not info.palette and not labels.mapping  # noqa: PLR2004 - a byte
+    plain = (info.bits, info.channels) == (8, 1) and not info.palette and not labels.mapping
     if plain:
         return data
     ids = read_ids(data, name, labels)

@@ -39,8 +39,8 @@ def build_own(name: str, **offered: Any) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise RecipeError(
             f"{_SETTING} = {place}",
-            expected="a function that gives a torch.nn.Module",
-            found=type(network).__name__,
+            expected="a function that returns a torch.nn.Module",
+            found=f"one that returns {type(network).__name__}",
             remedy="Return the network",
         )
     return network

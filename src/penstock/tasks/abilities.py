@@ -21,7 +21,7 @@ class Ability(Enum):
 
     TTA = "Test-time augmentation", "outputs of several views of an image can be averaged"
     SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
-    SHIFT_TTA = "Test-time augmentation by shifts", "outputs do not depend on where things are"
+    SHIFT_TTA = "Test-time augmentation by shifts", "outputs have no positions in the image, as class probabilities"
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
     EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"
@@ -36,10 +36,10 @@ class Ability(Enum):
         "Batch augmentation (mixup, CutMix, random erasing, brightness, contrast)",
         "`inputs` and `loss` use the settings of the section `[regularize]`",
     )
-    AUGMENTATION = "Augmentation beyond crop, slices and flip", "samples are drawn with `augment.view`"
-    CENTER_CROP = "Evaluating the middle of an image", "evaluation draws samples with `augment.middle`"
+    AUGMENTATION = "Augmentation beyond crop, slices and flip", "training samples are made with `augment.view`"
+    CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with `augment.middle`"
     REFLECTED_BORDER = "A reflected border", "samples use `augment.border`"
-    ALTERNATING_FLIP = "Alternating flip", "samples are drawn with `augment.view`"
+    ALTERNATING_FLIP = "Alternating flip", "training samples are made with `augment.view`"
     BOX_VISIBILITY = "A minimum visibility of boxes", "samples use `augment.min_visibility`"
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (

@@ -76,10 +76,7 @@ class TestDescription:
     def test_splits_are_named(self, packed):
         with pytest.raises(DatasetError) as caught:
             packed.split("test")
-        assert str(caught.value) == (
-            f"{packed.folder} has no split named test, only train, val. Choose one of them with --split, or for training "
-            "with --set data.train=NAME and --set data.validation=NAME."
-        )
+        assert str(caught.value) == (f"{packed.folder} has no split named test, only train, val. Choose one of them.")
 
     def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
         miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.make_image())

@@ -65,7 +65,7 @@ class TestProbe:
         with pytest.raises(ImageError) as caught:
             probe(b"GIF89a-and-so-on", "x.gif")
         assert str(caught.value) == (
-            "x.gif: expected a JPEG or PNG image, found 16 bytes that start with 47 49 46 38 39 61 2d 61. Convert the "
+            "x.gif: expected an image, found 16 bytes that start with 47 49 46 38 39 61 2d 61. Convert the "
             "file, or leave it out."
         )
         with pytest.raises(ImageError, match=r"found 0 bytes that start with nothing\."):

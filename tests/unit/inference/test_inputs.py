@@ -79,7 +79,7 @@ def test_a_packed_dataset_is_no_folder_of_images(packed):
     with pytest.raises(DatasetError) as caught:
         find([packed.folder])
     assert str(caught.value) == (
-        f"{packed.folder}: expected JPEG or PNG images, found a packed dataset. Name the folder of the raw images, or "
+        f"{packed.folder}: expected images, found a packed dataset. Name the folder of the raw images, or "
         "score the dataset with penstock evaluate RUN --split NAME."
     )
 
@@ -87,4 +87,4 @@ def test_a_packed_dataset_is_no_folder_of_images(packed):
 def test_a_folder_without_images_is_refused(tmp_path):
     with pytest.raises(DatasetError) as caught:
         find([tmp_path])
-    assert str(caught.value) == f"{tmp_path}: expected JPEG or PNG images, found none. Check the path."
+    assert str(caught.value) == f"{tmp_path}: expected images, found none. Check the path."

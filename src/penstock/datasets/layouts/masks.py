@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import legend
 from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "Segmentation
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
-_SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_L")
+_SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_segmentation", "_L", "_P")
 
 
 def is_mask(path: Path, folder: Path) -> bool:
@@ -82,8 +83,12 @@ def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], 
         (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None
     )
     about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
-    labels = Labels(listing.read_classes(folder))
-    return paired(folder, pairs, "image and mask folders", (reason, about), labels)
+    return paired(folder, pairs, "image and mask folders", (reason, about), labels_of(folder))
+
+
+def labels_of(folder: Path) -> Labels:
+    """The classes that a file beside the data names: a legend of colours, or a list of names."""
+    return legend.find(folder) or Labels(listing.read_classes(folder))
 
 
 def paired(

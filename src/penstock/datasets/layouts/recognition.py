@@ -15,9 +15,11 @@ from penstock.datasets.layouts import (
     cityscapes,
     coco,
     folders,
+    labelimg,
     masks,
     mattes,
     mnist,
+    named_masks,
     nifti,
     table,
     tfrecords,
@@ -52,6 +54,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "camvid": camvid.recognise,
     "voc": voc.recognise_masks,
     "voc-boxes": voc.recognise_boxes,
+    "labelimg": labelimg.recognise,
     "coco": coco.recognise_boxes,
     "coco-masks": coco.recognise_masks,
     "nifti": nifti.recognise,
@@ -61,6 +64,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "csv": table.recognise,
     "mattes": mattes.recognise,
     "masks": masks.recognise,
+    "named-masks": named_masks.recognise,
     "folders": folders.recognise,
 }
 """Every layout by its name, the more telling ones first."""
@@ -182,10 +186,10 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
         remedy = f"{count}: {found.problems[0].message.removesuffix('.')}"
     return DatasetError(
         str(folder),
-        expected="at least one JPEG or PNG image",
+        expected="at least one image",
         found="none",
         remedy=remedy,
-        message=f"{folder}: no usable JPEG or PNG image was found in the layout {found.name}. {remedy}.",
+        message=f"{folder}: no usable image was found in the layout {found.name}. {remedy}.",
     )
 
 

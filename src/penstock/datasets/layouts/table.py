@@ -13,21 +13,26 @@ import csv
 import math
 import re
 from dataclasses import replace
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.lookup import Images, plain
+from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     Row = Mapping[str, str]
 
-_FILE: Final = ("file", "filename", "file_name", "image", "image_path", "path", "image")
-_LABEL: Final = ("label", "class", "category", "class_name")
+_FILE: Final = (
+    "file", "filename", "file_name", "image", "image_path", "path", "filepath", "file_path", "image_name", "img",
+    "image_id", "imageid", "id_code", "id",
+)  # fmt: skip
+_LABEL: Final = ("label", "class", "category", "class_name", "target", "diagnosis", "breed", "species", "labelname")
 _SPLIT: Final = ("split", "set", "subset")
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
@@ -35,6 +40,7 @@ _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
 _BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
+_SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _SHOWN: Final = 5  # numbers of lines in a sentence
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
 _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
@@ -58,18 +64,34 @@ def recognise(folder: Path) -> Layout | None:
     Raises:
         DatasetError: it is no CSV in UTF-8.
     """
-    tables = []
+    tables: list[tuple[Path, dict[int, Row], list[str]]] = []
+    wrong: list[Problem] = []
     for path in listing.plain(folder, "*.csv"):
         rows, header = _rows(path)
         columns = [name.lower() for name in header]
-        if _first(_FILE, columns) and _first(_LABEL, columns):
+        if _SUBMISSION in path.stem or not _first(_FILE, columns):
+            continue
+        if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), columns)):
+            wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
+            rows, columns = hot.rows, [*columns, LABEL]
+        if _first(_LABEL, columns):
             tables.append((path, rows, columns))
     if not tables:
         return None
     (path, rows, columns), *others = tables
     layout = _layout(folder, path, rows, columns)
     more = [_second(folder, other, path) for other, *_ in others] or _unnamed(folder, path, rows, layout)
-    return replace(layout, problems=(*layout.problems, *more))
+    return replace(layout, problems=(*layout.problems, *wrong, *more))
+
+
+def _several(table: str, line: int, classes: Sequence[str]) -> Problem:
+    """A row of a one-hot table that has no class, or more than one."""
+    place = f"{table}, line {line}"
+    message = (
+        f"{place}: expected 1 in the column of one class, found it in {', '.join(classes) or 'none'}. Fix the row, or "
+        "leave it out with --skip-bad. Images of several classes are not supported."
+    )
+    return Problem("row without one class", place, message)
 
 
 def _second(folder: Path, path: Path, first: Path) -> Problem:
@@ -82,7 +104,8 @@ def without_names(folder: Path) -> DatasetError | None:
     """The error for a CSV file whose first line names an image and no columns."""
     for path in listing.plain(folder, "*.csv"):
         _, header = _rows(path)
-        if any(_place(folder, cell) for cell in header if cell):
+        images = Images(folder)
+        if any(images.find(cell) for cell in header if cell):
             return DatasetError(
                 f"{path}, line 1",
                 expected="the names of the columns, such as file,label,split",
@@ -122,10 +145,11 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     stated = listing.read_classes(folder)
     edges = _columns(columns)
-    lines, problems = _sorted_out(folder, path, rows, (file, label, *edges), stated)
+    images = Images(folder)
+    lines, problems = _sorted_out(images, path, rows, (file, label, *edges), stated)
     classes = stated or tuple(sorted({row[label] for row in lines.values() if row[label]}, key=_by_number))
     read = _edges(lines, edges)
-    places = {name: _place(folder, name) for name in dict.fromkeys(row[file] for row in lines.values())}
+    places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
     objects: dict[tuple[str, Path], list[int]] = {}
@@ -135,7 +159,7 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
             objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
     items = []
     for (part, image), own in objects.items():
-        name, said = _plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
+        name, said = plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
         labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
             items.append(Item(part, _stem(name), image, label=labels[0]))
@@ -201,30 +225,20 @@ def _cells(row: Row, names: tuple[str, ...]) -> dict[str, str]:
     return {name: row[name] for name in names}
 
 
-def _plain(text: str) -> str:
-    """The name of a file, with slashes of either kind, with or without a dot in front."""
-    return PureWindowsPath(text).as_posix()
-
-
-def _place(folder: Path, text: str) -> Path | None:
-    name = _plain(text)
-    return next((path for path in (folder / name, folder / "images" / name) if listing.is_there(path)), None)
-
-
 def _stem(name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
 def _sorted_out(
-    folder: Path, path: Path, rows: dict[int, Row], columns: tuple[str, ...], stated: tuple[str, ...]
+    images: Images, path: Path, rows: dict[int, Row], columns: tuple[str, ...], stated: tuple[str, ...]
 ) -> tuple[dict[int, Row], list[Problem]]:
     """The rows that say something of an image, and problems of the others."""
     lines, problems = {}, []
     for number, row in rows.items():
         if wrong := _wrong(row, columns, stated):
-            place = f"{path.relative_to(folder).as_posix()}, line {number}"
-            image = _place(folder, row[columns[0]]) if row.get(columns[0]) else None
-            problems.append(Problem(wrong[0], named(image, folder) if image else place, f"{place}: {wrong[1]}"))
+            place = f"{path.relative_to(images.folder).as_posix()}, line {number}"
+            image = images.find(row[columns[0]]) if row.get(columns[0]) else None
+            problems.append(Problem(wrong[0], named(image, images.folder) if image else place, f"{place}: {wrong[1]}"))
         else:
             lines[number] = row
     return lines, problems
@@ -275,7 +289,7 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
 
 def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
     """Notes of the images beside a table that no cell of it names."""
-    cells = {_plain(cell) for row in rows.values() for cell in row.values()}
+    cells = {plain(cell) for row in rows.values() for cell in row.values()}
     left = [path for path in listing.files(folder) if listing.is_image(path) and cells.isdisjoint(_ends(path))]
     known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
     names = [named(path, folder) for path in left if path.resolve() not in known]

@@ -12,7 +12,7 @@ from penstock.kinds.items import Box, Item, Labels, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 CLASSES: Final = (
@@ -72,13 +72,11 @@ def recognise_boxes(folder: Path) -> Layout | None:
     trees: dict[str, ET.Element | None] = {}
     for name in (name for names in lists.values() for name in names):
         try:
-            trees[name] = _parse(annotations / f"{name}.xml")
+            trees[name] = parse(annotations / f"{name}.xml")
         except DatasetError as error:
             problems.append(Problem("damaged XML", f"Annotations/{name}.xml", str(error)))
-    found = sorted(
-        {_text(each, "name") for tree in trees.values() if tree is not None for each in tree.iter("object")} - {""}
-    )
-    classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else tuple(found))
+    found = class_names(tree for tree in trees.values() if tree is not None)
+    classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else found)
     items: list[Item] = []
     for split, names in lists.items():
         for name in (name for name in names if name in trees):
@@ -88,12 +86,12 @@ def recognise_boxes(folder: Path) -> Layout | None:
             tree = trees[name]
             problems += _missing(folder, split, [image or images / f"{name}.jpg", annotations / f"{name}.xml"])
             if image and tree is not None:
-                boxes: tuple[Box, ...] = ()
+                there: tuple[Box, ...] = ()
                 try:
-                    boxes = tuple(_boxes(tree, classes, annotations / f"{name}.xml"))
+                    there = tuple(boxes(tree, classes, annotations / f"{name}.xml"))
                 except DatasetError as error:
                     problems.append(Problem("object without a box", image.relative_to(folder).as_posix(), str(error)))
-                items.append(Item(split, name, image, boxes=boxes, size=_size(tree)))
+                items.append(Item(split, name, image, boxes=there, size=size(tree)))
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
 
@@ -121,7 +119,12 @@ def _names(path: Path) -> list[str]:
     return list(dict.fromkeys(names))  # an image that is listed twice is one
 
 
-def _parse(path: Path) -> ET.Element | None:
+def parse(path: Path) -> ET.Element | None:
+    """The XML of a file; None where there is no file.
+
+    Raises:
+        DatasetError: it is no XML.
+    """
     if not path.is_file():
         return None
     try:
@@ -130,13 +133,24 @@ def _parse(path: Path) -> ET.Element | None:
         raise DatasetError(str(path), expected="XML", found=str(error), remedy="Fix or remove the file") from None
 
 
-def _size(tree: ET.Element) -> tuple[int, int]:
+def size(tree: ET.Element) -> tuple[int, int]:
     """The (height, width) that the boxes were made for; (0, 0) where it is not said."""
     height, width = (_text(tree, f"size/{side}") for side in ("height", "width"))
     return (int(height), int(width)) if height.isdecimal() and width.isdecimal() else (0, 0)
 
 
-def _boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Box]:
+def class_names(trees: Iterable[ET.Element]) -> tuple[str, ...]:
+    """The names of the objects in some XML, sorted."""
+    found = {_text(each, "name") for tree in trees for each in tree.iter("object")}
+    return tuple(sorted(found - {""}))
+
+
+def boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Box]:
+    """The boxes of an image's XML, whose edges are counted from 1 and belong to the box.
+
+    Raises:
+        DatasetError: an object has no class of the list, or no four numbers.
+    """
     for each in tree.iter("object"):
         name = _text(each, "name")
         edges: Mapping[str, str] = {edge: _text(each, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")}

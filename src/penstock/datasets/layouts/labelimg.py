@@ -1,0 +1,113 @@
+"""Boxes in Pascal VOC's XML without its folders: LabelImg's `images/` and `annotations/`, or XML beside the images, as
+Roboflow exports it in `train/`, `valid/` and `test/`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import masks, voc
+from penstock.errors import DatasetError
+from penstock.kinds.items import Item, Labels, Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from xml.etree import ElementTree as ET
+
+_XML: Final = ("annotations", "annotation", "labels", "xml", "xmls")
+
+
+def recognise(folder: Path) -> Layout | None:
+    """Image files with XML files of the same names; None where there are none."""
+    pairs = {split: pair for split, pair in _folders(folder).items() if _xml_files(pair[1])}
+    if not pairs:
+        return None
+    problems: list[Problem] = []
+    trees: dict[Path, ET.Element] = {}
+    for _, beside in pairs.values():
+        for path in _xml_files(beside):
+            try:
+                tree = voc.parse(path)
+            except DatasetError as error:
+                problems.append(Problem("damaged XML", named(path, folder), str(error)))
+                continue
+            if tree is not None:
+                trees[path] = tree
+    if not any(tree.tag == "annotation" for tree in trees.values()):
+        return None
+    classes = listing.read_classes(folder) or voc.class_names(trees.values())
+    items: list[Item] = []
+    for split, (images, texts) in pairs.items():
+        found, wrong = _items(folder, split, images, texts, trees, classes)
+        items += found
+        problems += wrong
+    where = "beside the images" if all(images == xml for images, xml in pairs.values()) else "in a folder of their own"
+    reason = f"XML files {where}, of the same names, with boxes of {counted(len(classes), 'class')}, counted from 1"
+    return Layout("detection", "Pascal VOC XML", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _folders(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """Images and XML by split."""
+    images, texts = listing.subfolder(folder, masks.IMAGES), listing.subfolder(folder, _XML)
+    if images is not None:
+        inside = listing.splits(images)
+        beside = listing.splits(texts) if texts else {}
+        if inside:
+            return {split: (path, beside.get(split, texts or path)) for split, path in inside.items()}
+        return {"train": (images, texts or images)}
+    splits = listing.splits(folder)
+    return {split: _pair(path) for split, path in splits.items()} or {"train": _pair(folder)}
+
+
+def _pair(path: Path) -> tuple[Path, Path]:
+    images = listing.subfolder(path, masks.IMAGES) or path
+    return images, listing.subfolder(path, _XML) or images
+
+
+def _xml_files(folder: Path) -> list[Path]:
+    return listing.plain(folder, "*.xml")
+
+
+def _items(
+    folder: Path, split: str, images: Path, texts: Path, trees: dict[Path, ET.Element], classes: tuple[str, ...]
+) -> tuple[list[Item], list[Problem]]:
+    """The images of a split with the boxes of their XML, and what does not fit."""
+    items: list[Item] = []
+    problems: list[Problem] = []
+    known: set[Path] = set()
+    for image in listing.files(images):
+        if not listing.is_image(image) or (images == folder and image.parent != folder):
+            continue
+        path = texts / f"{image.stem}.xml"
+        known.add(path)
+        if path not in trees:
+            if not path.is_file():
+                problems.append(_unlabelled(named(image, folder), named(path, folder)))
+            continue
+        try:
+            boxes = tuple(voc.boxes(trees[path], classes, path))
+        except DatasetError as error:
+            problems.append(Problem("object without a box", named(image, folder), str(error)))
+            continue
+        name = image.relative_to(images).with_suffix("").as_posix()
+        items.append(Item(split, name, image, boxes=boxes, size=voc.size(trees[path])))
+    lonely = [path for path in _xml_files(texts) if path not in known] if texts != images else []
+    return items, problems + [_alone(named(path, folder)) for path in lonely if not _in_other_split(path, images)]
+
+
+def _in_other_split(path: Path, images: Path) -> bool:
+    """Whether one folder of XML serves several splits, and the image is in another one of them."""
+    return any(other.is_file() for end in listing.IMAGES for other in images.parent.glob(f"*/{path.stem}{end}"))
+
+
+def _unlabelled(name: str, xml: str) -> Problem:
+    message = f"{name}: expected {xml}, found none. Add it, or leave the image out with --skip-bad."
+    return Problem("XML missing", name, message)
+
+
+def _alone(name: str) -> Problem:
+    message = f"{name}: expected an image of the same name, found none. Add the image, or remove the file."
+    return Problem("image missing", name, message)

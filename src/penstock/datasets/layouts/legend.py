@@ -1,0 +1,116 @@
+"""The legend of masks in colour: which colour is which class.
+
+Formats: `class_dict.csv` with columns name, r, g, b; CVAT's `labelmap.txt` with lines `name:r,g,b:parts:actions`; a
+JSON table of names and `[r, g, b]` or "#rrggbb". Classes have the order of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.datasets import listing
+from penstock.errors import DatasetError
+from penstock.kinds.items import MOST_IDS, Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    Color = tuple[int, int, int]
+
+FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
+_NAME: Final = ("name", "class", "label", "class_name")
+_CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
+
+
+def find(folder: Path) -> Labels | None:
+    """The classes and colours of the folder's legend; None where there is none.
+
+    Raises:
+        DatasetError: as `read`.
+    """
+    path = next((path for name in FILES if (path := folder / name).is_file()), None)
+    return read(path) if path else None
+
+
+def read(path: Path) -> Labels:
+    """The classes and their colours.
+
+    Raises:
+        DatasetError: the file is no legend, or names a class or a colour twice.
+    """
+    text = listing.text_of(path)
+    try:
+        if path.suffix == ".json":
+            pairs = _json(text)
+        elif path.suffix == ".csv":
+            pairs = _csv(text)
+        else:
+            pairs = _lines(text)
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise DatasetError(
+            str(path),
+            expected="a name and the three numbers of a colour, 0 to 255, for every class",
+            found=str(error) or "another format",
+            remedy="Write a CSV file with the columns name, r, g and b",
+        ) from None
+    return _labels(path, pairs)
+
+
+def _labels(path: Path, pairs: Sequence[tuple[str, Color]]) -> Labels:
+    names = listing.check_names([name for name, _ in pairs], str(path))
+    colors = [color for _, color in pairs]
+    twice = next((color for number, color in enumerate(colors) if color in colors[:number]), None)
+    if twice or not 0 < len(names) <= MOST_IDS:
+        raise DatasetError(
+            str(path),
+            expected=f"1 to {MOST_IDS} classes, each of a colour of its own",
+            found=f"the colour {twice} twice" if twice else f"{len(names)} classes",
+            remedy="Fix the file",
+        )
+    return Labels(names, colors={color: label for label, color in enumerate(colors)})
+
+
+def _color(values: Sequence[Any]) -> Color:
+    red, green, blue = (int(value) for value in values)
+    if not all(0 <= value <= 255 for value in (red, green, blue)):  # noqa: PLR2004 - a byte
+        message = f"{red}, {green}, {blue}"
+        raise ValueError(message)
+    return red, green, blue
+
+
+def _csv(text: str) -> list[tuple[str, Color]]:
+    rows = [
+        {str(key).strip().lower(): str(cell or "").strip() for key, cell in row.items()}
+        for row in csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
+    ]
+    name = next(name for name in (*_NAME, "") if not name or (rows and name in rows[0]))
+    channels = [next((key for key in keys if rows and key in rows[0]), keys[0]) for keys in _CHANNELS]
+    return [(row[name], _color([row[key] for key in channels])) for row in rows]
+
+
+def _lines(text: str) -> list[tuple[str, Color]]:
+    """Lines `name:r,g,b:...`, or `r g b name` as CamVid's authors write them."""
+    found = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        if match := re.fullmatch(r"\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)\s+(.+?)\s*", line):
+            found.append((match[4], _color([match[1], match[2], match[3]])))
+        else:
+            name, color, *_ = line.split(":")
+            found.append((name.strip(), _color(color.split(","))))
+    return found
+
+
+def _json(text: str) -> list[tuple[str, Color]]:
+    tree = json.loads(text)
+    return [(name, _color(_hexadecimal(color) if isinstance(color, str) else color)) for name, color in tree.items()]
+
+
+def _hexadecimal(text: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(text.removeprefix("#")))

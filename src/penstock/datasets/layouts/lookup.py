@@ -1,0 +1,42 @@
+"""Images by what tables call them: a path, a name, or a name without its ending."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from penstock.datasets import listing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def plain(text: str) -> str:
+    """The name of a file, with slashes of either kind, with or without a dot in front."""
+    return PureWindowsPath(text).as_posix()
+
+
+class Images:
+    """The images of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, text: str) -> Path | None:
+        """The image that a cell names; None where there is none, or where the name fits several."""
+        name = plain(text)
+        direct = (self.folder / name, self.folder / "images" / name)
+        if found := next((path for path in direct if listing.is_there(path)), None):
+            return found
+        there = self._by_name.get(PurePosixPath(name).name, []) if name else []
+        return there[0] if len(there) == 1 else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Path]]:
+        """Images by their name, and by their name without its ending."""
+        found: dict[str, list[Path]] = {}
+        for path in filter(listing.is_image, listing.files(self.folder)):
+            found.setdefault(path.name, []).append(path)
+            found.setdefault(path.stem, []).append(path)
+        return found
