@@ -11,16 +11,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from PIL import Image
 from support import miniatures
 from support.commands import call
 from support.datasets import records
-from support.images import array_png
+from support.images import HEIC, array_png
 
 from penstock import files
 from penstock.datasets import FolderDataset, Labels, PackOptions, inspect, pack, scenes, verify
 from penstock.datasets.packing import JOURNAL, refuse_others
 from penstock.errors import DatasetError
-from penstock.images import decode_mask
+from penstock.images import decode_image, decode_mask
 from penstock.records import read_all
 from penstock.records.schema import decode_classification, decode_segmentation
 
@@ -275,3 +276,28 @@ def test_what_is_packed_are_the_files_in_shards_of_a_size_and_out_of_order(tmp_p
         assert each.format == "png"
         assert each.image == (tmp_path / f"raw/images/train/{each.name}.jpg").read_bytes()
         assert each.mask == (tmp_path / f"raw/masks/train/{each.name}.png").read_bytes()
+
+
+def test_images_and_masks_of_other_formats_are_packed_as_png(tmp_path):
+    """A TIFF, a WebP and an iPhone's HEIC that is called .jpg, with masks as TIFF and as an array of NumPy."""
+    rng = np.random.default_rng(4)
+    pixels, ids = rng.integers(0, 256, (16, 24, 3), np.uint8), rng.integers(0, 3, (16, 24), np.uint8)
+    for name, form in (("a.tif", "TIFF"), ("b.webp", "WEBP")):
+        file = tmp_path / "raw/images" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels if form == "TIFF" else pixels[::-1]).save(file, form, lossless=True)
+    (tmp_path / "raw/images/c.jpg").write_bytes(HEIC)
+    (tmp_path / "raw/masks").mkdir()
+    Image.fromarray(ids).save(tmp_path / "raw/masks/a.tif")
+    np.save(tmp_path / "raw/masks/b.npy", ids.astype(np.int64))
+    np.save(tmp_path / "raw/masks/c.npy", ids)
+    found = inspect(tmp_path / "raw")
+    dataset = pack(found, tmp_path / "data")
+    fields = {each.name: each for each in map(decode_segmentation, records(dataset, "train"))}
+
+    assert found.problems == ()
+    assert {each.format for each in fields.values()} == {"png"}
+    assert np.array_equal(decode_image(fields["a"].image, "a"), pixels)
+    assert np.array_equal(decode_image(fields["b"].image, "b"), pixels[::-1])
+    assert all(np.array_equal(decode_mask(each.mask, "m"), ids) for each in fields.values())
+    assert verify(dataset).faults == ()

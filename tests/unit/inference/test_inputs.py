@@ -6,8 +6,10 @@ import os
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 from support import miniatures
 from support.commands import call
+from support.images import HEIC
 from support.training import recipe
 
 from penstock.errors import DatasetError
@@ -21,6 +23,18 @@ def film(path, frames=4):
     for number in range(frames):
         writer.write(np.full((48, 64, 3), 40 * number, np.uint8))
     writer.release()
+
+
+def test_images_of_other_formats_are_read(tmp_path):
+    pixels = np.random.default_rng(5).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    for name in ("a.tif", "b.webp", "c.bmp"):
+        Image.fromarray(pixels).save(tmp_path / name, lossless=True)
+    (tmp_path / "d.heic").write_bytes(HEIC)
+    found = {each.name: each.read() for each in find([tmp_path])}
+
+    assert found.keys() == {"a", "b", "c", "d"}
+    assert all(np.array_equal(found[name], pixels) for name in "abc")
+    assert found["d"].shape == (16, 24, 3)
 
 
 def test_lists_videos_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):

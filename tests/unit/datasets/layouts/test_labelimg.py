@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from support.layouts import boxes, words
+from support.miniatures import make_image, write
+
+from penstock.datasets import How, inspect, pack
+
+
+def xml(*objects, size=(24, 32)):
+    parts = "".join(
+        f"<object><name>{name}</name><bndbox><xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox></object>"
+        for name, a, b, c, d in objects
+    )
+    return f"<annotation><size><width>{size[1]}</width><height>{size[0]}</height></size>{parts}</annotation>"
+
+
+ARRANGEMENTS = {
+    "two folders": ("images/{name}.png", "annotations/{name}.xml", False),
+    "two folders with splits": ("images/{split}/{name}.png", "annotations/{split}/{name}.xml", True),
+    "one folder of XML": ("images/{split}/{name}.png", "annotations/{name}.xml", True),
+    "beside, as Roboflow exports it": ("{split}/{name}.jpg", "{split}/{name}.xml", True),
+    "beside in one folder": ("{name}.jpg", "{name}.xml", False),
+    "folders in the splits": ("{split}/images/{name}.jpg", "{split}/annotations/{name}.xml", True),
+}
+
+
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_each_arrangement_is_packed_with_its_boxes(tmp_path, arrangement):
+    image, text, divided = ARRANGEMENTS[arrangement]
+    for number, (name, split) in enumerate((("a", "train"), ("b", "train"), ("c", "valid" if divided else "train"))):
+        write(tmp_path / "raw" / image.format(name=name, split=split), make_image(seed=number))
+        write(
+            tmp_path / "raw" / text.format(name=name, split=split),
+            xml(("dog", 3, 4, 12, 14), ("cat", 1, 1, 5 + number, 6)),
+        )
+    found = inspect(tmp_path / "raw")
+    pack(found, tmp_path / "data")
+
+    assert (found.layout.name, found.labels.classes, found.problems) == ("Pascal VOC XML", ("cat", "dog"), ())
+    train = boxes(tmp_path)
+    assert train.keys() == ({"a", "b"} if divided else {"a", "b", "c"})
+    assert train["b"] == [(1, 2, 3, 12, 14), (0, 0, 0, 6, 6)]  # counted from 1
+    assert not divided or boxes(tmp_path, "val") == {"c": [(1, 2, 3, 12, 14), (0, 0, 0, 7, 6)]}
+
+
+def test_what_does_not_fit_is_named(tmp_path):
+    for number, name in enumerate("abcd"):
+        write(tmp_path / f"images/{name}.jpg", make_image(seed=number))
+    write(tmp_path / "annotations/a.xml", xml(("dog", 3, 4, 12, 14)))
+    write(tmp_path / "annotations/b.xml", "<annotation><object>")
+    write(tmp_path / "annotations/c.xml", xml(("dog", 3, 4, "x", 14)))
+    write(tmp_path / "annotations/e.xml", xml(("dog", 3, 4, 12, 14)))
+
+    damaged, box, missing, lonely = words(tmp_path)
+    assert damaged.startswith(f"{tmp_path}/annotations/b.xml: expected XML, found ")
+    assert box == (
+        f"{tmp_path}/annotations/c.xml: expected a class name and numbers xmin, ymin, xmax, ymax for every object, found "
+        "dog: xmin 3, ymin 4, xmax x, ymax 14. Fix the file."
+    )
+    assert missing == (
+        "images/d.jpg: expected annotations/d.xml, found none. Add it, or leave the image out with --skip-bad."
+    )
+    assert (
+        lonely
+        == "annotations/e.xml: expected an image of the same name, found none. Add the image, or remove the file."
+    )
+
+
+def test_xml_of_another_kind_is_not_taken(tmp_path):
+    write(tmp_path / "images/a.jpg", make_image())
+    write(tmp_path / "annotations/a.xml", "<svg></svg>")
+
+    assert words(tmp_path, How("labelimg"))[0].startswith(f"{tmp_path}: expected the layout labelimg, found ")

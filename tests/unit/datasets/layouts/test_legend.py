@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+from support.commands import call
+from support.datasets import records
+from support.layouts import words
+from support.miniatures import make_image, write
+
+from penstock.datasets import inspect, pack
+from penstock.datasets.layouts import legend
+from penstock.errors import DatasetError
+from penstock.images import decode_mask
+from penstock.records.schema import decode_segmentation
+
+COLORS = [(0, 0, 0), (128, 64, 128), (70, 130, 180)]
+NAMES = ("void", "road", "sky")
+LEGENDS = {
+    "class_dict.csv": "name,r,g,b\n"
+    + "".join(f"{n},{r},{g},{b}\n" for n, (r, g, b) in zip(NAMES, COLORS, strict=True)),
+    "labelmap.txt": "# label:color_rgb:parts:actions\n"
+    + "".join(f"{n}:{r},{g},{b}::\n" for n, (r, g, b) in zip(NAMES, COLORS, strict=True)),
+    "label_colors.txt": "".join(f"{r} {g} {b}\t\t{n}\n" for n, (r, g, b) in zip(NAMES, COLORS, strict=True)),
+    "colors.json": json.dumps(dict(zip(NAMES, [COLORS[0], "#804080", COLORS[2]], strict=True))),
+}
+IDS = np.random.default_rng(3).integers(0, 3, (24, 32), dtype=np.uint8)
+
+
+def colored(ids):
+    return cv2.imencode(".png", np.array(COLORS, np.uint8)[ids][..., ::-1])[1].tobytes()
+
+
+@pytest.fixture
+def raw(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"raw/images/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"raw/masks/{number}.png", colored((IDS + number) % 3))
+    return tmp_path / "raw"
+
+
+def packed_ids(root):
+    decoded = map(decode_segmentation, records(pack(inspect(root / "raw"), root / "data"), "train"))
+    return {each.name: decode_mask(each.mask, "m") for each in decoded}
+
+
+@pytest.mark.parametrize("name", LEGENDS)
+def test_colours_become_the_ids_of_each_legend(raw, name):
+    write(raw / name, LEGENDS[name])
+    found = packed_ids(raw.parent)
+
+    assert inspect(raw).labels.classes == NAMES
+    for number in range(2):
+        assert np.array_equal(found[f"{number}"], (IDS + number) % 3)
+
+
+def test_a_legend_from_elsewhere(raw, capsys):
+    write(raw.parent / "mine.csv", LEGENDS["class_dict.csv"].replace(",", ";"))
+    code, out, _ = call("inspect", raw, "--colors", raw.parent / "mine.csv", capsys=capsys)
+
+    assert code == 0
+    assert "classes (3): void, road, sky\n" in out
+    assert call("inspect", raw, "--colors", raw / "gone.csv", capsys=capsys)[2] == (
+        f"error: --colors {raw}/gone.csv: expected a legend, found no such file. Check the path.\n"
+    )
+
+
+def test_a_palette_in_the_legends_colours(raw):
+    write(raw / "class_dict.csv", LEGENDS["class_dict.csv"])
+    image = Image.new("P", (32, 24))
+    image.putdata((2 - IDS).ravel().tolist())
+    image.putpalette([channel for color in COLORS[::-1] for channel in color])
+    image.save(raw / "masks/0.png")
+
+    assert np.array_equal(packed_ids(raw.parent)["0"], IDS)
+
+
+def test_without_a_legend_the_way_is_named(raw):
+    assert words(raw)[0] == (
+        "masks/0.png: expected a mask with one channel of class ids, as PNG, found an RGB PNG. Name the colours of the "
+        "classes in a file class_dict.csv with --colors FILE."
+    )
+
+
+def test_a_colour_that_is_not_in_the_legend_is_named(raw):
+    write(raw / "class_dict.csv", LEGENDS["class_dict.csv"])
+    pixels = np.array(COLORS, np.uint8)[IDS]
+    pixels[5, 7:9] = 1, 2, 3
+    write(raw / "masks/1.png", cv2.imencode(".png", pixels[..., ::-1])[1].tobytes())
+
+    assert words(raw) == [
+        "masks/1.png: expected the colours of the legend, found 1, 2, 3 in 2 pixels, first at x 7, y 5. Add the colour to "
+        "the legend, or export the masks again without smoothing."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("class_dict.csv", "name,r,g\na,1,2\n", "expected a name and the three numbers of a colour, 0 to 255, for every class, "
+         "found 'b'. Write a CSV file with the columns name, r, g and b."),
+        ("class_dict.csv", "name,r,g,b\na,1,2,300\n", "expected a name and the three numbers of a colour, 0 to 255, for every "
+         "class, found 1, 2, 300. Write a CSV file with the columns name, r, g and b."),
+        ("labelmap.txt", "a:1,2,3::\nb:1,2,3::\n", "expected 1 to 256 classes, each of a colour of its own, found the colour "
+         "(1, 2, 3) twice. Fix the file."),
+        ("colors.json", "{}", "expected 1 to 256 classes, each of a colour of its own, found 0 classes. Fix the file."),
+    ],
+)  # fmt: skip
+def test_what_is_no_legend_is_refused(tmp_path, name, text, message):
+    write(tmp_path / name, text)
+    with pytest.raises(DatasetError) as caught:
+        legend.read(tmp_path / name)
+
+    assert str(caught.value) == f"{tmp_path}/{name}: {message}"
+
+
+@pytest.mark.parametrize("name", ["class_names.txt", "labels.txt", "classes.names", "obj.names"])
+def test_files_of_names_alone(tmp_path, name):
+    write(tmp_path / "images/0.jpg", make_image())
+    write(tmp_path / "masks/0.png", cv2.imencode(".png", IDS)[1].tobytes())
+    write(tmp_path / name, "void\nroad\nsky\n")
+
+    assert inspect(tmp_path).labels.classes == NAMES

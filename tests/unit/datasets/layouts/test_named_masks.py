@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.datasets import records
+from support.layouts import words
+from support.miniatures import gray, make_image, write
+
+from penstock.datasets import Labels, inspect, pack
+from penstock.images import decode_image, decode_mask
+from penstock.records.schema import decode_segmentation
+
+IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+
+
+def gif(ids):
+    """Carvana's: indices 0 and 1 of a palette of black and white."""
+    image = Image.new("P", ids.shape[::-1])
+    image.putdata(ids.ravel().tolist())
+    image.putpalette([0, 0, 0, 255, 255, 255])
+    done = io.BytesIO()
+    image.save(done, "GIF", optimize=False)
+    return done.getvalue()
+
+
+def tiff(values):
+    done = io.BytesIO()
+    Image.fromarray(values).save(done, "TIFF")
+    return done.getvalue()
+
+
+def test_carvana(tmp_path):
+    """train/ and train_masks/, GIF masks of black and white, a test folder without masks."""
+    for number in range(3):
+        write(tmp_path / f"raw/train/{number}_01.jpg", make_image(seed=number))
+        write(tmp_path / f"raw/train_masks/{number}_01_mask.gif", gif(IDS))
+    write(tmp_path / "raw/test/9_01.jpg", make_image(seed=9))
+    found = inspect(tmp_path / "raw", Labels(("background", "car"), mapping={255: 1}))
+    dataset = pack(found, tmp_path / "data")
+
+    assert found.layout.reasons == ("train/ with train_masks/",)
+    assert [problem.message for problem in found.problems] == [
+        "test: no labels for it in .: all of this split is left out."
+    ]
+    assert dataset.description.splits["train"].records == 3
+    for record in records(dataset, "train"):
+        assert np.array_equal(decode_mask(decode_segmentation(record).mask, "m"), IDS)
+
+
+def test_brain_slices_of_cases_in_tiff(tmp_path):
+    """A folder for each patient, a.tif and a_mask.tif in it: slices of one are never divided between splits."""
+    rng = np.random.default_rng(0)
+    pixels = {}
+    for case in "abcde":
+        for number in range(4):
+            name = f"{case}/{case}_{number}"
+            pixels[name] = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
+            write(tmp_path / f"raw/{name}.tif", tiff(pixels[name]))
+            write(tmp_path / f"raw/{name}_mask.tif", tiff(IDS * 255))
+    found = inspect(tmp_path / "raw", Labels(("healthy", "tumour"), mapping={255: 1})).divided(0.3)
+    dataset = pack(found, tmp_path / "data")
+
+    assert found.problems == ()
+    cases = {split: {each.item.name[0] for each in items} for split, items in found.splits.items()}
+    assert cases["train"] | cases["val"] == set("abcde")
+    assert not cases["train"] & cases["val"]
+    for record in records(dataset, "train"):
+        fields = decode_segmentation(record)
+        assert np.array_equal(decode_image(fields.image, "i"), pixels[fields.name])
+        assert np.array_equal(decode_mask(fields.mask, "m"), IDS)
+
+
+@pytest.mark.parametrize("end", ["_mask", "_seg", "_segmentation", "_gt", "_label", "_L"])
+def test_other_endings(tmp_path, end):
+    for number in range(2):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"{number}{end}.png", gray(IDS))
+    found = inspect(tmp_path)
+
+    assert [(each.item.name, each.item.mask.name) for each in found.items] == [
+        (f"{n}", f"{n}{end}.png") for n in range(2)
+    ]
+    assert found.layout.reasons[0] == f"masks beside the images, named by {end}"
+
+
+def test_an_image_without_a_mask_is_named(tmp_path):
+    for number in range(3):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"{number}_mask.png", gray(IDS))
+    (tmp_path / "1_mask.png").unlink()
+
+    assert words(tmp_path) == [
+        "1.jpg: expected a mask 1_mask.png beside it, found none. Add the mask, or leave the image out with --skip-bad."
+    ]
