@@ -38,7 +38,7 @@ def settings():
             if known:
                 shown = ", ".join(f"`{name}`" for name in known)
                 defaults = ", ".join(f"`{plain(getattr(values, name))}`" for name in known)
-                lines.append(f"| {shown} | {defaults} | {text.replace('|', '/')}{words(section, known[0])} |")
+                lines.append(f"| {shown} | {defaults} | {text.replace('|', '/')}{words(section, known[0], text)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -60,10 +60,11 @@ def plain(value):
     return list(value) if isinstance(value, tuple) else repr(value) if isinstance(value, str) else value
 
 
-def words(section, name):
-    """What a text can be."""
+def words(section, name, text):
+    """What a text can be, where it does not say so itself."""
     found = toml.choices(f"{section}.{name}".strip("."))
-    return f" One of {', '.join(found)}." if found else ""
+    text = " ".join(text.split())
+    return f" One of {', '.join(found)}." if found and not all(word in text for word in found) else ""
 
 
 def commands():

@@ -96,7 +96,7 @@ def load(place: Place, setting: str) -> Any:
             expected=place.name,
             found=found,
             remedy=remedy,
-            message=f"{setting} = {place}: {place.source} has no {place.name}, only {found}. {remedy}",
+            message=f"{setting} = {place}: {place.source} defines no '{place.name}', only {found}. {remedy}",
         )
     return getattr(module, place.name)
 

@@ -136,7 +136,10 @@ def test_a_finished_run_has_nothing_left_to_do(packed, tmp_path, capsys):
     _, outcome = resume(folder.path, on_event=show)
 
     assert (outcome.status, outcome.step) == ("finished", 3)
-    assert capsys.readouterr().out == f"{folder.path}: finished at step 3 before; train longer with --steps\n"
+    assert (
+        capsys.readouterr().out
+        == f"{folder.path}: already finished, at step 3; to train longer, give a larger --steps\n"
+    )
     assert {path: path.read_bytes() for path in folder.path.rglob("*.jsonl")} == before
     resume(folder.path, ["train.steps=4"], on_event=show)
     assert "note: training ends at step 4 instead of 3, and the poly schedule" in capsys.readouterr().out

@@ -25,7 +25,7 @@ def test_a_name_is_a_name_or_a_place(text, place):
 
 NETS = {
     "missing": ("", "my_net.py:build", "model.name = DIR/gone.py:build: expected a Python file, found no such file. Check the path."),
-    "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: DIR/my_net.py has no build, only other. Check the name."),
+    "name": ("def other(classes):\n    pass\n", "", "model.name = DIR/my_net.py:build: DIR/my_net.py defines no 'build', only other. Check the name."),
     "fails": ("import math\n\nx = 1 / 0\n", "", "model.name = DIR/my_net.py:build, line 3: the import fails with ZeroDivisionError: division by zero. Fix the file."),
     "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: the import fails with SyntaxError: invalid syntax (my_net.py, line 1). Fix the file."),
     "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: the parameter depth has no default, and Penstock passes only classes, channels, weights. Rename it, or give it a default."),

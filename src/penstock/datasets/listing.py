@@ -21,7 +21,7 @@ PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
-IMAGES: Final = frozenset({".jpg", ".jpeg", ".png"}) | formats.SUFFIXES
+IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
 CLASS_FILES: Final = ("classes.txt", "class_names.txt", "labels.txt", "classes.names", "obj.names")
 """Files of class names beside the data, one a line."""
 SPLITS: Final = {

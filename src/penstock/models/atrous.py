@@ -57,10 +57,10 @@ class DeepLabConfig:
         separable: Use separable convolutions in ASPP and the decoder.
         channels: Channels of every branch of ASPP and of the decoder.
         projection: Project the concatenated branches to `channels` channels.
-        cell: Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the number of the branch that is
-            the input, from 0, or -1 for the backbone. `rate` is the rate of an atrous convolution. `grid` is the output
-            size of an average pooling, which is then upsampled. An example: [{of = -1, rate = [1, 6]}, {of = 0, grid =
-            [2, 1]}].
+        cell: Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the index (from 0) of the branch
+            whose output is the input of this one; -1 is the backbone. `rate` is the rate of an atrous convolution.
+            `grid` is the output size of an average pooling, which is then upsampled. An example: [{of = -1, rate = [1,
+            6]}, {of = 0, grid = [2, 1]}].
         decoder: Use the decoder of DeepLabV3+, which adds finer features of the backbone.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.

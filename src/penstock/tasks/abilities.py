@@ -21,7 +21,10 @@ class Ability(Enum):
 
     TTA = "Test-time augmentation", "outputs of several views of an image can be averaged"
     SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
-    SHIFT_TTA = "Test-time augmentation by shifts", "outputs have no positions in the image, as class probabilities"
+    SHIFT_TTA = (
+        "Test-time augmentation by shifts",
+        "outputs do not refer to positions in the image (class probabilities do not)",
+    )
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
     EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"

@@ -36,7 +36,7 @@ class Augment:
         border: Padding around the image for classifiers: "fill" with a pixel that normalises to 0, or "reflect".
         crop_scale, crop_ratio: `scale` and `ratio` of torchvision's RandomResizedCrop, for "resized-crop": bounds of
             the area, as a fraction of the image's, and of width / height.
-        flip: Probability of a horizontal flip; of volumes, of a flip along each axis.
+        flip: Probability of a horizontal flip. For volumes: of a flip along each axis.
         alternating_flip: Flip a random half of the images in the first epoch, and from then on each image in every
             other epoch, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.

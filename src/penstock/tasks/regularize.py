@@ -39,9 +39,9 @@ class Regularize:
             `mixup` too, each pair of images gets either with equal probability.
         random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
         brightness: Largest brightness added to all pixels, on the scale of 0 to 255, as in the CIFAR-10 tutorial of
-            TensorFlow (63). Other recipes use `augment.jitter`.
+            TensorFlow (63). For other models use `augment.jitter`.
         contrast: Bounds of the random contrast factor, by which differences from the mean of a channel are multiplied,
-            as in the CIFAR-10 tutorial of TensorFlow (0.2, 1.8). Other recipes use `augment.jitter`.
+            as in the CIFAR-10 tutorial of TensorFlow (0.2, 1.8). For other models use `augment.jitter`.
     """
 
     mixup: Annotated[float, Meta(ge=0, le=100)] = 0.0

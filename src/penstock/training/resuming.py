@@ -58,7 +58,9 @@ def nothing_to_do(folder: RunFolder, before: Recipe, recipe: Recipe, ranks: Rank
         store.load()
         if ranks.is_main:
             store.sweep()
-    events.note(f"{folder.path}: finished at step {recipe.train.steps:,} before; train longer with --steps")
+    events.note(
+        f"{folder.path}: already finished, at step {recipe.train.steps:,}; to train longer, give a larger --steps"
+    )
     if recipe != before:
         events.note("note: the changed settings have no effect, as no step was left to train")
     return Outcome("finished", "nothing was left to do", recipe.train.steps)

@@ -41,4 +41,4 @@ def test_a_cell_is_printed_too_and_read_again():
     text = explained(chosen)
 
     assert convert(tomllib.loads(text), "it") == chosen
-    assert text.count("# Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the number of") == 1
+    assert text.count("# Dense prediction cell (DPC) in place of ASPP: a list of branches. `of` is the index") == 1

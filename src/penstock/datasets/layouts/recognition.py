@@ -10,6 +10,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import (
     ade20k,
+    advice,
     camvid,
     cifar,
     cityscapes,
@@ -238,6 +239,8 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
 def _unknown(folder: Path, how: How) -> DatasetError:
     if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         return _of_another_task(folder, how.task, other)
+    if not how.layout and (unreadable := advice.without_images(folder)):
+        return unreadable
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
@@ -247,11 +250,14 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         ways.append("give --pattern if the class is in the name of the image")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
     remedy = f"Do one of these: {'; '.join(ways)}"
-    published = "" if how.layout or how.task else f" {_PUBLISHED}"
+    more = advice.tree_of(how.layout) if how.layout else ""
+    if not how.layout and not how.task:
+        near = advice.nearest(folder)
+        more = f" {_PUBLISHED}" + (f" These layouts come near:{near}" if near else "")
     return DatasetError(
         str(folder),
         expected=wanted,
         found=found,
         remedy=remedy,
-        message=f"{folder}: expected {wanted}, found {found}. {remedy}.{published}",
+        message=f"{folder}: expected {wanted}, found {found}. {remedy}.{more}",
     )

@@ -257,7 +257,7 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
         found = ",".join(cell for name, cell in row.items() if name != _BEYOND)
         return (
             "row without a label",
-            f"the column {empty} is empty in the row '{found}'. Fill it in, or remove the row.",
+            f"the column '{empty}' is empty in the row '{found}'. Fill it in, or remove the row.",
         )
     if stated and row[label] not in stated:
         said = f"expected a {label} that classes.txt names, found {row[label]}. Add it there, or remove the row."

@@ -24,8 +24,8 @@ def test_rows_of_a_table(tmp_path, capsys):
     path.write_text(path.read_text() + ",cat,train\np3.jpg,,val\ngone.jpg,cat,train\n")
 
     assert words(raw) == [
-        "labels.csv, line 6: the column filename is empty in the row ',cat,train'. Fill it in, or remove the row.",
-        "labels.csv, line 7: the column label is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row.",
+        "labels.csv, line 6: the column 'filename' is empty in the row ',cat,train'. Fill it in, or remove the row.",
+        "labels.csv, line 7: the column 'label' is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row.",
         "labels.csv: expected image gone.jpg, as it says, found nothing. Add it, or remove its rows.",
     ]
     out = pack_skipping(tmp_path, capsys)
@@ -151,7 +151,7 @@ def test_lines_of_a_table_are_counted_as_editors_do(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text(path.read_text().replace("p2.jpg,dog,val", "\n\np2.jpg,,val"))
 
-    assert words(tmp_path)[0].startswith("labels.csv, line 6: the column label is empty in the row 'p2.jpg,,val'.")
+    assert words(tmp_path)[0].startswith("labels.csv, line 6: the column 'label' is empty in the row 'p2.jpg,,val'.")
 
 
 def test_two_tables_and_names_that_cannot_be(tmp_path):
@@ -255,7 +255,7 @@ class TestTables:
         found = [problem.message for problem in inspect(tmp_path).fatal]
 
         assert found == [
-            "labels.csv, line 5: the column label is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row."
+            "labels.csv, line 5: the column 'label' is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row."
         ]
 
     def test_a_few_boxes_inside_out_among_many_leave_it_uncertain_what_all_are(self, tmp_path):

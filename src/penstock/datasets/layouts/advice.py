@@ -1,0 +1,134 @@
+"""What to say of a folder that has no layout that is known: what lies in it, and which layouts come near."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.errors import DatasetError
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TREES: Final[dict[str, str]] = {
+    "masks": "images/train/a.jpg  masks/train/a.png  images/val/b.jpg  masks/val/b.png  classes.txt",
+    "named-masks": "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png",
+    "folders": "train/cat/a.jpg  train/dog/b.jpg  val/cat/c.jpg, or cat/a.jpg  dog/b.jpg",
+    "mattes": "images/train/a.jpg  alphas/train/a.png",
+    "csv": "labels.csv (file,label,split)  images/a.jpg",
+    "yolo": "images/train/a.jpg  labels/train/a.txt  data.yaml",
+    "labelimg": "images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml",
+    "voc": "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
+    "voc-boxes": "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
+    "coco": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
+    "coco-masks": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
+    "cityscapes": "leftImg8bit/train/CITY/a_leftImg8bit.png  gtFine/train/CITY/a_gtFine_labelIds.png",
+    "ade20k": "images/training/a.jpg  annotations/training/a.png  objectInfo150.txt",
+    "camvid": "train/a.png  trainannot/a.png  val/b.png  valannot/b.png",
+    "cifar10": "data_batch_1.bin  test_batch.bin  batches.meta.txt",
+    "cifar100": "train.bin  test.bin  fine_label_names.txt",
+    "cifar100-coarse": "train.bin  test.bin  coarse_label_names.txt",
+    "mnist": "train-images-idx3-ubyte.gz  train-labels-idx1-ubyte.gz",
+    "nifti": "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
+    "nifti-volumes": "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/",
+    "tfrecords": "train-00000-of-00010.tfrecord  labels.txt",
+}
+"""Files of every layout, as an example."""
+
+_HINTS: Final = {
+    ".dcm": "Convert DICOM series to NIfTI, for example with dcm2niix",
+    ".zip": "Unpack the archive, and name the folder in it",
+    ".tar": "Unpack the archive, and name the folder in it",
+    ".gz": "Unpack the archive, and name the folder in it",
+    ".tgz": "Unpack the archive, and name the folder in it",
+    ".rar": "Unpack the archive, and name the folder in it",
+    ".7z": "Unpack the archive, and name the folder in it",
+    ".parquet": "Write the images to files",
+}
+_CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
+_ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
+_MOST: Final = 3
+_WORDS_OF_A_BOX: Final = 5
+
+
+def without_images(folder: Path) -> DatasetError | None:
+    """The error for a folder that holds files, but no image of a known format; None for any other folder."""
+    kinds: Counter[str] = Counter()
+    for path in listing.files(folder):
+        if listing.is_image(path):
+            return None
+        kinds[path.suffix.lower()] += 1
+    telling = [(end, count) for end, count in kinds.most_common() if end not in _ANNOTATIONS]
+    if not telling:
+        return None
+    found = ", ".join(counted(count, f"{end} file") for end, count in telling[:_MOST])
+    remedy = _HINTS.get(telling[0][0], _CONVERT)
+    message = f"{folder}: no image of a known format was found, but {found}. {remedy}."
+    return DatasetError(str(folder), expected="images", found=found, remedy=remedy, message=message)
+
+
+def tree_of(layout: str) -> str:
+    """The files of a layout, as a sentence; nothing for a layout of somebody's own."""
+    return f" The layout {layout} has these files: {TREES[layout]}." if layout in TREES else ""
+
+
+def nearest(folder: Path) -> str:
+    """Up to three layouts that come near, each with what is there and what is wanted; nothing where there are none."""
+    found = list(_near(folder))[:_MOST]
+    return "".join(f"\n  {line}" for line in found)
+
+
+def _near(folder: Path) -> Iterator[str]:
+    ends: dict[str, Counter[str]] = defaultdict(Counter)
+    texts: list[Path] = []
+    for path in listing.files(folder):
+        kind = "image" if listing.is_image(path) else path.suffix.lower()
+        ends[kind][_parent(folder, path)] += 1
+        if kind == ".txt" and not texts:
+            texts.append(path)
+    images = _said(ends["image"], "image")
+    if not ends["image"]:
+        return
+    if ends[".xml"]:
+        wanted = (
+            "XML of Pascal VOC, each with the name of its image, in annotations/ beside images/ or beside the image"
+        )
+        yield f"labelimg: {_said(ends['.xml'], 'XML file')}, {images}. Expected: {wanted}."
+    if texts and _is_box(texts[0]):
+        wanted = "text files in labels/ with the names of the images in images/"
+        yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
+    for path in listing.plain(folder, "*.csv"):
+        yield f"csv: {path.name} with the columns {', '.join(_columns(path)[:6])}. Expected: columns file and label."
+    folders = [name for name, _ in ends["image"].most_common()]
+    if len(folders) > 1:
+        yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
+
+
+def _said(places: Counter[str], what: str) -> str:
+    """How many there are, by folder."""
+    return ", ".join(f"{counted(count, what)} in {name}" for name, count in places.most_common(2))
+
+
+def _parent(folder: Path, path: Path) -> str:
+    inside = path.relative_to(folder).parts
+    return f"{inside[0]}/" if len(inside) > 1 else "the folder itself"
+
+
+def _is_box(path: Path) -> bool:
+    """Whether the first line of a text file is that of a YOLO box."""
+    try:
+        words = listing.text_of(path).partition("\n")[0].split()
+        return len(words) >= _WORDS_OF_A_BOX and all(float(word) >= 0 for word in words)
+    except (ValueError, DatasetError):
+        return False
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        return next(csv.reader(listing.text_of(path).splitlines()), [])
+    except (csv.Error, DatasetError):
+        return []

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from support.layouts import words
+from support.miniatures import make_image, write
+
+from penstock.datasets import How, inspect
+from penstock.datasets.layouts import advice
+from penstock.datasets.layouts.recognition import LAYOUTS
+
+
+def test_every_layout_has_its_files():
+    assert set(advice.TREES) == set(LAYOUTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "remedy"),
+    [
+        ("cat/{}.dcm", ".dcm", "Convert DICOM series to NIfTI, for example with dcm2niix"),
+        ("data{}.zip", ".zip", "Unpack the archive, and name the folder in it"),
+        ("cat/{}.cr2", ".cr2", "Convert the files to JPEG, PNG or TIFF"),
+    ],
+)
+def test_files_of_an_unknown_type_are_named_by_their_type(tmp_path, name, end, remedy):
+    for number in range(3):
+        write(tmp_path / name.format(number), b"x")
+    write(tmp_path / "README.md", "what it is")
+
+    assert words(tmp_path) == [f"{tmp_path}: no image of a known format was found, but 3 {end} files. {remedy}."]
+
+
+def test_a_layout_that_is_asked_for_says_what_it_looks_like(tmp_path):
+    write(tmp_path / "pictures/a.jpg", make_image())
+
+    (found,) = words(tmp_path, How("voc"))
+    assert found.endswith(
+        " The layout voc has these files: JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt."
+    )
+
+
+def test_layouts_that_come_near_are_named_with_what_is_there(tmp_path):
+    for number in range(3):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"{number}.txt", "0 0.5 0.5 0.2 0.2\n")
+    write(tmp_path / "table.csv", "photo,kind\n0.jpg,cat\n")
+
+    (found,) = words(tmp_path)
+    assert found.partition(" These layouts come near:")[2].splitlines()[1:] == [
+        "  yolo: 3 text files in the folder itself, 3 images in the folder itself. Expected: text files in labels/ with the "
+        "names of the images in images/.",
+        "  csv: table.csv with the columns photo, kind. Expected: columns file and label.",
+    ]
+
+
+def test_images_of_less_usual_names_are_images(tmp_path):
+    write(tmp_path / "cat/a.jfif", make_image())
+    write(tmp_path / "dog/b.JPE", make_image(seed=1))
+
+    assert len(inspect(tmp_path).items) == 2
