@@ -51,7 +51,7 @@ def read(path: Path) -> Labels:
             pairs = _csv(text)
         else:
             pairs = _lines(text)
-    except (ValueError, KeyError, TypeError, csv.Error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise DatasetError(
             str(path),
             expected="a name and the three numbers of a colour, 0 to 255, for every class",

@@ -106,6 +106,8 @@ def test_a_colour_that_is_not_in_the_legend_is_named(raw):
          "class, found 1, 2, 300. Write a CSV file with the columns name, r, g and b."),
         ("labelmap.txt", "a:1,2,3::\nb:1,2,3::\n", "expected 1 to 256 classes, each of a colour of its own, found the colour "
          "(1, 2, 3) twice. Fix the file."),
+        ("colors.json", "[1]", "expected a name and the three numbers of a colour, 0 to 255, for every class, found 'list' "
+         "object has no attribute 'items'. Write a CSV file with the columns name, r, g and b."),
         ("colors.json", "{}", "expected 1 to 256 classes, each of a colour of its own, found 0 classes. Fix the file."),
     ],
 )  # fmt: skip
