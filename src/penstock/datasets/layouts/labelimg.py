@@ -44,6 +44,7 @@ def recognise(folder: Path) -> Layout | None:
         found, wrong = _items(folder, split, images, texts, trees, classes)
         items += found
         problems += wrong
+    problems += _lonely(folder, pairs)
     where = "beside the images" if all(images == xml for images, xml in pairs.values()) else "in a folder of their own"
     reason = f"XML files {where}, of the same names, with boxes of {counted(len(classes), 'class')}, counted from 1"
     return Layout("detection", "Pascal VOC XML", (reason,), tuple(items), Labels(classes), tuple(problems))
@@ -77,12 +78,10 @@ def _items(
     """The images of a split with the boxes of their XML, and what does not fit."""
     items: list[Item] = []
     problems: list[Problem] = []
-    known: set[Path] = set()
     for image in listing.files(images):
         if not listing.is_image(image) or (images == folder and image.parent != folder):
             continue
         path = texts / f"{image.stem}.xml"
-        known.add(path)
         if path not in trees:
             if not path.is_file():
                 problems.append(_unlabelled(named(image, folder), named(path, folder)))
@@ -94,13 +93,14 @@ def _items(
             continue
         name = image.relative_to(images).with_suffix("").as_posix()
         items.append(Item(split, name, image, boxes=boxes, size=voc.size(trees[path])))
-    lonely = [path for path in _xml_files(texts) if path not in known] if texts != images else []
-    return items, problems + [_alone(named(path, folder)) for path in lonely if not _in_other_split(path, images)]
+    return items, problems
 
 
-def _in_other_split(path: Path, images: Path) -> bool:
-    """Whether one folder of XML serves several splits, and the image is in another one of them."""
-    return any(other.is_file() for end in listing.IMAGES for other in images.parent.glob(f"*/{path.stem}{end}"))
+def _lonely(folder: Path, pairs: dict[str, tuple[Path, Path]]) -> list[Problem]:
+    """XML files in folders of their own without an image of the same name in any split."""
+    known = {path.stem for images, _ in pairs.values() for path in listing.files(images) if listing.is_image(path)}
+    apart = dict.fromkeys(texts for images, texts in pairs.values() if texts != images)
+    return [_alone(named(path, folder)) for texts in apart for path in _xml_files(texts) if path.stem not in known]
 
 
 def _unlabelled(name: str, xml: str) -> Problem:
