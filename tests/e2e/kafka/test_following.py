@@ -491,8 +491,8 @@ def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):
     code, _, err = call("train", packed.folder, "--follow", "--runs", tmp_path, capsys=capsys)
     assert (code, err) == (
         2,
-        f"error: follow.on: expected a topic, kafka://HOST:PORT/TOPIC, found {packed.folder}. Leave out --follow: shards "
-        "do not grow.\n",
+        f"error: follow.on: expected a topic, kafka://HOST:PORT/TOPIC, found the folder {packed.folder}. Leave out "
+        "--follow: shards do not grow.\n",
     )
     code, _, err = call("train", "kafka://h/t", "--follow", "--until", "0:5", "--runs", tmp_path, capsys=capsys)
     assert (code, err) == (
