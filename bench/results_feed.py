@@ -9,7 +9,7 @@ def feed(found: dict) -> list[str]:
     parts = [
         "## The feed beside its peers",
         f"Images per second from the same JPEG files on the same cores. Every contender runs in a process of its own. "
-        f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat; the table gives the median of the ratios. The last row is "
+        f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat. The table gives the median of these ratios, which is not the ratio of the two medians. The last row is "
         f"decoding alone, which no feed can exceed. {about(found)}",
     ]
     for key, scenario in found["scenarios"].items():

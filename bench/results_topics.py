@@ -38,7 +38,7 @@ def kafka_settings(found: dict) -> list[str]:
         "## Kafka: the effect of each setting",
         "Each row changes one of Penstock's settings of librdkafka to the value shown. Most "
         f"of these values are the defaults of librdkafka. Where the range contains 1, the measurement shows no difference. {found['method']} The ratio to Penstock's settings is taken in "
-        f"each repeat; the table gives the median. {about(found)}",
+        f"each repeat. The table gives the median of these ratios, which is not the ratio of the two medians. {about(found)}",
     ]
     for what, cases in {**found["reading"], **found["writing"]}.items():
         rows = [

@@ -189,8 +189,7 @@ def test_9_all_masks_of_a_split_are_background(folder):
         folder.put(f"masks/train/{name}.png", mask(np.zeros((20, 30))))
     refused(
         folder,
-        "masks/train/a.png: expected more than one class, found only the id 0 in all 3 masks of train. Check how the masks "
-        "were exported.",
+        "train: expected more than one class in its 3 masks, found only the id 0. Check how the masks were exported.",
     )
 
 
@@ -370,7 +369,7 @@ def test_19_a_class_has_no_images(tmp_path):
         (lambda root: root.write_text("x"), "{root}: expected a folder of images, found a file. Check the path."),
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
-            "{root}: no usable image was found in the layout image and mask folders. Check "
+            "{root}: the layout is image and mask folders, but no usable image was found. Check "
             "that the files are there and end in .jpg, .jpeg or .png.",
         ),
     ],

@@ -40,12 +40,20 @@ def explained(recipe: Recipe | Resolved) -> str:
             section = line.strip("[]")
             if not dataclasses.is_dataclass(toml.value_of(resolved.recipe, section)):
                 lines += _comment("", section)
-            lines += [line, *_unset(resolved.recipe, section)]
+            lines += [*_heading(resolved.recipe, section), line, *_unset(resolved.recipe, section)]
             continue
         elif section is not None and (key := re.match(r"(\w+) = ", line)):
             lines += _comment(section, key[1])
         lines.append(line + _note(resolved, section, line))
     return "\n".join(lines) + "\n"
+
+
+def _heading(recipe: Recipe, section: str) -> list[str]:
+    """What a section inside another one is for."""
+    values = toml.value_of(recipe, section)
+    if "." not in section or not dataclasses.is_dataclass(values):
+        return []
+    return [f"# {line}" for line in (inspect.getdoc(values) or "").partition("\n")[0].splitlines()]
 
 
 def _note(resolved: Resolved, section: str | None, line: str) -> str:

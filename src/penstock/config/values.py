@@ -47,7 +47,7 @@ class Train:
         evaluate_every, save_every: Steps between evaluations and between checkpoints.
         save_minutes: Longest time between checkpoints in minutes; 0 saves by steps only.
         keep: Checkpoints to keep, besides the best one.
-        precision: Precision: "bfloat16" computes by autocast, in half the memory.
+        precision: Precision: "bfloat16" computes with torch.autocast, and needs less memory.
         ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
         sliding_window: Side in pixels of the sliding window for images that are too large to be evaluated whole; 0
             evaluates whole images.

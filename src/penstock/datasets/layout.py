@@ -28,6 +28,7 @@ class Layout:
         channels: of the images; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
         modalities: of volumes; 0 where the images are none.
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
+        others: the same data for other tasks, which --task chooses.
     """
 
     task: str | Kind
@@ -40,6 +41,7 @@ class Layout:
     channels: int = 3
     modalities: int = 0
     boxes: Literal["", "xyxy", "xywh"] = ""
+    others: tuple[Layout, ...] = ()
 
     @property
     def kind(self) -> Kind:

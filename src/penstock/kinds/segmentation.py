@@ -123,21 +123,35 @@ def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
         group = [each for each in items if each.item.split == split]
         flat = [f for f in group if len({i for i, _ in f.pixels} - {labels.ignore}) <= 1]
         everywhere = {i for each in group for i, _ in each.pixels} - {labels.ignore}
-        fatal = len(everywhere) <= 1
-        alone = [each for each in flat if not each.item.group]  # a volume begins and ends with such slices
-        for each in flat[:1] if fatal else alone:
-            name, ids = mask_name(each, folder), [i for i, _ in each.pixels]
-            plural = "ids" if len(ids) > 1 else "id"
-            said = f"only the {plural} {_some(ids)}"
-            if fatal:
-                said += f" in all {len(group)} masks of {split}"
-            remedy = "Check how the masks were exported." if fatal else "Right if the image shows nothing else."
-            if not fatal and labels.ignore in ids:
-                remedy = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
-            if fatal and any(i == labels.ignore for each in flat for i, _ in each.pixels):
-                remedy = f"If {labels.ignore} stands for a class, give it a class id with --map {labels.ignore}=1."
-            message = f"{name}: expected more than one class, found {said}. {remedy}"
-            yield Problem("only background", name, message, fatal=fatal, whole=fatal)
+        if len(everywhere) <= 1 and flat:
+            yield _one_id_in_all(split, group, flat, labels, folder)
+            continue
+        # A volume begins and ends with such slices.
+        yield from (_one_id_in(each, labels, folder) for each in flat if not each.item.group)
+
+
+def _one_id_in_all(
+    split: str, group: Sequence[InspectedItem], flat: Sequence[InspectedItem], labels: Labels, folder: Path
+) -> Problem:
+    remedy = "Check how the masks were exported."
+    if any(i == labels.ignore for each in flat for i, _ in each.pixels):
+        remedy = f"If {labels.ignore} stands for a class, give it a class id with --map {labels.ignore}=1."
+    message = f"{split}: expected more than one class in its {len(group)} masks, found {_only(flat[0])}. {remedy}"
+    return Problem("only background", mask_name(flat[0], folder), message, whole=True)
+
+
+def _one_id_in(each: InspectedItem, labels: Labels, folder: Path) -> Problem:
+    name = mask_name(each, folder)
+    remedy = "Right if the image shows nothing else."
+    if any(i == labels.ignore for i, _ in each.pixels):
+        remedy = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
+    message = f"{name}: expected more than one class, found {_only(each)}. {remedy}"
+    return Problem("only background", name, message, fatal=False)
+
+
+def _only(each: InspectedItem) -> str:
+    ids = [i for i, _ in each.pixels]
+    return f"only the {'ids' if len(ids) > 1 else 'id'} {_some(ids)}"
 
 
 def _some(ids: Sequence[int]) -> str:

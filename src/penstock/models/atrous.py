@@ -40,7 +40,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class DeepLabConfig:
-    """The components of `deeplab:BACKBONE`.
+    """The components of `deeplab:BACKBONE`. Other models do not have these settings.
 
     Attributes:
         output_stride: Ratio of the size of the image to that of the features of the backbone: 8, 16 or 32. Stages that

@@ -35,8 +35,8 @@ class Regularize:
 
     Attributes:
         mixup: Parameter of the Beta distribution of mixup (Zhang et al. 2018); 0 does not mix.
-        cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). 0 disables it. With
-            `mixup` too, each pair of images gets either with equal probability.
+        cutmix: Parameter of the Beta distribution of CutMix (Yun et al. 2019). 0 disables it. If `mixup` is
+            above 0 too, each pair of images gets one of the two, with equal probability.
         random_erasing: Probability of erasing a rectangle (Zhong et al. 2020).
         brightness: Largest brightness added to all pixels, on the scale of 0 to 255, as in the CIFAR-10 tutorial of
             TensorFlow (63). For other models use `augment.jitter`.

@@ -125,7 +125,7 @@ def test_masks_of_0_and_255_with_named_classes(tmp_path):
     miniatures.write(tmp_path / "classes.txt", "ground\nthing\n")
 
     assert words(tmp_path) == [
-        "masks/0.png: expected more than one class, found only the ids 0, 255 in all 2 masks of train. If 255 stands for a "
+        "train: expected more than one class in its 2 masks, found only the ids 0, 255. If 255 stands for a "
         "class, give it a class id with --map 255=1."
     ]
 

@@ -190,7 +190,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
         expected="at least one image",
         found="none",
         remedy=remedy,
-        message=f"{folder}: no usable image was found in the layout {found.name}. {remedy}.",
+        message=f"{folder}: the layout is {found.name}, but no usable image was found. {remedy}.",
     )
 
 

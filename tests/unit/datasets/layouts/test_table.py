@@ -72,7 +72,7 @@ def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
     shutil.rmtree(tmp_path / "images")
 
     assert words(tmp_path) == [
-        f"{tmp_path}: no usable image was found in the layout CSV. There are 4 problems. The first is: "
+        f"{tmp_path}: the layout is CSV, but no usable image was found. There are 4 problems. The first is: "
         "labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
     ]
 
