@@ -13,6 +13,16 @@ voc.py          Pascal VOC: palette masks, and XML boxes
 coco.py         COCO JSON: boxes, and masks from polygons and run lengths
 nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
+annotated.py    shapes that people drew, as boxes, masks or classes; the next ones read them
+labelme.py      LabelMe JSON
+cvat.py         CVAT XML
+label_studio.py Label Studio JSON
+supervisely.py  Supervisely projects
+via.py          VGG Image Annotator JSON
+createml.py     Create ML JSON
+fiftyone.py     FiftyOne exports
+hugging_face.py metadata.jsonl of Hugging Face's imagefolder
+open_images.py  Open Images CSV
 cifar.py        CIFAR-10 and CIFAR-100 in their binary format
 tfrecords.py    TFRecords that others wrote
 mnist.py        MNIST and its like in IDX files

@@ -35,6 +35,15 @@ TREES: Final[dict[str, str]] = {
     "mnist": "train-images-idx3-ubyte.gz  train-labels-idx1-ubyte.gz",
     "nifti": "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
     "nifti-volumes": "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/",
+    "labelme": "a.jpg  a.json, or images/a.jpg  annotations/a.json",
+    "cvat": "annotations.xml  images/a.jpg",
+    "label-studio": "export.json  images/a.jpg",
+    "supervisely": "meta.json  ds/img/a.jpg  ds/ann/a.jpg.json",
+    "via": "train/a.jpg  train/via_region_data.json, or via_project.json  a.jpg",
+    "createml": "train/a.jpg  train/_annotations.createml.json",
+    "fiftyone": "data/a.jpg  labels.json, or data/a.jpg  samples.json",
+    "hugging-face": "train/a.jpg  train/metadata.jsonl (file_name, and label or objects)",
+    "open-images": "train-annotations-bbox.csv  class-descriptions-boxable.csv  train/a.jpg",
     "tfrecords": "train-00000-of-00010.tfrecord  labels.txt",
 }
 """Files of every layout, as an example."""

@@ -18,15 +18,17 @@ def plain(text: str) -> str:
 
 
 class Images:
-    """The images of a folder."""
+    """The images of a folder, which messages name from a root above it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, root: Path | None = None, near: Path | None = None) -> None:
+        self._inside = folder
+        self._near = [folder, folder / "images", *([near] if near else [])]
+        self.folder = root or folder
 
     def find(self, text: str) -> Path | None:
         """The image that a cell names; None where there is none, or where the name fits several."""
         name = plain(text)
-        direct = (self.folder / name, self.folder / "images" / name)
+        direct = [place / name for place in self._near]
         if found := next((path for path in direct if listing.is_there(path)), None):
             return found
         there = self._by_name.get(PurePosixPath(name).name, []) if name else []
@@ -36,7 +38,7 @@ class Images:
     def _by_name(self) -> dict[str, list[Path]]:
         """Images by their name, and by their name without its ending."""
         found: dict[str, list[Path]] = {}
-        for path in filter(listing.is_image, listing.files(self.folder)):
+        for path in filter(listing.is_image, listing.files(self._inside)):
             found.setdefault(path.name, []).append(path)
             found.setdefault(path.stem, []).append(path)
         return found

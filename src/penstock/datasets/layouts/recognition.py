@@ -15,15 +15,24 @@ from penstock.datasets.layouts import (
     cifar,
     cityscapes,
     coco,
+    createml,
+    cvat,
+    fiftyone,
     folders,
+    hugging_face,
+    label_studio,
     labelimg,
+    labelme,
     masks,
     mattes,
     mnist,
     named_masks,
     nifti,
+    open_images,
+    supervisely,
     table,
     tfrecords,
+    via,
     voc,
     yolo,
 )
@@ -58,11 +67,20 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "labelimg": labelimg.recognise,
     "coco": coco.recognise_boxes,
     "coco-masks": coco.recognise_masks,
+    "cvat": cvat.recognise,
+    "supervisely": supervisely.recognise,
+    "label-studio": label_studio.recognise,
+    "createml": createml.recognise,
+    "via": via.recognise,
+    "fiftyone": fiftyone.recognise,
+    "hugging-face": hugging_face.recognise,
+    "open-images": open_images.recognise,
     "nifti": nifti.recognise,
     "nifti-volumes": nifti.recognise_volumes,
     "yolo": yolo.recognise,
     "tfrecords": tfrecords.recognise,
     "csv": table.recognise,
+    "labelme": labelme.recognise,
     "mattes": mattes.recognise,
     "masks": masks.recognise,
     "named-masks": named_masks.recognise,
@@ -210,7 +228,8 @@ def _found(folder: Path, how: How) -> Layout | None:
             remedy="Choose one of them, or leave it out",
         )
     tried = [LAYOUTS[how.layout]] if how.layout else LAYOUTS.values()
-    layouts = (layout for one in tried if (layout := one(folder)) is not None)
+    found = (layout for one in tried if (layout := one(folder)) is not None)
+    layouts = (each for layout in found for each in (layout, *layout.others))
     return next((layout for layout in layouts if how.task in {"", layout.kind.name}), None)
 
 

@@ -46,6 +46,14 @@ _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's e
 _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
 
 
+class _Table(NamedTuple):
+    """A CSV file, its rows by line, and its columns in lower case."""
+
+    path: Path
+    rows: dict[int, Row]
+    columns: list[str]
+
+
 class _Edges(NamedTuple):
     """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
     they are fractions, and how many of them make it uncertain how they are meant.
@@ -64,9 +72,10 @@ def recognise(folder: Path) -> Layout | None:
     Raises:
         DatasetError: it is no CSV in UTF-8.
     """
-    tables: list[tuple[Path, dict[int, Row], list[str]]] = []
+    tables: list[_Table] = []
     wrong: list[Problem] = []
-    for path in listing.plain(folder, "*.csv"):
+    places = (folder, *listing.splits(folder).values())
+    for path in [path for place in places for path in listing.plain(place, "*.csv")]:
         rows, header = _rows(path)
         columns = [name.lower() for name in header]
         if _SUBMISSION in path.stem or not _first(_FILE, columns):
@@ -75,13 +84,42 @@ def recognise(folder: Path) -> Layout | None:
             wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
             rows, columns = hot.rows, [*columns, LABEL]
         if _first(_LABEL, columns):
-            tables.append((path, rows, columns))
+            tables.append(_Table(path, rows, columns))
     if not tables:
         return None
-    (path, rows, columns), *others = tables
-    layout = _layout(folder, path, rows, columns)
-    more = [_second(folder, other, path) for other, *_ in others] or _unnamed(folder, path, rows, layout)
+    splits = [_split(table.path, folder) for table in tables]
+    apart = len(tables) == 1 or (all(splits) and len(set(splits)) == len(splits))
+    others = [] if apart else tables[1:]
+    kept = tables if apart else tables[:1]
+    classes = listing.read_classes(folder) or _classes(kept)
+    layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
+    layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
+    more = [_second(folder, other.path, tables[0].path) for other in others] or _unnamed(folder, kept, layout)
     return replace(layout, problems=(*layout.problems, *wrong, *more))
+
+
+def _split(path: Path, folder: Path) -> str:
+    """The split of a table that is named for it (`train.csv`, `val_labels.csv`), or lies in its folder; else ""."""
+    words = re.split(r"[-_. ]+", path.stem)
+    inside = listing.split_of(path.parent.name) if path.parent != folder else ""
+    return inside or next(filter(None, map(listing.split_of, words)), "")
+
+
+def _classes(tables: Sequence[_Table]) -> tuple[str, ...]:
+    """The classes in the labels of some tables, numbers in their order."""
+    labels = {row[_first(_LABEL, table.columns)] for table in tables for row in table.rows.values()}
+    return tuple(sorted(labels - {""}, key=_by_number))
+
+
+def _joined(layouts: Sequence[Layout]) -> Layout:
+    """The tables of several splits as one layout."""
+    first = layouts[0]
+    return replace(
+        first,
+        reasons=tuple(reason for layout in layouts for reason in layout.reasons),
+        items=tuple(item for layout in layouts for item in layout.items),
+        problems=tuple(problem for layout in layouts for problem in layout.problems),
+    )
 
 
 def _several(table: str, line: int, classes: Sequence[str]) -> Problem:
@@ -141,13 +179,13 @@ def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
     return {_BEYOND: beyond, **{str(key).strip().lower(): str(row[key] or "").strip() for key in row if key}}
 
 
-def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) -> Layout:
+def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
+    """What one table says of its images, which are of the `usual` split where it has no column of splits."""
+    path, rows, columns = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
-    stated = listing.read_classes(folder)
     edges = _columns(columns)
-    images = Images(folder)
-    lines, problems = _sorted_out(images, path, rows, (file, label, *edges), stated)
-    classes = stated or tuple(sorted({row[label] for row in lines.values() if row[label]}, key=_by_number))
+    images = Images(path.parent, folder, near=listing.splits(folder).get(usual))
+    lines, problems = _sorted_out(images, path, rows, (file, label, *edges), listing.read_classes(folder))
     read = _edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
@@ -155,7 +193,7 @@ def _layout(folder: Path, path: Path, rows: dict[int, Row], columns: list[str]) 
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
         if image := places[row[file]]:
-            part = listing.split_named(row.get(split) or "train", str(path))
+            part = listing.split_named(row.get(split) or usual, str(path))
             objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
     items = []
     for (part, image), own in objects.items():
@@ -287,13 +325,13 @@ def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]
     return [Problem(MIXED, name, message, whole=True)]
 
 
-def _unnamed(folder: Path, path: Path, rows: dict[int, Row], layout: Layout) -> list[Problem]:
-    """Notes of the images beside a table that no cell of it names."""
-    cells = {plain(cell) for row in rows.values() for cell in row.values()}
+def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Problem]:
+    """Notes of the images beside tables that no cell names."""
+    cells = {plain(cell) for table in tables for row in table.rows.values() for cell in row.values()}
     left = [path for path in listing.files(folder) if listing.is_image(path) and cells.isdisjoint(_ends(path))]
     known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
     names = [named(path, folder) for path in left if path.resolve() not in known]
-    said = f"{path.name} does not name it: it is left out."
+    said = f"no row of {' or '.join(table.path.name for table in tables)} names it: it is left out."
     return [Problem("image in no row", name, f"{name}: {said}", fatal=False) for name in names]
 
 

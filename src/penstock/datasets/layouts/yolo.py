@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import annotated
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
 from penstock.datasets.layouts.masks import outside
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
@@ -26,13 +29,22 @@ _POINTS: Final = 6  # numbers of the smallest outline
 _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
+class _Object(NamedTuple):
+    """A line: its box, and its outline where it has one, in fractions of the image's size."""
+
+    box: Box
+    outline: tuple[tuple[float, float], ...]
+
+
 def recognise(folder: Path) -> Layout | None:
     """Folders `images` and `labels`, divided into splits or the splits into them, with names in a YAML file."""
     pairs = {split: (path, labels) for split, path, labels in _folders(folder)}
     if not any(_texts(labels) for _, labels in pairs.values()):
         return None
     items: list[Item] = []
+    drawn: list[AnnotatedImage] = []
     problems: list[Problem] = []
+    names = _names(folder)
     posed = any("kpt_shape" in tree for _, tree in _trees(folder))
     problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
     root = folder / "images" if (folder / "images").is_dir() else folder
@@ -42,16 +54,18 @@ def recognise(folder: Path) -> Layout | None:
         for image in filter(listing.is_image, listing.files(images)):
             text = labels / image.relative_to(images).with_suffix(".txt")
             place = image.relative_to(folder).as_posix()
-            boxes: tuple[Box, ...] = ()
+            objects: list[_Object] = []
             try:
-                boxes = tuple(_boxes(text, posed=posed))
+                objects = list(_objects(text, posed=posed))
             except FileNotFoundError:
                 gone = _linked_nowhere(place, text.relative_to(folder).as_posix())
                 problems.append(gone if text.is_symlink() else _unsaid(place))
             except DatasetError as error:
                 problems.append(Problem("line without a box", place, str(error)))
             name = image.relative_to(images).with_suffix("").as_posix()
+            boxes = tuple(each.box for each in objects)
             items.append(Item(split, name, image, boxes=boxes, relative=True))
+            drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
         known = {item.name for item in items if item.split == split}
         problems += [
             _alone(path.relative_to(folder).as_posix())
@@ -59,7 +73,25 @@ def recognise(folder: Path) -> Layout | None:
             if path.relative_to(labels).with_suffix("").as_posix() not in known
         ]
     reason = "images/ and text files in labels/: boxes as middle and size, in fractions of the image"
-    return Layout("detection", "YOLO", (reason,), tuple(items), Labels(_names(folder)), tuple(problems))
+    layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
+    if not any(shape.is_outlined for each in drawn for shape in each.shapes):
+        return layout
+    outlines = Annotations("YOLO outlines", "images/ and text files in labels/ with outlines", drawn, names, problems)
+    return replace(layout, others=(outlines.masks(folder),))
+
+
+def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]:
+    """Objects by the names of their classes, as the masks of outlines need them."""
+    named = [names[each.box.label] if each.box.label < len(names) else f"class{each.box.label}" for each in objects]
+    return tuple(
+        annotated.polygon(name, each.outline) if each.outline else Shape(name, corners=edges_of(each.box))
+        for name, each in zip(named, objects, strict=True)
+    )
+
+
+def edges_of(box: Box) -> tuple[float, float, float, float]:
+    """The edges of a box: left, top, right, bottom."""
+    return box.left, box.top, box.right, box.bottom
 
 
 def _texts(labels: Path) -> list[Path]:
@@ -81,7 +113,7 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
             yield split, path / "images", path / "labels"
 
 
-def _boxes(path: Path, *, posed: bool) -> Iterator[Box]:
+def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:
     """Boxes, those around outlines, or where the YAML file has a `kpt_shape` those before key points."""
     for number, line in enumerate(listing.text_of(path).splitlines(), 1):
         if not line.strip():
@@ -100,7 +132,8 @@ def _boxes(path: Path, *, posed: bool) -> Iterator[Box]:
                 found=line.strip()[:80],
                 remedy="Fix the line",
             ) from None
-        yield Box(int(label), *box)
+        outline = tuple(zip(numbers[::2], numbers[1::2], strict=True)) if outlined else ()
+        yield _Object(Box(int(label), *box), outline)
 
 
 def _of_middle(x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:

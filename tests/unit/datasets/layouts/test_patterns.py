@@ -55,4 +55,4 @@ def test_a_pattern_says_all(tmp_path):
     assert words(tmp_path, How("voc", pattern="(?P<label>[a-z]+)")) == [
         "--pattern: expected no --layout and no other --task, as the pattern determines both, found voc. Remove one of the two options."
     ]
-    assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: no usable image")
+    assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: the layout is labels in names")

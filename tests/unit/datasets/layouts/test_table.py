@@ -223,7 +223,7 @@ class TestTables:
         miniatures.csv_labels(tmp_path)
         miniatures.write(tmp_path / "test/q.jpg", miniatures.make_image(seed=9))
 
-        assert notes(tmp_path) == ["test/q.jpg: labels.csv does not name it: it is left out."]
+        assert notes(tmp_path) == ["test/q.jpg: no row of labels.csv names it: it is left out."]
 
     def test_images_of_other_columns_are_not(self, tmp_path):
         miniatures.csv_labels(tmp_path)

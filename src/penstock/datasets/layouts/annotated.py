@@ -1,0 +1,345 @@
+"""Images with the shapes that people drew in them, as annotation tools write them: as boxes, masks or classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from penstock.datasets import listing
+from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.fill import inside
+from penstock.errors import DatasetError
+from penstock.images import codecs
+from penstock.images.header import MAX_PIXELS, probe
+from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    Bits = NDArray[np.bool_]
+
+BACKGROUND: Final = "background"
+_MOST: Final = 255  # classes of a mask, as 255 does not count
+_FAR: Final = 1e6  # pixels: what lies further out is no coordinate
+_TRIANGLE: Final = 3
+_CORNERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap:
+    """The pixels of an object, as a small image at a place.
+
+    Attributes:
+        left, top: where its first pixel is in the image.
+        make: gives its pixels, bool (height, width); raises a DatasetError where they are damaged.
+    """
+
+    left: int
+    top: int
+    make: Callable[[], Bits]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One object, as somebody drew it.
+
+    Attributes:
+        label: the name of its class.
+        outlines: polygons of (x, y), in pixels of the upright image; one inside another is a hole.
+        corners: left, top, right and bottom where only a box was drawn.
+        bitmap: its pixels, where these were painted.
+    """
+
+    label: str
+    outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    corners: tuple[float, float, float, float] | None = None
+    bitmap: Bitmap | None = None
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether its outline is known, and not only its box."""
+        return bool(self.outlines) or self.bitmap is not None
+
+    def box(self) -> tuple[float, float, float, float]:
+        """The edges of the box around it: left, top, right, bottom."""
+        if self.corners is not None:
+            return self.corners
+        if self.bitmap is not None:
+            rows, columns = (np.flatnonzero(self.bitmap.make().any(axis=axis)) for axis in (1, 0))
+            if not rows.size:
+                return self.bitmap.left, self.bitmap.top, self.bitmap.left, self.bitmap.top
+            left, top = self.bitmap.left, self.bitmap.top
+            return (
+                left + float(columns[0]),
+                top + float(rows[0]),
+                left + float(columns[-1] + 1),
+                top + float(rows[-1] + 1),
+            )
+        points = np.array([point for outline in self.outlines for point in outline])
+        low, high = points.min(axis=0), points.max(axis=0)
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+    def pixels(self, size: tuple[int, int]) -> Bits:
+        """Which pixels of an image of a (height, width) are its own: bool of that shape."""
+        if self.bitmap is None:
+            return inside([np.array(outline, np.float64) for outline in self.outlines], size)
+        there = np.zeros(size, bool)
+        bits = self.bitmap.make()
+        left, top = self.bitmap.left, self.bitmap.top
+        part = there[max(0, top) : top + bits.shape[0], max(0, left) : left + bits.shape[1]]
+        part[:] = bits[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
+        return there
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedImage:
+    """An image, and what people drew in it.
+
+    Attributes:
+        split: train, val or test.
+        image: where it is.
+        source: the annotation file.
+        shapes: the objects in it.
+        tags: classes of the whole image.
+        size: (height, width) that the annotations were made for, or 0; where it is 0, masks take the image's own size.
+        relative: whether the shapes are in fractions of the image's size.
+    """
+
+    split: str
+    name: str
+    image: Path | FilePart
+    source: Path
+    shapes: tuple[Shape, ...] = ()
+    tags: tuple[str, ...] = ()
+    size: tuple[int, int] = (0, 0)
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What an annotation tool has written into a folder.
+
+    Attributes:
+        name: the name of the format.
+        reason: why we think so, as a sentence.
+        images: all images that are there.
+        classes: their names, where the tool states them in an order; else they are sorted.
+        problems: what is wrong with the files.
+    """
+
+    name: str
+    reason: str
+    images: list[AnnotatedImage] = field(default_factory=list)
+    classes: tuple[str, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+
+    def layout(self, folder: Path) -> Layout | None:
+        """The layout for the task that the shapes suggest, with those for the other tasks they can serve; None where
+        nothing was annotated at all.
+        """
+        shapes = [shape for each in self.images for shape in each.shapes]
+        outlined = sum(shape.is_outlined for shape in shapes)
+        ways = []
+        if shapes and outlined * 2 > len(shapes):
+            ways = [self.masks, self._boxes]
+        elif shapes:
+            ways = [self._boxes, self.masks] if outlined else [self._boxes]
+        if any(each.tags for each in self.images):
+            ways.append(self._classes)
+        made = [way(folder) for way in ways]
+        return replace(made[0], others=tuple(made[1:])) if made else None
+
+    def _names(self, folder: Path, used: Iterable[str]) -> tuple[str, ...]:
+        """The classes' names: those of the tool that occur or are stated, or those of classes.txt."""
+        wanted = set(used)
+        stated = self.classes or listing.read_classes(folder)
+        if stated and wanted <= set(stated):
+            return listing.check_names(list(stated), str(folder))
+        return listing.check_names(sorted(wanted), str(folder))
+
+    def _boxes(self, folder: Path) -> Layout:
+        classes = self._names(folder, (shape.label for each in self.images for shape in each.shapes))
+        problems, items = list(self.problems), []
+        for each in self.images:
+            try:
+                boxes = tuple(Box(classes.index(shape.label), *shape.box()) for shape in each.shapes)
+            except DatasetError as error:
+                problems.append(Problem("object without a box", named(each.image, folder), str(error)))
+                continue
+            items.append(Item(each.split, each.name, each.image, boxes=boxes, relative=each.relative, size=each.size))
+        reason = f"boxes of {counted(len(classes), 'class')}, around the outlines where there are some"
+        return Layout("detection", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
+
+    def masks(self, folder: Path) -> Layout:
+        """The layout of masks that are drawn from the outlines, whatever else there is."""
+        used = {shape.label for each in self.images for shape in each.shapes if shape.is_outlined}
+        names = [name for name in self._names(folder, used) if name.lower() != BACKGROUND]
+        if len(names) >= _MOST:
+            raise DatasetError(
+                str(folder),
+                expected=f"up to {_MOST - 1} classes, as masks hold bytes",
+                found=str(len(names)),
+                remedy="Merge some, or pack it for detection with --task detection",
+            )
+        classes = (BACKGROUND, *names)
+        items, problems = [], list(self.problems)
+        for each in self.images:
+            bare = sum(not shape.is_outlined for shape in each.shapes)
+            if bare:
+                problems.append(_unlined(named(each.image, folder), bare))
+            draw = partial(mask_of, each, classes)
+            items.append(Item(each.split, each.name, each.image, mask=FilePart(each.source, each.name, draw)))
+        reason = "masks drawn from the outlines: class 0 is background, and smaller objects lie on larger ones"
+        return Layout("segmentation", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
+
+    def _classes(self, folder: Path) -> Layout:
+        classes = self._names(folder, (tag for each in self.images for tag in each.tags))
+        problems, items = list(self.problems), []
+        for each in self.images:
+            if len(each.tags) != 1:
+                problems.append(_tagged(named(each.image, folder), each.tags))
+                continue
+            items.append(Item(each.split, each.name, each.image, label=classes.index(each.tags[0])))
+        reason = "each image has one class"
+        return Layout(
+            "classification", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems)
+        )
+
+
+def polygon(label: str, points: Sequence[Sequence[float]], holes: Sequence[Sequence[Sequence[float]]] = ()) -> Shape:
+    """A shape from the points of its outline.
+
+    Raises:
+        ValueError: there are fewer than three points, or one is no finite number of pixels.
+    """
+    outlines = tuple(tuple(_point(point) for point in outline) for outline in (points, *holes))
+    if min(map(len, outlines)) < _TRIANGLE:
+        message = f"{len(points)} points"
+        raise ValueError(message)
+    return Shape(label, outlines)
+
+
+def rectangle(label: str, corners: Sequence[Sequence[float]]) -> Shape:
+    """A shape from two opposite corners of a box, whichever they are.
+
+    Raises:
+        ValueError: there are not two corners, or one is no finite number of pixels.
+    """
+    points = [_point(corner) for corner in corners]
+    if len(points) < _CORNERS:
+        message = f"{counted(len(points), 'corner')}"
+        raise ValueError(message)
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    return Shape(label, corners=(min(xs), min(ys), max(xs), max(ys)))
+
+
+def ellipse(label: str, middle: Sequence[float], radii: tuple[float, float], angle: float = 0) -> Shape:
+    """A shape from the middle and the radii of an ellipse, as an outline of 64 points; angle in degrees, clockwise."""
+    turns = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    x, y = radii[0] * np.cos(turns), radii[1] * np.sin(turns)
+    cos, sin = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+    points = np.stack([middle[0] + x * cos - y * sin, middle[1] + x * sin + y * cos], axis=1)
+    return polygon(label, points.tolist())
+
+
+def _point(point: Sequence[float]) -> tuple[float, float]:
+    x, y = (float(number) for number in point)
+    if not (abs(x) < _FAR and abs(y) < _FAR):
+        message = f"the point {x:g}, {y:g}"
+        raise ValueError(message)
+    return x, y
+
+
+def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
+    """The mask of an image as PNG: 0 for what nobody outlined."""
+    size = each.size if all(each.size) else probe(each.image.read_bytes(), each.name).size
+    if min(size) < 1 or size[0] * size[1] > MAX_PIXELS:
+        raise DatasetError(
+            f"{each.source} ({each.name})",
+            expected=f"an image with its height and width, of at most {MAX_PIXELS:,} pixels",
+            found=f"{size[0]} x {size[1]}",
+            remedy="Fix the file",
+        )
+    ids = np.zeros(size, np.uint8)
+    drawn = [(shape, shape.pixels(size)) for shape in _scaled(each, size) if shape.is_outlined]
+    for shape, pixels in sorted(drawn, key=lambda pair: -int(pair[1].sum())):
+        ids[pixels] = 0 if shape.label.lower() == BACKGROUND else classes.index(shape.label)
+    return codecs.encode_mask(ids)
+
+
+def _scaled(each: AnnotatedImage, size: tuple[int, int]) -> Iterable[Shape]:
+    """The shapes in pixels."""
+    if not each.relative:
+        return each.shapes
+    height, width = size
+    return [
+        replace(shape, outlines=tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines))
+        for shape in each.shapes
+    ]
+
+
+def read_shapes(
+    found: Annotations, entries: Iterable[Any], read: Callable[[Any, str], Shape | None], *, image: str, where: str
+) -> tuple[Shape, ...]:
+    """The shapes of an image's entries; what cannot be read is added to the problems.
+
+    Args:
+        found: whose problems.
+        entries: as the tool wrote them.
+        read: makes a shape from an entry and its place; None for points and lines, which have no inside.
+        image: as people call it; it is left out with --skip-bad.
+        where: the annotation file, and the image's entry in it.
+    """
+    shapes = []
+    for number, entry in enumerate(entries, 1):
+        place = f"{where}, shape {number}"
+        try:
+            shape = read(entry, place)
+        except KeyError as error:
+            found.problems.append(damaged(image, place, "a label and its points", f"no {error.args[0]}"))
+        except (ValueError, TypeError, AttributeError) as error:
+            found.problems.append(damaged(image, place, "a label and its points", str(error)))
+        else:
+            shapes += [shape] if shape else []
+    return tuple(shapes)
+
+
+def split_of(path: Path, folder: Path) -> str:
+    """The split whose name a folder above a file has, the nearest to the root first; train where none has."""
+    parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
+    return next(filter(None, map(listing.split_of, parents)), "train")
+
+
+def image_missing(source: str, name: str, *, also: str = "") -> Problem:
+    """An annotated image that is not there."""
+    message = f"{source}: expected image {name}, as it says, found nothing{also}. Add it, or remove its annotations."
+    return Problem("image missing", f"{source}#{name}", message)
+
+
+def damaged(file: str, where: str, expected: str, found: str) -> Problem:
+    """An annotation file, or a part of one, that is not as its tool writes it."""
+    message = f"{where}: expected {expected}, found {found}. Fix it, or remove it."
+    return Problem("damaged annotation", file, message)
+
+
+def _unlined(name: str, count: int) -> Problem:
+    them = "its pixels are" if count == 1 else "their pixels are"
+    message = f"{name}: {counted(count, 'object')} without an outline, only a box: {them} background in the mask."
+    return Problem("object without an outline", name, message, fatal=False)
+
+
+def _tagged(name: str, tags: tuple[str, ...]) -> Problem:
+    found = ", ".join(tags) or "none"
+    message = (
+        f"{name}: expected one class, found {found}. Fix it, or leave the image out with --skip-bad. Images of several "
+        "classes are not supported."
+    )
+    return Problem("image without one class", name, message)

@@ -1,0 +1,111 @@
+"""CVAT's XML for images: boxes, polygons, ellipses, painted masks and tags."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.datasets import listing
+from penstock.datasets.layouts import annotated, voc
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Bitmap, Shape
+from penstock.datasets.layouts.lookup import Images
+from penstock.kinds.items import named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from xml.etree import ElementTree as ET
+
+    from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.annotated import Bits
+
+_ROOT: Final = b"<annotations"
+_HEAD: Final = 4096  # bytes in which the root of the tree begins
+
+
+def recognise(folder: Path) -> Layout | None:
+    """XML files with `<annotations>` of images, in the folder or in its subfolders; None where there are none."""
+    places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
+    paths = [path for place in places for path in listing.plain(place, "*.xml")]
+    files = [path for path in paths if _ROOT in path.read_bytes()[:_HEAD]]
+    trees = {path: tree for path in files if (tree := voc.parse(path)) is not None and tree.tag == "annotations"}
+    if not trees:
+        return None
+    count = sum(len(tree.findall("image")) for tree in trees.values())
+    names = ", ".join(named(path, folder) for path in trees)
+    found = Annotations("CVAT", f"shapes of {counted(count, 'image')} in {names}", classes=_classes(trees))
+    images = Images(folder)
+    for path, tree in trees.items():
+        for each in tree.findall("image"):
+            _add(found, folder, path, each, images)
+    return found.layout(folder)
+
+
+def _classes(trees: dict[Path, ET.Element]) -> tuple[str, ...]:
+    """The labels of the project or task, in its order."""
+    names = [each.text or "" for tree in trees.values() for each in tree.findall("meta//labels/label/name")]
+    return tuple(dict.fromkeys(names))
+
+
+def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images: Images) -> None:
+    name, wanted = named(path, folder), each.get("name") or ""
+    beside = path.parent / wanted
+    image = beside if wanted and listing.is_there(beside) else images.find(wanted)
+    if image is None:
+        found.problems.append(annotated.image_missing(name, wanted))
+        return
+    size = int(each.get("height") or 0), int(each.get("width") or 0)
+    shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")
+    tags = tuple(tag.get("label") or "" for tag in each.findall("tag"))
+    split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder)
+    stem = wanted.rpartition(".")[0] or wanted
+    found.images.append(AnnotatedImage(split, stem, image, path, shapes, tags, size))
+
+
+def _shape(part: ET.Element, where: str) -> Shape | None:
+    del where
+    number = {key: float(text) for key, text in part.attrib.items() if _is_number(text)}
+    label = part.get("label") or ""
+    if part.tag == "box":
+        corners = [(number["xtl"], number["ytl"]), (number["xbr"], number["ybr"])]
+        angle = number.get("rotation", 0)
+        return _turned(label, corners, angle) if angle else annotated.rectangle(label, corners)
+    if part.tag == "polygon":
+        points = [pair.split(",") for pair in (part.get("points") or "").split(";")]
+        return annotated.polygon(label, [(float(x), float(y)) for x, y in points])
+    if part.tag == "ellipse":
+        radii = number["rx"], number["ry"]
+        return annotated.ellipse(label, (number["cx"], number["cy"]), radii, number.get("rotation", 0))
+    if part.tag == "mask":
+        left, top, width, height = (int(number[key]) for key in ("left", "top", "width", "height"))
+        runs = [int(text) for text in (part.get("rle") or "").split(",")]
+        if sum(runs) != width * height:
+            message = f"runs of {sum(runs)} pixels for {height} x {width}"
+            raise ValueError(message)
+        return Shape(label, bitmap=Bitmap(left, top, partial(_bits, tuple(runs), height, width)))
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _turned(label: str, corners: list[tuple[float, float]], angle: float) -> Shape:
+    """A box that was turned around its middle, as its outline."""
+    (left, top), (right, bottom) = corners
+    x, y = (left + right) / 2, (top + bottom) / 2
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    around = [(left - x, top - y), (right - x, top - y), (right - x, bottom - y), (left - x, bottom - y)]
+    return annotated.polygon(label, [(x + dx * cos - dy * sin, y + dx * sin + dy * cos) for dx, dy in around])
+
+
+def _bits(runs: tuple[int, ...], height: int, width: int) -> Bits:
+    """Lengths of runs that are in turn outside and inside, row by row."""
+    values = np.arange(len(runs)) % 2 == 1
+    return np.repeat(values, runs).reshape(height, width)

@@ -1,0 +1,98 @@
+"""Hugging Face's imagefolder: `metadata.jsonl` beside the images, with `file_name` and classes, objects or masks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.datasets import listing
+from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import annotated
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.errors import DatasetError
+from penstock.kinds.items import Item, Labels, Problem, named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME: Final = "metadata.jsonl"
+_FILE: Final = "file_name"
+_MASK: Final = ("mask_file_name", "label_file_name", "annotation_file_name", "segmentation_file_name")
+_TAG: Final = ("label", "labels", "class", "category")
+
+
+def recognise(folder: Path) -> Layout | None:
+    """`metadata.jsonl` in the folder or in its splits; None where there is none that says something of images."""
+    places = (folder, *listing.splits(folder).values())
+    files = [path for place in places for path in listing.plain(place, _NAME)]
+    lines = [(path, number, line) for path in files for number, line in _lines(path)]
+    if not lines:
+        return None
+    names = ", ".join(named(path, folder) for path in files)
+    found = Annotations("Hugging Face imagefolder", names, classes=listing.read_classes(folder))
+    masks: list[Item] = []
+    for path, number, line in lines:
+        image = path.parent / str(line.get(_FILE, ""))
+        if not line.get(_FILE) or not listing.is_there(image):
+            found.problems.append(annotated.image_missing(f"{named(path, folder)}, line {number}", image.name))
+            continue
+        if mask := next((line[key] for key in _MASK if line.get(key)), None):
+            split = annotated.split_of(path, folder)
+            masks.append(Item(split, image.stem, image, mask=path.parent / str(mask)))
+        else:
+            _add(found, folder, path, number, line, image)
+    if masks:
+        return Layout("segmentation", found.name, (found.reason,), tuple(masks), Labels(), tuple(found.problems))
+    return found.layout(folder)
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    found = []
+    for number, line in enumerate(listing.text_of(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise DatasetError(
+                f"{path}, line {number}", expected="JSON", found=str(error), remedy="Fix or remove the line"
+            ) from None
+        found += [(number, value)] if isinstance(value, dict) else []
+    return found
+
+
+def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[str, Any], image: Path) -> None:
+    shapes: tuple[Shape, ...] = ()
+    where = f"{named(path, folder)}, line {number}"
+    objects = line.get("objects")
+    if isinstance(objects, dict):
+        labels: Any = next(
+            (objects[key] for key in ("categories", "category", "label", "labels") if key in objects), []
+        )
+        boxes = objects.get("bbox") or []
+        if len(labels) != len(boxes):
+            message = f"{where}: expected a category for each of {len(boxes)} boxes, found {len(labels)}. Fix the line."
+            found.problems.append(Problem("damaged annotation", named(image, folder), message))
+            return
+        entries = [(_name(label, found.classes), box) for label, box in zip(labels, boxes, strict=True)]
+        shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=where)
+    tag = next((line[key] for key in _TAG if line.get(key) is not None), None)
+    tags = (
+        () if tag is None else tuple(_name(each, found.classes) for each in (tag if isinstance(tag, list) else [tag]))
+    )
+    found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
+
+
+def _name(label: Any, classes: tuple[str, ...]) -> str:
+    """A class by its name or by its id."""
+    if isinstance(label, int) and 0 <= label < len(classes):
+        return classes[label]
+    return str(label)
+
+
+def _shape(entry: tuple[str, list[float]], where: str) -> Shape:
+    """A box as x, y, width, height in pixels."""
+    del where
+    label, (left, top, width, height) = entry
+    return annotated.rectangle(label, [(left, top), (left + width, top + height)])

@@ -1,0 +1,128 @@
+"""Label Studio's exports in JSON: rectangles, polygons, ellipses and choices, in per cent of the image's size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from penstock.datasets import listing
+from penstock.datasets.layouts import annotated, jsons
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts.lookup import Images
+from penstock.kinds.items import named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+_WHOLE: Final = (b'"annotations"', b'"result"', b'"data"')
+_SHORT: Final = (b'"annotator"', b'"annotation_id"')  # the export JSON-MIN
+_LABELS: Final = ("rectanglelabels", "polygonlabels", "ellipselabels", "brushlabels", "labels")
+_UPLOADED: Final = re.compile(r"[0-9a-f]{8}-(.+)")  # what Label Studio puts before the name of an uploaded file
+_PER_CENT: Final = 100
+
+
+def recognise(folder: Path) -> Layout | None:
+    """JSON files of annotated tasks in the folder; None where there are none."""
+    paths = [path for path in listing.plain(folder, "*.json") if _is_export(path)]
+    files = {path: tasks for path in paths if (tasks := _tasks(jsons.read(path)))}
+    if not files:
+        return None
+    names = ", ".join(named(path, folder) for path in files)
+    found = Annotations("Label Studio", f"annotations of {counted(sum(map(len, files.values())), 'image')} in {names}")
+    images = Images(folder)
+    for path, tasks in files.items():
+        for task in tasks:
+            _add(found, folder, path, task, images)
+    return found.layout(folder)
+
+
+def _is_export(path: Path) -> bool:
+    return jsons.mentions(path, *_WHOLE) or jsons.mentions(path, *_SHORT)
+
+
+def _tasks(tree: Any) -> list[dict[str, Any]]:
+    tasks = tree if isinstance(tree, list) else []
+    return [task for task in tasks if isinstance(task, dict) and _image_of(task)]
+
+
+def _image_of(task: dict[str, Any]) -> str:
+    """What a task says of where its image is: the first of its data that names a file of an image."""
+    data = task.get("data") if isinstance(task.get("data"), dict) else task
+    texts = [value for value in (data or {}).values() if isinstance(value, str)]
+    return next((text for text in texts if PurePosixPath(_path(text)).suffix.lower() in listing.IMAGES), "")
+
+
+def _path(text: str) -> str:
+    """The path in a URL: its `d` for files of local storage, else its own."""
+    parts = urlsplit(text)
+    return unquote(parse_qs(parts.query).get("d", [parts.path])[0])
+
+
+def _find(text: str, images: Images) -> Path | None:
+    """The file, under the name that Label Studio gave it or its own."""
+    path = _path(text)
+    name = PurePosixPath(path).name
+    own = _UPLOADED.fullmatch(name)
+    tried = [path.lstrip("/"), name, *([own[1]] if own else [])]
+    return next(filter(None, map(images.find, tried)), None)
+
+
+def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], images: Images) -> None:
+    name, wanted = named(path, folder), _image_of(task)
+    image = _find(wanted, images)
+    if image is None:
+        found.problems.append(annotated.image_missing(name, _path(wanted)))
+        return
+    results = _results(task)
+    where = f"{name} (task {task.get('id', '?')})"
+    drawn = [each for each in results if _label(each)]
+    shapes = annotated.read_shapes(found, drawn, _shape, image=named(image, folder), where=where)
+    tags = tuple(tag for each in results for tag in _choices(each))
+    split = annotated.split_of(image, folder)
+    found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, relative=True))
+
+
+def _results(task: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the last annotation that was not cancelled says; in JSON-MIN it lies in the task itself."""
+    if isinstance(task.get("annotations"), list):
+        kept = [each for each in task["annotations"] if isinstance(each, dict) and not each.get("was_cancelled")]
+        values = kept[-1].get("result") or [] if kept else []
+        return [{"type": each.get("type"), **(each.get("value") or {})} for each in values if isinstance(each, dict)]
+    found: list[dict[str, Any]] = []
+    for key, value in task.items():
+        if isinstance(value, list):
+            found += [each for each in value if isinstance(each, dict)]
+        elif key == "choice" and isinstance(value, str):
+            found.append({"choices": [value]})
+    return found
+
+
+def _choices(each: dict[str, Any]) -> list[str]:
+    choices = each.get("choices") or []
+    return [str(choice) for choice in choices] if isinstance(choices, list) else [str(choices)]
+
+
+def _label(each: dict[str, Any]) -> str:
+    labels: Any = next((each[key] for key in _LABELS if each.get(key)), [])
+    return str(labels[0]) if isinstance(labels, list) and labels else ""
+
+
+def _shape(each: dict[str, Any], where: str) -> Shape | None:
+    """A shape in fractions of the image's size."""
+    del where
+    label = _label(each)
+    if "points" in each:
+        return annotated.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
+    if "radiusX" in each:
+        middle, radii = ([each[key] / _PER_CENT for key in keys] for keys in (("x", "y"), ("radiusX", "radiusY")))
+        return annotated.ellipse(label, middle, (radii[0], radii[1]))
+    if "rle" in each:
+        message = "a brush's pixels. Export the project as COCO or as PNG masks"
+        raise ValueError(message)
+    left, top, width, height = (each[key] / _PER_CENT for key in ("x", "y", "width", "height"))
+    return annotated.rectangle(label, [(left, top), (left + width, top + height)])

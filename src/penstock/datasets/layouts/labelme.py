@@ -1,0 +1,116 @@
+"""LabelMe's JSON, a file beside each image: polygons, rectangles, circles and painted masks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layouts import annotated, jsons
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Bitmap, Shape
+from penstock.datasets.layouts.lookup import Images
+from penstock.errors import DatasetError, ImageError
+from penstock.images import codecs
+from penstock.kinds.items import FilePart, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.annotated import Bits
+
+_KEYS: Final = (b'"shapes"', b'"imagePath"')
+_PAIR: Final = 2
+_FLAGS: Final = ("__ignore__", "_background_")  # names that LabelMe's own scripts put first
+
+
+def recognise(folder: Path) -> Layout | None:
+    """JSON files with `shapes` and `imagePath`; None where there are none."""
+    files = [path for path in listing.files(folder) if path.suffix.lower() == ".json"]
+    if not any(jsons.mentions(path, *_KEYS) for path in files[:_PAIR]):
+        return None
+    found = Annotations("LabelMe", f"{counted(len(files), 'JSON file')} of LabelMe", classes=_classes(folder))
+    images = Images(folder)
+    for path in files:
+        try:
+            tree = jsons.read(path)
+        except DatasetError as error:
+            name = named(path, folder)
+            found.problems.append(annotated.damaged(name, name, "LabelMe's JSON", error.found))
+            continue
+        if isinstance(tree, dict) and "shapes" in tree and "imagePath" in tree:
+            _add(found, folder, path, tree, images)
+    return found.layout(folder)
+
+
+def _classes(folder: Path) -> tuple[str, ...]:
+    """The names in labels.txt, without the two that LabelMe's scripts put first."""
+    return tuple(name for name in listing.read_classes(folder) if name not in _FLAGS)
+
+
+def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], images: Images) -> None:
+    name = named(path, folder)
+    image = _image(path, tree, images)
+    if image is None:
+        found.problems.append(annotated.image_missing(name, str(tree["imagePath"])))
+        return
+    shown = named(image, folder)
+    shapes = annotated.read_shapes(found, tree["shapes"] or (), _shape, image=shown, where=name)
+    size = tree.get("imageHeight") or 0, tree.get("imageWidth") or 0
+    flags = tree.get("flags") or {}
+    tags = tuple(key for key, value in flags.items() if value) if isinstance(flags, dict) else ()
+    stem = path.relative_to(folder).with_suffix("").as_posix()
+    split = annotated.split_of(path, folder)
+    found.images.append(AnnotatedImage(split, stem, image, path, shapes, tags, size))
+
+
+def _image(path: Path, tree: dict[str, Any], images: Images) -> Path | FilePart | None:
+    """The file that the JSON names, from where it lies; that of the same name; or the image inside the JSON."""
+    wanted = str(tree["imagePath"]).replace("\\", "/")
+    beside = [path.parent / wanted, *(path.with_suffix(end) for end in sorted(listing.IMAGES))]
+    there = next((each for each in beside if listing.is_there(each)), None) or images.find(wanted)
+    if there is None and tree.get("imageData"):
+        return FilePart(path, "imageData", partial(_inside, path))
+    return there
+
+
+def _inside(path: Path) -> bytes:
+    """The image that LabelMe keeps in its JSON, in base 64."""
+    try:
+        return base64.b64decode(jsons.read(path)["imageData"], validate=True)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise ImageError(
+            f"{path}: imageData", expected="an image in base 64", found=str(error), remedy="Save it with LabelMe again"
+        ) from None
+
+
+def _shape(each: dict[str, Any], where: str) -> Shape | None:
+    """A shape; None for points and lines, which have no inside."""
+    label, points, kind = str(each["label"]).strip(), each["points"], each.get("shape_type") or "polygon"
+    if not label:
+        message = "no label"
+        raise ValueError(message)
+    if kind == "rectangle":
+        return annotated.rectangle(label, points)
+    if kind == "circle":
+        (x, y), (edge_x, edge_y) = points
+        radius = math.hypot(edge_x - x, edge_y - y)
+        return annotated.ellipse(label, (x, y), (radius, radius))
+    if kind == "mask":
+        (left, top), *_ = points
+        return Shape(label, bitmap=Bitmap(round(left), round(top), partial(_painted, each["mask"], where)))
+    if kind == "polygon":
+        return annotated.polygon(label, points)
+    return None
+
+
+def _painted(mask: str, where: str) -> Bits:
+    try:
+        data = base64.b64decode(mask, validate=True)
+        return codecs.decode_mask(data, where) > 0
+    except (binascii.Error, ValueError) as error:
+        raise DatasetError(where, expected="a mask in base 64", found=str(error), remedy="Draw it again") from None

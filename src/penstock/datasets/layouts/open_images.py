@@ -1,0 +1,95 @@
+"""Open Images' CSV: boxes in fractions of the image, whose classes have names in another file."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import annotated
+from penstock.datasets.layouts.lookup import Images
+from penstock.errors import DatasetError
+from penstock.kinds.items import Box, Item, Labels, Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_COLUMNS: Final = {"ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax"}
+_EDGES: Final = ("XMin", "YMin", "XMax", "YMax")
+_NAMED: Final = 2  # columns of the file of names
+
+
+def recognise(folder: Path) -> Layout | None:
+    """CSV files with the columns of Open Images, one for each split; None where there are none."""
+    places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
+    tables = [path for place in places for path in listing.plain(place, "*.csv") if _is_table(path)]
+    if not tables:
+        return None
+    names = _names(places)
+    rows = {path: list(_rows(path)) for path in tables}
+    used = {row["LabelName"] for each in rows.values() for _, row in each}
+    known = {mid: names.get(mid, mid) for mid in sorted(used)}
+    classes = listing.check_names(sorted(set(known.values())), str(tables[0]))
+    items: list[Item] = []
+    problems: list[Problem] = []
+    images = Images(folder)
+    for path, lines in rows.items():
+        split = _split(path, folder)
+        by_image: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
+        for number, row in lines:
+            by_image.setdefault(row["ImageID"], []).append((number, row))
+        for wanted, own in by_image.items():
+            image = images.find(wanted)
+            if image is None:
+                problems.append(annotated.image_missing(named(path, folder), wanted))
+                continue
+            try:
+                boxes = tuple(_box(path, number, row, classes.index(known[row["LabelName"]])) for number, row in own)
+            except DatasetError as error:
+                problems.append(Problem("row without a box", named(image, folder), str(error)))
+                continue
+            items.append(Item(split, wanted, image, boxes=boxes, relative=True))
+    reason = f"{', '.join(named(path, folder) for path in tables)}: boxes of {counted(len(classes), 'class')}"
+    return Layout("detection", "Open Images", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _is_table(path: Path) -> bool:
+    with path.open("rb") as handle:
+        header = handle.readline().decode(errors="replace").removeprefix("\ufeff").strip().split(",")
+    return set(header) >= _COLUMNS
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    reader = csv.DictReader(listing.text_of(path).splitlines())
+    for row in reader:
+        yield reader.line_num, {key: value or "" for key, value in row.items() if key}
+
+
+def _names(places: list[Path]) -> dict[str, str]:
+    """The names of classes by their codes, such as /m/01g317, from class-descriptions-boxable.csv."""
+    paths = [path for place in places for path in listing.plain(place, "*class-descriptions*.csv")]
+    rows = [row for path in paths for row in csv.reader(listing.text_of(path).splitlines())]
+    return {row[0]: row[1] for row in rows if len(row) >= _NAMED}
+
+
+def _split(path: Path, folder: Path) -> str:
+    """The split in the name of a table: `oidv6-train-annotations-bbox.csv`, `validation-annotations-bbox.csv`."""
+    words = re.split(r"[-_.]", path.stem)
+    return next(filter(None, map(listing.split_of, words)), "") or annotated.split_of(path, folder)
+
+
+def _box(path: Path, number: int, row: Mapping[str, str], label: int) -> Box:
+    try:
+        left, top, right, bottom = (float(row[edge]) for edge in _EDGES)
+    except ValueError:
+        raise DatasetError(
+            f"{path}, line {number}",
+            expected="numbers in XMin, YMin, XMax and YMax",
+            found=", ".join(row[edge] or "nothing" for edge in _EDGES),
+            remedy="Fix the row, or remove it",
+        ) from None
+    return Box(label, left, top, right, bottom, crowd=row.get("IsGroupOf") == "1")

@@ -1,0 +1,95 @@
+"""VGG Image Annotator's JSON: polygons, rectangles, circles and ellipses, as a project or as exported annotations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layouts import annotated, jsons
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts.lookup import Images
+from penstock.kinds.items import named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+_KEYS: Final = (b'"regions"', b'"filename"')
+_PROJECT: Final = "_via_img_metadata"
+UNNAMED: Final = "object"
+"""The class of regions that nobody gave one."""
+
+
+def recognise(folder: Path) -> Layout | None:
+    """JSON files of images with `regions`, in the folder or beside the images of a split; None where there are none."""
+    places = [folder, *listing.splits(folder).values(), folder / "annotations"]
+    paths = [path for place in places if place.is_dir() for path in listing.plain(place, "*.json")]
+    files = {path: images for path in paths if jsons.mentions(path, *_KEYS) and (images := _images(jsons.read(path)))}
+    if not files:
+        return None
+    names = ", ".join(named(path, folder) for path in files)
+    found = Annotations(
+        "VGG Image Annotator", f"regions of {counted(sum(map(len, files.values())), 'image')} in {names}"
+    )
+    where = Images(folder)
+    for path, images in files.items():
+        for each in images:
+            _add(found, folder, path, each, where)
+    return found.layout(folder)
+
+
+def _images(tree: Any) -> list[dict[str, Any]]:
+    """The entries of a project or of exported annotations; empty for other JSON."""
+    entries = tree.get(_PROJECT, tree) if isinstance(tree, dict) else tree
+    values = list(entries.values()) if isinstance(entries, dict) else entries if isinstance(entries, list) else []
+    return [each for each in values if isinstance(each, dict) and "regions" in each and "filename" in each]
+
+
+def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], where: Images) -> None:
+    name, wanted = named(path, folder), str(each["filename"])
+    beside = path.parent / wanted
+    image = beside if listing.is_there(beside) else where.find(wanted)
+    if image is None:
+        found.problems.append(annotated.image_missing(name, wanted))
+        return
+    regions = each["regions"] or ()
+    entries = regions.values() if isinstance(regions, dict) else regions
+    place = f"{name} ({wanted})"
+    shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=place)
+    split = annotated.split_of(image, folder)
+    found.images.append(AnnotatedImage(split, wanted.rpartition(".")[0] or wanted, image, path, shapes))
+
+
+def _label(attributes: dict[str, Any]) -> str:
+    """The class of a region: its attribute, or of several the first that names a class."""
+    usual = ("class", "label", "type", "name", "category", "object")
+    by_name = {key.lower(): value for key, value in attributes.items()}
+    ordered = [by_name[key] for key in usual if key in by_name] + list(attributes.values())
+    for value in ordered:
+        if isinstance(value, dict):  # check boxes: {"cat": true}
+            chosen = [key for key, on in value.items() if on]
+            return chosen[0] if chosen else UNNAMED
+        if str(value).strip():
+            return str(value).strip()
+    return UNNAMED
+
+
+def _shape(region: dict[str, Any], where: str) -> Shape | None:
+    del where
+    shape, label = region["shape_attributes"], _label(region.get("region_attributes") or {})
+    kind = shape["name"]
+    if kind in {"polygon", "polyline"}:
+        points = list(zip(shape["all_points_x"], shape["all_points_y"], strict=True))
+        return annotated.polygon(label, points) if kind == "polygon" else None
+    if kind == "rect":
+        x, y, width, height = (float(shape[key]) for key in ("x", "y", "width", "height"))
+        return annotated.rectangle(label, [(x, y), (x + width, y + height)])
+    if kind == "circle":
+        return annotated.ellipse(label, (shape["cx"], shape["cy"]), (shape["r"], shape["r"]))
+    if kind == "ellipse":
+        angle = math.degrees(shape.get("theta") or 0)
+        return annotated.ellipse(label, (shape["cx"], shape["cy"]), (shape["rx"], shape["ry"]), angle)
+    return None

@@ -1,0 +1,56 @@
+"""The same scene as every annotation tool writes it gives the same boxes and the same masks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import annotations as tools
+from support.datasets import records as records_of
+from support.layouts import boxes
+
+from penstock.datasets import How, inspect, pack
+from penstock.images import codecs
+from penstock.records.schema import decode_segmentation
+
+
+@pytest.mark.parametrize("tool", tools.OUTLINES | tools.BOXES)
+def test_boxes(tmp_path, tool):
+    (tools.OUTLINES | tools.BOXES)[tool](tmp_path / "raw")
+    found = inspect(tmp_path / "raw", how=How(task="detection"))
+    pack(found, tmp_path / "data")
+
+    assert found.problems == ()
+    assert found.layout.name == tool.replace(" outlines", "")
+    assert found.labels.classes == ("cat", "dog")
+    cat = tools.box_of(tools.CAT) if tool != "Supervisely" else tools.box_of_bits(tools.bits_of(tools.CAT))
+    expected = [(1, *tools.box_of(tools.DOG)), (0, *cat)]
+    for split, names in tools.NAMES.items():
+        packed = boxes(tmp_path, split)
+        assert packed.keys() == set(names) or {name.rpartition("/")[2] for name in packed} == set(names)
+        for own in packed.values():
+            assert [label for label, *_ in own] == [1, 0]
+            assert np.allclose(own, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("tool", tools.OUTLINES)
+def test_masks(tmp_path, tool):
+    tools.OUTLINES[tool](tmp_path / "raw")
+    found = inspect(tmp_path / "raw", how=How(task="segmentation"))
+    dataset = pack(found, tmp_path / "data")
+
+    assert (found.layout.name, found.problems) == (tool, ())
+    assert found.labels.classes == ("background", "cat", "dog")
+    expected = np.zeros(tools.SIZE, np.uint8)
+    expected[tools.bits_of(tools.DOG)] = 2
+    expected[tools.bits_of(tools.CAT)] = 1
+    for split, names in tools.NAMES.items():
+        packed = [decode_segmentation(record) for record in records_of(dataset, split)]
+        assert len(packed) == len(names)
+        for record in packed:
+            assert np.array_equal(codecs.decode_mask(record.mask, "mask"), expected)
+
+
+@pytest.mark.parametrize("tool", sorted(set(tools.OUTLINES) - {"YOLO outlines"}))
+def test_outlines_are_masks_unless_another_task_is_chosen(tmp_path, tool):
+    tools.OUTLINES[tool](tmp_path)
+    assert inspect(tmp_path).layout.kind.name == "segmentation"

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import base64
+import json
+
+import cv2
+import numpy as np
+import pytest
+from support import annotations as tools
+from support.datasets import records
+from support.layouts import notes, pack_skipping, words
+from support.miniatures import gray, make_image, write
+
+from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets.layouts import fill
+from penstock.images import codecs
+from penstock.records.schema import decode_segmentation
+
+
+def packed_mask(root, name="a"):
+    """The ids of the mask of an image, as they are packed."""
+    decoded = (decode_segmentation(record) for record in records(FolderDataset.open(root / "data"), "train"))
+    return next(codecs.decode_mask(each.mask, "mask") for each in decoded if each.name.endswith(name))
+
+
+def labelme_shapes(root, *shapes, **more):
+    """One image, and the JSON of LabelMe beside it."""
+    write(root / "a.jpg", make_image(tools.SIZE))
+    tree = {"shapes": list(shapes), "imagePath": "a.jpg", "imageHeight": 24, "imageWidth": 32, **more}
+    write(root / "a.json", json.dumps(tree))
+
+
+def around(middle, radius):
+    y, x = np.mgrid[0:24, 0:32] + 0.5
+    return (x - middle[0]) ** 2 + (y - middle[1]) ** 2 <= radius**2
+
+
+class TestInside:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_is_what_opencv_says_of_every_centre(self, seed):
+        points = np.random.default_rng(seed).uniform(-5, 30, (7, 2)).astype(np.float32)
+        expected = [
+            [cv2.pointPolygonTest(cv2.convexHull(points), (x + 0.5, y + 0.5), measureDist=False) > 0 for x in range(32)]
+            for y in range(24)
+        ]
+        hull = cv2.convexHull(points)[:, 0].astype(np.float64)
+        assert np.array_equal(fill.inside([hull], (24, 32)), expected)
+
+    def test_an_outline_inside_another_is_a_hole(self):
+        outer, hole = (np.array([(a, a), (b, a), (b, b), (a, b)], float) for a, b in ((2, 12), (4, 7)))
+        expected = np.zeros((16, 16), bool)
+        expected[2:12, 2:12] = True
+        expected[4:7, 4:7] = False
+        assert np.array_equal(fill.inside([outer, hole], (16, 16)), expected)
+
+    def test_neighbours_share_no_pixel_and_leave_none(self):
+        left = np.array([(0, 0), (10.3, 0), (6.1, 16), (0, 16)])
+        right = np.array([(10.3, 0), (16, 0), (16, 16), (6.1, 16)])
+        one, other = fill.inside([left], (16, 16)), fill.inside([right], (16, 16))
+        assert not (one & other).any()
+        assert (one | other).all()
+
+
+class TestLabelMe:
+    def test_rectangles_are_boxes(self, tmp_path):
+        tools.labelme(tmp_path, rectangles=True)
+        found = inspect(tmp_path)
+        assert (found.layout.kind.name, found.layout.others, found.problems) == ("detection", (), ())
+        assert [(box.left, box.top, box.right, box.bottom) for box in found.items[0].item.boxes] == [(3, 4, 12, 14)]
+
+    def test_circles_and_painted_masks_are_drawn_and_lines_are_not(self, tmp_path):
+        painted = gray(np.pad(np.full((3, 4), 255, np.uint8), 1))
+        labelme_shapes(
+            tmp_path / "raw",
+            {"label": "ball", "shape_type": "circle", "points": [(10, 10), (10, 16)]},
+            {
+                "label": "patch",
+                "shape_type": "mask",
+                "points": [(20, 3), (25, 7)],
+                "mask": base64.b64encode(painted).decode(),
+            },
+            {"label": "road", "shape_type": "linestrip", "points": [(0, 0), (9, 9)]},
+        )
+        found = inspect(tmp_path / "raw")
+        pack(found, tmp_path / "data")
+        assert (found.labels.classes, found.problems) == (("background", "ball", "patch"), ())
+        mask = packed_mask(tmp_path)
+        assert np.array_equal(mask[:, :18] == 1, around((10, 10), 6)[:, :18])
+        expected = np.zeros((24, 32), bool)
+        expected[4:7, 21:25] = True
+        assert np.array_equal(mask == 2, expected)
+
+    def test_smaller_objects_lie_on_larger_ones(self, tmp_path):
+        small, large = ([(a, a), (b, a), (b, b), (a, b)] for a, b in ((8, 10), (4, 16)))
+        labelme_shapes(tmp_path / "raw", {"label": "small", "points": small}, {"label": "large", "points": large})
+        pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        mask = packed_mask(tmp_path)
+        assert (mask[9, 9], mask[5, 5], mask[0, 0]) == (2, 1, 0)
+
+    def test_an_image_inside_the_json_is_used_where_there_is_no_file(self, tmp_path):
+        image = make_image(tools.SIZE, seed=3)
+        labelme_shapes(
+            tmp_path / "raw", {"label": "dog", "points": tools.DOG}, imageData=base64.b64encode(image).decode()
+        )
+        write(tmp_path / "raw/other.jpg", make_image(seed=9))
+        (tmp_path / "raw/a.jpg").unlink()
+        pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        (record,) = records(FolderDataset.open(tmp_path / "data"), "train")
+        assert decode_segmentation(record).image == image
+
+    def test_what_is_wrong_is_named_and_left_out(self, tmp_path, capsys):
+        tools.labelme(tmp_path / "raw")
+        write(tmp_path / "raw/train/d.json", '{"shapes": [], "imagePath": "d.jpg"}')
+        write(tmp_path / "raw/train/e.json", '{"shapes": [')
+        for name, shape in {"f": {"label": "dog", "points": [(1, 2)]}, "g": {"points": tools.DOG}}.items():
+            write(tmp_path / f"raw/train/{name}.jpg", make_image(seed=ord(name)))
+            tree = {"shapes": [shape], "imagePath": f"{name}.jpg", "imageHeight": 24, "imageWidth": 32}
+            write(tmp_path / f"raw/train/{name}.json", json.dumps(tree))
+
+        missing, damaged, few, nameless = sorted(words(tmp_path / "raw"))
+        assert missing == (
+            "train/d.json: expected image d.jpg, as it says, found nothing. Add it, or remove its annotations."
+        )
+        assert damaged.startswith("train/e.json: expected LabelMe's JSON, found ")
+        assert few == ("train/f.json, shape 1: expected a label and its points, found 1 points. Fix it, or remove it.")
+        assert (
+            nameless == "train/g.json, shape 1: expected a label and its points, found no label. Fix it, or remove it."
+        )
+        pack_skipping(tmp_path, capsys)
+        assert sum(1 for _ in records(FolderDataset.open(tmp_path / "data"), "train")) == 2
+
+
+def test_ellipses_and_rectangles_of_via(tmp_path):
+    write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
+    shapes = [
+        {"name": "rect", "x": 2, "y": 3, "width": 4, "height": 5},
+        {"name": "circle", "cx": 20, "cy": 12, "r": 6},
+        {"name": "ellipse", "cx": 8, "cy": 18, "rx": 3, "ry": 3, "theta": 0.5},
+        {"name": "point", "cx": 1, "cy": 1},
+    ]
+    regions = [{"shape_attributes": shape, "region_attributes": {}} for shape in shapes]
+    project = {"_via_settings": {}, "_via_img_metadata": {"a.jpg1": {"filename": "a.jpg", "regions": regions}}}
+    write(tmp_path / "raw/via_project.json", json.dumps(project))
+    found = inspect(tmp_path / "raw")
+    pack(found, tmp_path / "data")
+    assert found.labels.classes == ("background", "object")
+    assert [problem.message for problem in found.problems] == [
+        "a.jpg: 1 object without an outline, only a box: its pixels are background in the mask."
+    ]
+    expected = around((20, 12), 6) | around((8, 18), 3)
+    assert np.array_equal(packed_mask(tmp_path) == 1, expected)
+
+
+def test_masks_ellipses_turned_boxes_and_tags_of_cvat(tmp_path):
+    write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
+    write(tmp_path / "raw/b.jpg", make_image(tools.SIZE, 1))
+    shapes = (
+        '<mask label="patch" rle="1,2,3,2" left="20" top="3" width="4" height="2"/>'
+        '<ellipse label="ball" cx="10" cy="10" rx="6" ry="6"/>'
+        '<box label="door" xtl="20" ytl="12" xbr="28" ybr="16" rotation="90"/>'
+    )
+    image = f'<image name="a.jpg" width="32" height="24">{shapes}</image>'
+    write(tmp_path / "raw/annotations.xml", f"<annotations>{image}</annotations>")
+    found = inspect(tmp_path / "raw")
+    pack(found, tmp_path / "data")
+    assert found.labels.classes == ("background", "ball", "door", "patch")
+    mask = packed_mask(tmp_path)
+    expected = np.zeros((24, 32), bool)
+    expected[3, 21:23] = expected[4, 22:24] = True  # runs of 1, 2, 3, 2 in rows of four
+    assert np.array_equal(mask == 3, expected)
+    assert np.array_equal(mask == 1, around((10, 10), 6))
+    expected = np.zeros((24, 32), bool)
+    expected[10:18, 22:26] = True
+    assert np.array_equal(mask == 2, expected)
+
+    tags = '<image name="{}" width="32" height="24"><tag label="{}"/></image>'
+    pair = tags.format("a.jpg", "day") + tags.format("b.jpg", "night")
+    write(tmp_path / "raw/annotations.xml", f"<annotations>{pair}</annotations>")
+    found = inspect(tmp_path / "raw")
+    assert (found.layout.kind.name, found.labels.classes) == ("classification", ("day", "night"))
+    assert [each.item.label for each in found.items] == [0, 1]
+
+
+def test_a_label_studio_brush_is_refused_with_what_to_do(tmp_path):
+    write(tmp_path / "a.jpg", make_image(tools.SIZE))
+    brush = {"type": "brushlabels", "value": {"format": "rle", "rle": [1, 2], "brushlabels": ["dog"]}}
+    task = {"id": 7, "data": {"image": "/data/upload/1/a.jpg"}, "annotations": [{"result": [brush]}]}
+    box = {"type": "rectanglelabels", "value": {"x": 0, "y": 0, "width": 50, "height": 50, "rectanglelabels": ["dog"]}}
+    other = {**task, "id": 8, "annotations": [{"result": [box]}]}
+    write(tmp_path / "export.json", json.dumps([task, other]))
+    assert words(tmp_path) == [
+        "export.json (task 7), shape 1: expected a label and its points, found a brush's pixels. Export the project as "
+        "COCO or as PNG masks. Fix it, or remove it."
+    ]
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_choices_of_label_studio_are_classes(tmp_path, short):
+    tasks = []
+    for number, choice in enumerate(("day", "night", "day")):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+        image = f"/data/upload/3/0a1b2c3d-{number}.jpg"
+        result = [{"type": "choices", "value": {"choices": [choice]}}]
+        whole = {"id": number, "data": {"image": image}, "annotations": [{"result": result}]}
+        brief = {"image": image, "id": number, "choice": choice, "annotator": 1, "annotation_id": 2}
+        tasks.append(brief if short else whole)
+    write(tmp_path / "export.json", json.dumps(tasks))
+    found = inspect(tmp_path)
+    assert (found.layout.kind.name, found.labels.classes, found.problems) == ("classification", ("day", "night"), ())
+    assert [each.item.label for each in found.items] == [0, 1, 0]
+
+
+def test_classes_and_samples_of_fiftyone(tmp_path):
+    for name in "abc":
+        write(tmp_path / f"one/data/{name}.jpg", make_image(seed=ord(name)))
+        write(tmp_path / f"two/data/{name}.jpg", make_image(seed=ord(name)))
+    write(tmp_path / "one/labels.json", json.dumps({"classes": ["cat", "dog"], "labels": {"a": 1, "b": 0, "c": 1}}))
+    found = inspect(tmp_path / "one")
+    assert (found.layout.kind.name, [each.item.label for each in found.items]) == ("classification", [1, 0, 1])
+
+    detections = [{"label": "dog", "bounding_box": [0.25, 0.5, 0.5, 0.25]}]
+    samples = [{"filepath": f"data/{name}.jpg", "ground_truth": {"detections": detections}} for name in "abc"]
+    write(tmp_path / "two/samples.json", json.dumps({"samples": samples}))
+    found = inspect(tmp_path / "two")
+    assert found.layout.kind.name == "detection"
+    assert [(box.left, box.top, box.right, box.bottom) for box in found.items[2].item.boxes] == [(8, 12, 24, 18)]
+
+
+def test_classes_and_masks_of_hugging_face(tmp_path):
+    lines = {"label": [], "mask": []}
+    for number, name in enumerate("abc"):
+        for root in ("one", "two"):
+            write(tmp_path / root / f"train/{name}.jpg", make_image(tools.SIZE, number))
+        write(tmp_path / f"two/train/masks/{name}.png", gray(np.eye(24, 32, dtype=np.uint8)))
+        lines["label"].append(json.dumps({"file_name": f"{name}.jpg", "label": number % 2}))
+        lines["mask"].append(json.dumps({"file_name": f"{name}.jpg", "mask_file_name": f"masks/{name}.png"}))
+    write(tmp_path / "one/train/metadata.jsonl", "\n".join(lines["label"]))
+    write(tmp_path / "two/train/metadata.jsonl", "\n".join(lines["mask"]))
+    found = inspect(tmp_path / "one")
+    assert (found.layout.kind.name, [each.item.label for each in found.items]) == ("classification", [0, 1, 0])
+    found = inspect(tmp_path / "two")
+    assert (found.layout.kind.name, found.fatal, found.items[0].pixels) == ("segmentation", [], ((0, 744), (1, 24)))
+
+
+def test_holes_of_supervisely_are_not_the_object(tmp_path):
+    write(tmp_path / "raw/ds/img/a.png", gray(np.zeros((24, 32), np.uint8)))
+    square, hole = ([(a, a), (b, a), (b, b), (a, b)] for a, b in ((2, 12), (4, 7)))
+    objects = [{"classTitle": "ring", "geometryType": "polygon", "points": {"exterior": square, "interior": [hole]}}]
+    tree = {"size": {"height": 24, "width": 32}, "objects": objects}
+    write(tmp_path / "raw/ds/ann/a.png.json", json.dumps(tree))
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    expected = np.zeros((24, 32), np.uint8)
+    expected[2:12, 2:12] = 1
+    expected[4:7, 4:7] = 0
+    assert np.array_equal(packed_mask(tmp_path), expected)
+
+
+def test_yolo_outlines_are_boxes_unless_masks_are_asked_for(tmp_path):
+    tools.yolo_outlines(tmp_path)
+    found = inspect(tmp_path)
+    assert found.layout.kind.name == "detection"
+    assert [other.kind.name for other in found.layout.others] == ["segmentation"]
+    assert notes(tmp_path) == []
+
+
+def test_names_that_a_project_states_keep_their_order(tmp_path):
+    tools.cvat(tmp_path)
+    path = tmp_path / "annotations.xml"
+    path.write_text(
+        path.read_text()
+        .replace("<label><name>cat</name></label>", "", 1)
+        .replace("<label><name>dog</name></label>", "<label><name>dog</name></label><label><name>cat</name></label>")
+    )
+    assert inspect(tmp_path, how=How(task="detection")).labels.classes == ("dog", "cat")
