@@ -315,6 +315,9 @@ def _notes(found: Inspection) -> list[str]:
             f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
             "--layout NAME, or --layout FILE.py:NAME for one of your own"
         )
+    for other in found.layout.others:
+        what = f"{other.name}, {other.kind.name}, labels for {counted(other.labelled, 'image')}"
+        notes.append(f"note: the folder can also be read as {what}: choose it with {other.option}")
     if "val" not in found.splits:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))

@@ -28,7 +28,8 @@ class Layout:
         channels: of the images; 4 keeps the alpha of RGBA PNGs, as a fourth modality.
         modalities: of volumes; 0 where the images are none.
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
-        others: the same data for other tasks, which --task chooses.
+        others: what else the folder can be read as: the same data for other tasks, or other layouts that fit.
+        option: of the others, what chooses it on the command line.
     """
 
     task: str | Kind
@@ -42,6 +43,12 @@ class Layout:
     modalities: int = 0
     boxes: Literal["", "xyxy", "xywh"] = ""
     others: tuple[Layout, ...] = ()
+    option: str = ""
+
+    @property
+    def labelled(self) -> int:
+        """How many images have a label."""
+        return sum(item.mask is not None or item.label is not None or bool(item.boxes) for item in self.items)
 
     @property
     def kind(self) -> Kind:

@@ -318,9 +318,9 @@ def split_of(path: Path, folder: Path) -> str:
     return next(filter(None, map(listing.split_of, parents)), "train")
 
 
-def image_missing(source: str, name: str, *, also: str = "") -> Problem:
-    """An annotated image that is not there."""
-    message = f"{source}: expected image {name}, as it says, found nothing{also}. Add it, or remove its annotations."
+def image_missing(source: str, name: str, found: str = "nothing") -> Problem:
+    """An annotated image that is not there, or of whose name there are several."""
+    message = f"{source}: expected image {name}, as it says, found {found}. Add it, or remove its annotations."
     return Problem("image missing", f"{source}#{name}", message)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS
@@ -219,13 +220,21 @@ def _images(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Sho
             own.setdefault(first[each.image_id].id, []).append(each)
         else:
             problems.append(_nowhere(name, each))
-    places = _places(folder, path)
+    places, elsewhere = _places(folder, path), Images(folder)
     for image in files.values():
         place = next((each for each in (root / image.file_name for root in places) if listing.is_there(each)), None)
+        place = place or _elsewhere(folder, path, image, elsewhere)
         if place is None:
-            problems.append(_missing(name, image))
+            problems.append(_missing(name, image, elsewhere.among(image.file_name)))
         else:
             yield _Shown(image, place, own.get(image.id, []))
+
+
+def _elsewhere(folder: Path, path: Path, image: _Image, images: Images) -> Path | None:
+    """The only image of that name, unless it lies in the folder of another split."""
+    found = images.find(image.file_name)
+    splits = {listing.split_of(part) for part in found.relative_to(folder).parts[:-1]} if found else set()
+    return found if splits <= {"", _split(folder, path)} else None
 
 
 def _places(folder: Path, path: Path) -> list[Path]:
@@ -318,8 +327,8 @@ def _covers(runs: list[int], size: tuple[int, int]) -> bool:
     return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
 
 
-def _missing(name: str, image: _Image) -> Problem:
-    message = f"{name}: expected image {image.file_name}, as it says, found nothing. Add it, or remove its entry."
+def _missing(name: str, image: _Image, found: str) -> Problem:
+    message = f"{name}: expected image {image.file_name}, as it says, found {found}. Add it, or remove its entry."
     return Problem("image missing", f"{name}#{image.id}", message)
 
 

@@ -40,7 +40,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], ima
     beside = path.parent / wanted
     image = beside if wanted and listing.is_there(beside) else images.find(wanted)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted))
+        found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
     where = f"{name} ({wanted})"
     said = each.get("annotations") or ()

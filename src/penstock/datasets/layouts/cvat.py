@@ -55,7 +55,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     beside = path.parent / wanted
     image = beside if wanted and listing.is_there(beside) else images.find(wanted)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted))
+        found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
     size = int(each.get("height") or 0), int(each.get("width") or 0)
     shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")

@@ -64,7 +64,7 @@ def _add(
 ) -> None:
     image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
     if image is None:
-        found.problems.append(annotated.image_missing(named(path, folder), wanted))
+        found.problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
         return
     shapes: tuple[Shape, ...] = ()
     tags: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     name, wanted = named(path, folder), _image_of(task)
     image = _find(wanted, images)
     if image is None:
-        found.problems.append(annotated.image_missing(name, _path(wanted)))
+        found.problems.append(annotated.image_missing(name, _path(wanted), images.among(_path(wanted))))
         return
     results = _results(task)
     where = f"{name} (task {task.get('id', '?')})"

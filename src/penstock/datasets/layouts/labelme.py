@@ -56,7 +56,9 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
     name = named(path, folder)
     image = _image(path, tree, images)
     if image is None:
-        found.problems.append(annotated.image_missing(name, str(tree["imagePath"])))
+        found.problems.append(
+            annotated.image_missing(name, str(tree["imagePath"]), images.among(str(tree["imagePath"])))
+        )
         return
     shown = named(image, folder)
     shapes = annotated.read_shapes(found, tree["shapes"] or (), _shape, image=shown, where=name)

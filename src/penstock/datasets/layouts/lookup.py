@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_SHOWN: Final = 3  # files in a sentence
 
 
 def plain(text: str) -> str:
@@ -31,8 +34,21 @@ class Images:
         direct = [place / name for place in self._near]
         if found := next((path for path in direct if listing.is_there(path)), None):
             return found
-        there = self._by_name.get(PurePosixPath(name).name, []) if name else []
+        there = self._of_that_name(name)
         return there[0] if len(there) == 1 else None
+
+    def among(self, text: str) -> str:
+        """The end of a sentence on an image that was not found: where files of its name are, if there are several."""
+        there = self._of_that_name(plain(text))
+        if not there:
+            return "nothing"
+        places = [path.relative_to(self._inside).as_posix() for path in there]
+        if len(there) == 1:
+            return f"only {places[0]}"
+        return f"{len(there)} files of that name ({', '.join(places[:_SHOWN])}{', ...' if len(there) > _SHOWN else ''})"
+
+    def _of_that_name(self, name: str) -> list[Path]:
+        return self._by_name.get(PurePosixPath(name).name, []) if name else []
 
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:

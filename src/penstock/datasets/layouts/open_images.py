@@ -45,7 +45,7 @@ def recognise(folder: Path) -> Layout | None:
         for wanted, own in by_image.items():
             image = images.find(wanted)
             if image is None:
-                problems.append(annotated.image_missing(named(path, folder), wanted))
+                problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
                 continue
             try:
                 boxes = tuple(_box(path, number, row, classes.index(known[row["LabelName"]])) for number, row in own)

@@ -41,6 +41,7 @@ from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from penstock.kinds.items import Box
@@ -88,6 +89,10 @@ LAYOUTS: Final[dict[str, Recognise]] = {
 }
 """Every layout by its name, the more telling ones first."""
 
+_AS_PUBLISHED: Final = frozenset({"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "voc", "voc-boxes"})
+"""Layouts of one data set, which are never taken for others."""
+_LAST_RESORTS: Final = frozenset({"folders", "nifti-volumes", "cifar100-coarse"})
+"""Layouts that fit many folders, or the same ones as others do: not named where another one fits."""
 _SHOWN: Final = 8
 _FOLDERS: Final = (
     "arrange the images in images/ and masks/ (with or without train/, val/ and test/ in them), or in one folder per "
@@ -227,10 +232,55 @@ def _found(folder: Path, how: How) -> Layout | None:
             found=how.layout,
             remedy="Choose one of them, or leave it out",
         )
-    tried = [LAYOUTS[how.layout]] if how.layout else LAYOUTS.values()
-    found = (layout for one in tried if (layout := one(folder)) is not None)
-    layouts = (each for layout in found for each in (layout, *layout.others))
-    return next((layout for layout in layouts if how.task in {"", layout.kind.name}), None)
+    if how.layout:
+        found = LAYOUTS[how.layout](folder)
+        return next((each for each in _ways(how.layout, found) if how.task in {"", each.kind.name}), None)
+    fitting = [each for each in _fitting(folder) if how.task in {"", each.kind.name}]
+    if not fitting:
+        return None
+    chosen = fitting[0]
+    for each in [] if chosen.option.split()[1] in _AS_PUBLISHED else fitting[1:]:
+        chosen = each if _explains_more(each, chosen) else chosen
+    return replace(chosen, others=tuple(each for each in fitting if each is not chosen))
+
+
+def _fitting(folder: Path) -> Iterator[Layout]:
+    """Every layout that the folder has, the more telling ones first. What is wrong with a file is said by the first one
+    that reads it, so the later ones may fail.
+    """
+    first = True
+    for name, recognise_one in LAYOUTS.items():
+        if not first and name in _LAST_RESORTS:
+            continue
+        try:
+            found = recognise_one(folder)
+        except DatasetError:
+            if first:
+                raise
+            continue
+        for each in _ways(name, found):
+            if first or each.labelled:
+                yield each
+                first = False
+
+
+def _ways(name: str, found: Layout | None) -> tuple[Layout, ...]:
+    """A layout, and the same data for other tasks, each with the option that chooses it."""
+    if found is None:
+        return ()
+    if not found.others:
+        return (replace(found, option=f"--layout {name}"),)
+    return tuple(
+        replace(each, others=(), option=f"--layout {name} --task {each.kind.name}") for each in (found, *found.others)
+    )
+
+
+def _explains_more(other: Layout, chosen: Layout) -> bool:
+    """Whether a less telling layout has the splits train and val where the chosen one has not, or labels for more than
+    twice as many images.
+    """
+    whole, part = ({"train", "val"} <= {item.split for item in each.items} for each in (other, chosen))
+    return (whole and not part) or other.labelled > 2 * chosen.labelled
 
 
 def _own(place: names.Place, folder: Path) -> Layout | None:

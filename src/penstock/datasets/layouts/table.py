@@ -189,7 +189,11 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     read = _edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
-    problems += [_missing(path.relative_to(folder).as_posix(), name) for name, place in places.items() if not place]
+    problems += [
+        _missing(path.relative_to(folder).as_posix(), name, images.among(name))
+        for name, place in places.items()
+        if not place
+    ]
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
         if image := places[row[file]]:
@@ -310,8 +314,8 @@ def _boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[
     return Problem("row without a box", named(image, folder), message)
 
 
-def _missing(table: str, name: str) -> Problem:
-    message = f"{table}: expected image {name}, as it says, found nothing. Add it, or remove its rows."
+def _missing(table: str, name: str, found: str) -> Problem:
+    message = f"{table}: expected image {name}, as it says, found {found}. Add it, or remove its rows."
     return Problem("image missing", f"{table}#{name}", message)
 
 

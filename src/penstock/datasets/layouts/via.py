@@ -53,7 +53,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], whe
     beside = path.parent / wanted
     image = beside if listing.is_there(beside) else where.find(wanted)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted))
+        found.problems.append(annotated.image_missing(name, wanted, where.among(wanted)))
         return
     regions = each["regions"] or ()
     entries = regions.values() if isinstance(regions, dict) else regions

@@ -134,8 +134,8 @@ def test_a_coco_image_that_is_missing_is_named(tmp_path):
     (tmp_path / "val2017/000000000001.jpg").unlink()
 
     assert [problem.message for problem in inspect(tmp_path).fatal] == [
-        "annotations/instances_val2017.json: expected image 000000000001.jpg, as it says, found nothing. Add it, or "
-        "remove its entry."
+        "annotations/instances_val2017.json: expected image 000000000001.jpg, as it says, found only "
+        "train2017/000000000001.jpg. Add it, or remove its entry."
     ]
 
 
