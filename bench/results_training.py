@@ -5,7 +5,7 @@ from __future__ import annotations
 from results_text import about, block, percent, read, span, table
 
 RARE = ("pole", "sign symbol", "fence", "pedestrian", "bicyclist")
-SIX = "test-time augmentation (six views: shifted by a pixel, and mirrored)"
+SIX = "test-time augmentation (six views: the image and two copies that are shifted by a pixel, each also mirrored)"
 MOMENTS = {
     "write": "while a checkpoint was written",
     "rename": "just before the finished checkpoint was renamed from its temporary name",
@@ -90,12 +90,12 @@ def step(found: dict) -> list[str]:
 def session(found: dict) -> list[str]:
     step = read("step")["loops"]["penstock"]["seconds"]["median"]
     return [
-        "The overhead of Penstock's training loop, with its hooks and logs, is measured on steps so short that it is visible. That "
+        "The overhead of Penstock's training loop, with its hooks and logs, is measured on very short steps. That "
         f"loop and a bare loop take turns in one process, on the same batches of {found['batch']} crops of "
         f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in Penstock's loop "
         f"and {1000 * found['bare']:.1f} ms in the bare loop. The median of the {found['pairs']} differences between "
-        f"neighbouring steps is {1000 * found['more']:.2f} ms, which is {found['more'] / step:.2%} of Penstock's step "
-        f"in the table above, which was measured on another processor. {about(found)}",
+        f"neighbouring steps is {1000 * found['more']:.2f} ms. Penstock's step in the table above takes {step:.3f} s on another processor; "
+        f"the difference is {found['more'] / step:.2%} of it. {about(found)}",
     ]
 
 
@@ -105,7 +105,7 @@ def layouts(found: dict) -> list[str]:
             name,
             *(f"{way[key]:.3f}" for key in ("first", "last")),
             f"{way['ratio']:.2f}",
-            "first" if way["chosen_first"] else "last",
+            "channels first" if way["chosen_first"] else "channels last",
             *(f"{found['memory'][name][key]:.3f}" for key in ("kept", "given_back")),
             f"{found['memory'][name]['ratio']:.2f}",
             *(f"{found['memory'][name][key]:,.0f}" for key in ("kept_mib", "given_back_mib")),
@@ -117,7 +117,7 @@ def layouts(found: dict) -> list[str]:
         "Seconds of a training step on random images, in two comparisons. The first compares the memory formats channels-first "
         "and channels-last. The second, measured separately, compares keeping freed memory for the next step and returning it to the operating system, in the default memory format. The two settings "
         f"of a comparison take turns. Each figure is the median of {found['pairs']} repeats. Each ratio is the median of the "
-        "ratios of neighbouring repeats, and is above 1 where the first setting is faster. The column "
+        "ratios of neighbouring repeats. The column "
         "*default* is the memory format that Penstock uses for the network: channels first if it has dilated convolutions, "
         f"otherwise channels last. The default is slower than the other format for {slower(found)}. {about(found)}",
         table(
@@ -125,11 +125,11 @@ def layouts(found: dict) -> list[str]:
                 "network",
                 "channels first",
                 "channels last",
-                "ratio",
+                "last / first",
                 "default",
                 "kept",
                 "returned",
-                "ratio",
+                "returned / kept",
                 "kept, peak MiB",
                 "returned, peak MiB",
             ],
@@ -162,7 +162,7 @@ def hippocampus(found: dict) -> list[str]:
     agreed = "has the shape, affine and spacing of its scan" if found["agree"] else "DIFFERS from its scan"
     return [
         "## Volumes: the hippocampus",
-        f"There are {found['trained_on'] + found['held_out']} volumes. The network is trained from random weights on "
+        f"The data is {found['trained_on'] + found['held_out']} MRI volumes of the hippocampus, from the Medical Segmentation Decathlon. The network is trained from random weights on "
         f"{found['trained_on']} of them. Every third volume is held out, {found['held_out']} in all, and scored as a whole "
         f"with the Dice coefficient.{selected} Every predicted "
         f"volume {agreed}. {about(found)}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -54,6 +54,16 @@ class Snapshot:
     @cached_property
     def _length(self) -> int:
         return sum(len(partition) for partition in self.partitions)
+
+    def first(self, count: int) -> Snapshot:
+        """The first records alone, at most so many."""
+        kept = []
+        for partition in self.partitions:
+            part = min(count, len(partition))
+            if part:
+                kept.append(replace(partition, stop=partition.start + part))
+            count -= part
+        return Snapshot(self.source, tuple(kept))
 
     @cached_property
     def digest(self) -> str:

@@ -195,6 +195,7 @@ def train(
     crop: tuple[int, int] | None = None,
     batch: int | None = None,
     steps: int | None = None,
+    epochs: float | None = None,
     seed: int | None = None,
     device: str = "",
     hooks: Sequence[str | Mapping[str, Any] | Hook] = (),
@@ -216,6 +217,7 @@ def train(
         crop: (height, width) of what the network sees.
         batch: images in a global batch.
         steps: optimizer steps.
+        epochs: passes over the training split, instead of steps.
         seed: of everything random.
         device: auto, cpu, cuda, cuda:1, mps.
         hooks: names, FILE.py:NAME, tables with settings, or hooks themselves.
@@ -227,21 +229,25 @@ def train(
     Raises:
         PenstockError: something cannot be had, or does not fit.
     """
-    if isinstance(hooks, str):
-        raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
+    _check_listed(hooks)
     named = [each for each in hooks if not isinstance(each, Hook)]
     own = [each for each in hooks if isinstance(each, Hook)]
     options = {
         "model.name": model, "model.weights": weights, "task": task, "loss.custom": loss, "optimizer.name": optimizer,
-        "optimizer.lr": lr, "augment.crop": crop, "train.batch": batch, "train.steps": steps, "seed": seed,
+        "optimizer.lr": lr, "augment.crop": crop, "train.batch": batch, "train.steps": steps,
+        "train.epochs": epochs, "seed": seed,
         "train.device": device, "hooks": named,
     }  # fmt: skip
-    given = {key: value for key, value in options.items() if value not in (None, "", [])}
-    if loss:
-        given = {"loss.cross_entropy": 0.0, **given}
+    replaced = {"loss.cross_entropy": 0.0} if loss else {}
+    given = {**replaced, **{key: value for key, value in options.items() if value not in (None, "", [])}}
     recipe = _recipe(data, {**given, **(settings or {})})
     folder, outcome = training.train(recipe, Path(runs), name, own, on_event)
     return Run(folder.path, outcome)
+
+
+def _check_listed(hooks: object) -> None:
+    if isinstance(hooks, str):
+        raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
 
 
 def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> Recipe | Resolved:

@@ -2,10 +2,12 @@
 
 parts.py   a recipe to a dataset, a task, feeds and a model
 run_data.py   data.json: what a run's data was, exactly
+epochs.py  epochs to steps
 runs.py    a run folder to its parts and its weights
 resolving.py  settings that somebody gave to a whole recipe
 """
 
+from penstock.assembly.epochs import steps_of, with_steps
 from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
 from penstock.assembly.resolving import resolve_settings, settings_of_file
 from penstock.assembly.runs import load_checkpoint, open_run
@@ -20,4 +22,6 @@ __all__ = [
     "open_run",
     "resolve_settings",
     "settings_of_file",
+    "steps_of",
+    "with_steps",
 ]

@@ -86,7 +86,12 @@ class Parts:
             PenstockError: they are not.
         """
         source: Any = self._training if split == self.recipe.data.train else self.dataset.source(split)
-        return self.dataset.snapshot(split, source, self.pinned.get(split))
+        return self._limited(self.dataset.snapshot(split, source, self.pinned.get(split)))
+
+    def _limited(self, snapshot: Snapshot) -> Snapshot:
+        """The records that training may use."""
+        limit = self.recipe.data.limit
+        return snapshot.first(limit) if limit else snapshot
 
     def training_feed(self, share: Share = Share(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
@@ -100,13 +105,22 @@ class Parts:
             pin_memory=pin_memory,
         )
 
-    def evaluation(self, split: str, share: Share = Share(), *, pin_memory: bool = False) -> tuple[Task, Feed]:  # noqa: B008
-        """The task for the split's images, and a feed that walks the split."""
+    def evaluation(
+        self,
+        split: str,
+        share: Share = Share(),  # noqa: B008 - frozen
+        *,
+        pin_memory: bool = False,
+        whole: bool = True,
+    ) -> tuple[Task, Feed]:
+        """The task for the split's images, and a feed that walks the split, or the part of it that training may use."""
         found = self.dataset.split(split)
         task = self.task.for_images(found.height, found.width, found.slices)
         source: Any = self.dataset.source(split)
+        pinned = None if whole and self.recipe.data.limit else self.pinned.get(split)
+        snapshot = self.dataset.snapshot(split, source, pinned)
         feed = Feed(
-            Plan(self.dataset.snapshot(split, source, self.pinned.get(split))),
+            Plan(snapshot if whole else self._limited(snapshot)),
             source,
             task.prepare(train=False),
             batch=max(share.world_size, min(self.recipe.train.batch, 8 * share.world_size)),

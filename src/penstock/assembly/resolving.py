@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.assembly.epochs import with_steps
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.runs import run_recipe
 from penstock.config import toml
@@ -50,7 +51,7 @@ def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
         given = {**given, "model.name": model_of(Path(given["init"]))}
     _check_model(str(given.get("model.name", "")), task)
-    return resolve(given, task, where)
+    return with_steps(resolve(given, task, where))
 
 
 def _check_model(name: str, task: type[Task]) -> None:

@@ -16,8 +16,8 @@ from penstock.runs import code
 Size = Annotated[
     tuple[int, int] | None,
     Parameter(
-        help="Height and width of the input. By default the crop for classifiers, else a size that holds every image "
-        "of the dataset."
+        help="Height and width of the input. By default: for classifiers the crop, for other models a size "
+        "that holds every image of the dataset."
     ),
 ]
 _CLOSE = 0.99

@@ -77,6 +77,21 @@ Following = Annotated[
         help="Follow a topic: train on its records, then on new ones as they arrive, until Ctrl-C or --steps.",
     ),
 ]
+Epochs = Annotated[
+    float | None,
+    Parameter(help="Passes over the training split, in place of --steps. The model is evaluated after each."),
+]
+Patience = Annotated[
+    int | None, Parameter(help="Early stopping: number of evaluations in a row without a better score.")
+]
+Limit = Annotated[int | None, Parameter(help="Largest number of records of each split to train and evaluate on.")]
+Overfit = Annotated[
+    int | None, Parameter(help="Number of records to train on and evaluate on, to see whether the model can learn.")
+]
+FastDevRun = Annotated[
+    bool,
+    Parameter(negative=(), help="Try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records."),
+]
 TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
 
 
@@ -87,6 +102,8 @@ def train(
     init: Annotated[Path | None, Parameter(help="Run to take weights from, perhaps with other classes.")] = None,
     strict: Strict = True,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
+    epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,
+    fast_dev_run: FastDevRun = False,
     batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
     crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")] = None,
     rate: Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")] = None,
@@ -121,8 +138,10 @@ def train(
         "optimizer.name": optimizer, "train.steps": steps, "train.device": device or None, "seed": seed,
         "data.start": start or None, "data.until": until or None, "optimizer.lr": rate,
         "task": task or None, "hooks": hook or None, "loss.custom": loss or None,
-        "loss.cross_entropy": 0.0 if loss else None,
+        "loss.cross_entropy": 0.0 if loss else None, "train.epochs": epochs, "train.patience": patience,
+        "data.limit": limit,
     }  # fmt: skip
+    named = {**named, **_part(overfit, fast_dev_run=fast_dev_run)}
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
         code.trust_folder(resume or Path(data))
@@ -135,6 +154,17 @@ def train(
     if ranks.from_environment().is_main:
         _conclude(folder, outcome)
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _part(overfit: int | None, *, fast_dev_run: bool) -> dict[str, Any]:
+    """The settings of a training that tries something on a few records."""
+    settings: dict[str, Any] = {}
+    if fast_dev_run:
+        settings = {f"train.{name}": 2 for name in ("steps", "evaluate_every", "save_every")}
+        settings |= {"train.log_every": 1, "optimizer.warmup_steps": 0, "data.limit": 32}
+    if overfit is not None:
+        settings |= {"data.limit": overfit, "data.validation": "train"}
+    return settings
 
 
 def _conclude(folder: RunFolder, outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from penstock.bounds import Count, Seconds
+from penstock.bounds import Count, Seconds, Switch
 from penstock.session import OptimizerSpec
 from penstock.tasks import Augment, Model, Objective, Regularize, TaskSettings
 
@@ -21,8 +21,10 @@ class Data:
         train, validation: Training split and validation split. Several are joined with "+": "train+extra". An empty
             `validation` disables evaluation.
         block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records are
-            then shuffled within windows of `shuffle_window` blocks. 1 and 1 shuffles single records globally. 0 is for
-            topics: the size of a block or window is chosen when a run begins, so that reading is fast.
+            then shuffled within windows of `shuffle_window` blocks. If both are 1, single records are shuffled
+            globally. 0 is the default of topics: Penstock chooses the size when a run begins, so that reading is fast.
+        limit: Largest number of records of each split that training and its evaluations use, to try something on a
+            part; 0 uses all. `penstock evaluate` always uses all.
         start, until: Part of a topic: "earliest" (or ""), a time (ISO 8601, in UTC unless it has a zone), or offsets
             such as "0:100,1:250".
     """
@@ -32,6 +34,7 @@ class Data:
     validation: str = "val"
     block: Annotated[int, Meta(ge=0, le=1 << 30)] = 1
     shuffle_window: Count = 1
+    limit: Switch = 0
     start: str = ""
     until: str = ""
 
@@ -42,9 +45,12 @@ class Train:
 
     Attributes:
         steps: Optimizer steps.
+        epochs: Passes over the training split, from which `steps` is computed; 0 trains for `steps`.
         batch: Images in a global batch, over all ranks.
         accumulate: Gradient accumulation: micro-batches of a rank in each step, to save memory.
         evaluate_every, save_every: Steps between evaluations and between checkpoints.
+        patience: Early stopping: evaluations in a row without a better score after which training stops; 0 never stops
+            early.
         save_minutes: Longest time between checkpoints in minutes; 0 saves by steps only.
         keep: Checkpoints to keep, besides the best one.
         precision: Precision: "bfloat16" computes with torch.autocast, and needs less memory.
@@ -68,10 +74,12 @@ class Train:
     """
 
     steps: Count = 20_000
+    epochs: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     batch: Count = 16
     accumulate: Count = 1
     evaluate_every: Count = 1000
     save_every: Count = 1000
+    patience: Switch = 0
     save_minutes: Seconds = 5.0
     keep: Count = 2
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -267,8 +267,10 @@ def _already(dataset: FolderDataset) -> bool:
         raise DatasetError(
             str(dataset.folder),
             expected="an empty folder, or the same data packed before",
-            found=f"another dataset (fingerprint {here}, but that of the new one is {new})",
+            found="another dataset",
             remedy="Choose another folder with -o, or remove this one first",
+            message=f"{dataset.folder} already holds another dataset (its fingerprint is {here}, and that of the data "
+            f"to be packed is {new}). Choose another folder with -o, or remove this one first.",
         )
     return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)
 

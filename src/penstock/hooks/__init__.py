@@ -3,6 +3,7 @@
 logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
 console.py      what people watch
 evaluations.py  evaluations/*.json and images of the predictions
+stopping.py     an early end
 saving.py       checkpoints by the clock
 profiling.py    traces of single steps
 tensorboard.py  a mirror of the metrics
@@ -13,10 +14,12 @@ from penstock.hooks.evaluations import EvaluationFiles
 from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
 from penstock.hooks.profiling import Profile
 from penstock.hooks.saving import SaveByTime
+from penstock.hooks.stopping import EarlyStopping
 from penstock.hooks.tensorboard import TensorBoard
 
 __all__ = [
     "Console",
+    "EarlyStopping",
     "EvaluationFiles",
     "EventsLog",
     "MetricsLog",

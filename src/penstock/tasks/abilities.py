@@ -47,11 +47,11 @@ class Ability(Enum):
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (
         "A pretrained backbone",
-        "`model` uses `model.weights`; without this ability, `model.weights` is `none`",
+        "The method `model` uses the setting `model.weights`; without this ability, `model.weights` is `none`",
     )
     MODELS = (
         "A choice of models",
-        "`model` uses `model.name`; without this ability, `model.name` is the name of the kind",
+        "The method `model` uses the setting `model.name`; without this ability, `model.name` is the name of the kind",
     )
 
     def __init__(self, title: str, promise: str) -> None:

@@ -37,8 +37,8 @@ class Augment:
         crop_scale, crop_ratio: `scale` and `ratio` of torchvision's RandomResizedCrop, for "resized-crop": bounds of
             the area, as a fraction of the image's, and of width / height.
         flip: Probability of a horizontal flip. For volumes: of a flip along each axis.
-        alternating_flip: Flip a random half of the images in the first epoch, and from then on each image in every
-            other epoch, in place of `flip` (Jordan 2024, arXiv:2404.00498). Not for volumes.
+        alternating_flip: In place of `flip`: in the first epoch flip a random half of the images, and in each later
+            epoch those that were not flipped in the epoch before (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
         min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped, as

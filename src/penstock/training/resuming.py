@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.assembly import steps_of
 from penstock.errors import RecipeError
 from penstock.session import CheckpointStore, Outcome
 
@@ -13,6 +15,20 @@ if TYPE_CHECKING:
     from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+
+
+def with_epochs(before: Recipe, recipe: Recipe) -> Recipe:
+    """The changed recipe of a run with steps and epochs that agree: whichever was changed decides.
+
+    Raises:
+        PenstockError: the steps of an epoch cannot be counted.
+    """
+    train = recipe.train
+    if train.epochs != before.train.epochs and train.epochs:
+        return replace(recipe, train=replace(train, steps=steps_of(recipe)))
+    if train.steps != before.train.steps:
+        return replace(recipe, train=replace(train, epochs=0.0))
+    return recipe
 
 
 def check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:

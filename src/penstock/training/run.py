@@ -34,6 +34,7 @@ from penstock.training.resuming import (
     is_finished,
     note_resume,
     nothing_to_do,
+    with_epochs,
 )
 from penstock.training.streaming import Follower
 from penstock.training.weights import initial_model
@@ -123,7 +124,7 @@ def _resumed(
 ) -> tuple[RunFolder, Outcome]:
     folder = RunFolder.open(path)
     before = run_recipe(path)
-    recipe = absolute(toml.changed(before, settings))
+    recipe = absolute(with_epochs(before, toml.changed(before, settings)))
     check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder))
     check_effects(recipe, before)
     check_pieces(recipe, ranks.world_size)

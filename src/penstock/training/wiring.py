@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.hooks import (
+    EarlyStopping,
     EvaluationFiles,
     EventsLog,
     MetricsLog,
@@ -58,7 +59,7 @@ def evaluation_of(
     split = parts.recipe.data.validation
     if not split:
         return None
-    task, feed = parts.evaluation(split, ranks.share, pin_memory=pin_memory)
+    task, feed = parts.evaluation(split, ranks.share, pin_memory=pin_memory, whole=False)
     task.metric()  # which may need an extra
     train = parts.recipe.train
 
@@ -73,6 +74,7 @@ def evaluation_of(
 
 def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
     """What is attached to every training; other ranks than the writer only help to gather."""
+    patience = recipe.train.patience
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     own = named_hooks(recipe.hooks, folder.path)
     if not ranks.is_main:
@@ -86,6 +88,7 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
         TimingsLog(folder.timings),
         EvaluationFiles(folder, recipe.data.validation),
         EventsLog(folder),
+        *([EarlyStopping(patience)] if patience else []),
         *clock,
         *mirror,
         *traces,

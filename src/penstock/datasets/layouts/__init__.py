@@ -1,6 +1,7 @@
 """Raw data as people keep it and as it is published: one module per layout, each with `recognise(folder)`.
 
-recognition.py  which of them a folder has; their names
+choosing.py     all of them by name, and which of those that fit is taken
+recognition.py  the layout of a folder, or the error for one that has none
 mattes.py       images and their alpha mattes
 masks.py        image and mask folders
 folders.py      image-per-class folders

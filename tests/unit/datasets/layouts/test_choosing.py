@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from support import annotations as tools
 from support import miniatures
 from support.commands import call
 from support.layouts import words
-from support.miniatures import gray, make_image, write
+from support.miniatures import make_image, write
 
 from penstock.datasets import How, inspect
 
@@ -64,12 +63,11 @@ def test_a_published_data_set_is_never_taken_for_another_layout(tmp_path, name):
     assert inspect(tmp_path).layout.name == expected
 
 
-def test_a_damaged_file_of_a_layout_that_is_not_taken_does_not_matter(tmp_path):
-    for number, name in enumerate("ab"):
-        write(tmp_path / f"images/{name}.jpg", make_image(seed=number))
-        write(tmp_path / f"masks/{name}.png", gray(np.eye(24, 32, dtype=np.uint8)))
+def test_a_damaged_file_of_a_later_layout_does_not_matter(tmp_path):
+    two_of_one(tmp_path, trained="ab", both="c")
     write(tmp_path / "labels.csv", b"file,label\n\xff\xfe,\n")
-    assert words(tmp_path, How("masks")) == []
+    assert words(tmp_path) == []
+    assert words(tmp_path, How("csv"))[0].startswith(f"{tmp_path}/labels.csv: expected CSV in UTF-8, found ")
 
 
 def test_files_of_one_name_in_several_folders_are_listed(tmp_path):

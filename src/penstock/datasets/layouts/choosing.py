@@ -1,0 +1,149 @@
+"""All layouts by name, and which of those that fit a folder is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.datasets.layouts import (
+    ade20k,
+    camvid,
+    cifar,
+    cityscapes,
+    coco,
+    createml,
+    cvat,
+    fiftyone,
+    folders,
+    hugging_face,
+    label_studio,
+    labelimg,
+    labelme,
+    masks,
+    mattes,
+    mnist,
+    named_masks,
+    nifti,
+    open_images,
+    supervisely,
+    table,
+    tfrecords,
+    via,
+    voc,
+    yolo,
+)
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+
+class Recognise(Protocol):
+    """What a module of a layout gives: `recognise`."""
+
+    def __call__(self, folder: Path) -> Layout | None:
+        """The layout, or None where the folder has another one."""
+        ...
+
+
+LAYOUTS: Final[dict[str, Recognise]] = {
+    "cifar10": cifar.recognise_ten,
+    "cifar100": cifar.recognise_hundred,
+    "cifar100-coarse": cifar.recognise_coarse,
+    "mnist": mnist.recognise,
+    "cityscapes": cityscapes.recognise,
+    "ade20k": ade20k.recognise,
+    "camvid": camvid.recognise,
+    "voc": voc.recognise_masks,
+    "voc-boxes": voc.recognise_boxes,
+    "labelimg": labelimg.recognise,
+    "coco": coco.recognise_boxes,
+    "coco-masks": coco.recognise_masks,
+    "cvat": cvat.recognise,
+    "supervisely": supervisely.recognise,
+    "label-studio": label_studio.recognise,
+    "createml": createml.recognise,
+    "via": via.recognise,
+    "fiftyone": fiftyone.recognise,
+    "hugging-face": hugging_face.recognise,
+    "open-images": open_images.recognise,
+    "nifti": nifti.recognise,
+    "nifti-volumes": nifti.recognise_volumes,
+    "yolo": yolo.recognise,
+    "tfrecords": tfrecords.recognise,
+    "csv": table.recognise,
+    "labelme": labelme.recognise,
+    "mattes": mattes.recognise,
+    "masks": masks.recognise,
+    "named-masks": named_masks.recognise,
+    "folders": folders.recognise,
+}
+"""Every layout by its name, the more telling ones first."""
+
+_AS_PUBLISHED: Final = frozenset({"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "voc", "voc-boxes"})
+"""Layouts of one data set, which are never taken for others."""
+_LAST_RESORTS: Final = frozenset({"folders", "nifti-volumes", "cifar100-coarse"})
+"""Layouts that fit many folders, or the same ones as others do: not named where another one fits."""
+
+
+def named(folder: Path, name: str, task: str) -> Layout | None:
+    """The layout of a name; None where the folder has another one, or it is for another task."""
+    found = LAYOUTS[name](folder)
+    return next((each for each in _ways(name, found) if task in {"", each.kind.name}), None)
+
+
+def chosen(folder: Path, task: str) -> Layout | None:
+    """The layout that is taken of those that a folder has, which name the others; None where it has none.
+
+    The first that fits is taken, unless another one has the splits train and val and it has not, or another one has
+    labels for more than twice as many images.
+
+    Raises:
+        DatasetError: a file of the first layout that fits is damaged.
+    """
+    fitting = [each for each in _fitting(folder) if task in {"", each.kind.name}]
+    if not fitting:
+        return None
+    taken = fitting[0]
+    for each in [] if taken.option.split()[1] in _AS_PUBLISHED else fitting[1:]:
+        taken = each if _explains_more(each, taken) else taken
+    return replace(taken, others=tuple(each for each in fitting if each is not taken))
+
+
+def _fitting(folder: Path) -> Iterator[Layout]:
+    """Every layout that the folder has, the more telling ones first. What is wrong with a file is said by the first one
+    that reads it, so the later ones may fail.
+    """
+    first = True
+    for name, recognise_one in LAYOUTS.items():
+        if not first and name in _LAST_RESORTS:
+            continue
+        try:
+            found = recognise_one(folder)
+        except DatasetError:
+            if first:
+                raise
+            continue
+        for each in _ways(name, found):
+            if first or each.labelled:
+                yield each
+                first = False
+
+
+def _ways(name: str, found: Layout | None) -> tuple[Layout, ...]:
+    """A layout, and the same data for other tasks, each with the option that chooses it."""
+    if found is None:
+        return ()
+    if not found.others:
+        return (replace(found, option=f"--layout {name}"),)
+    return tuple(
+        replace(each, others=(), option=f"--layout {name} --task {each.kind.name}") for each in (found, *found.others)
+    )
+
+
+def _explains_more(other: Layout, taken: Layout) -> bool:
+    whole, part = ({"train", "val"} <= {item.split for item in each.items} for each in (other, taken))
+    return (whole and not part) or other.labelled > 2 * taken.labelled
