@@ -110,8 +110,8 @@ def scripted(monkeypatch, values):
 
 
 class TestPatience:
-    def patient(self, packed, **changes):
-        return recipe(packed.folder, steps=12, evaluate_every=1, save_every=1, patience=2, **changes)
+    def patient(self, packed, patience=2):
+        return recipe(packed.folder, steps=12, evaluate_every=1, save_every=1, patience=patience)
 
     def test_ends_after_evaluations_without_a_better_score(self, packed, tmp_path, monkeypatch):
         scripted(monkeypatch, [0.1, 0.3, 0.2, 0.4, 0.4, 0.3, 0.9])
@@ -124,14 +124,14 @@ class TestPatience:
         assert (folder.checkpoints / "best").resolve().name == "step-00000005"  # of equal ones the newer
 
     def test_is_counted_on_after_a_resume_at_every_step(self, packed, tmp_path, monkeypatch):
-        values = [0.1, 0.3, 0.2, 0.25]
-        for stop in (1, 2, 3):
+        values = [0.1, 0.3, 0.2, 0.25, 0.2]
+        for stop in (1, 2, 3, 4):
             scripted(monkeypatch, values)
-            folder, _ = train(self.patient(packed), tmp_path / str(stop), hooks=[StopAt(stop)])
+            folder, _ = train(self.patient(packed, 3), tmp_path / str(stop), hooks=[StopAt(stop)])
             # The evaluation of the step at which it stopped is made up for after the resume.
             _, outcome = resume(folder.path)
-            assert outcome.step == 4
-            assert outcome.reason == "no better score in 2 evaluations (train.patience)"
+            assert outcome.step == 5
+            assert outcome.reason == "no better score in 3 evaluations (train.patience)"
 
     def test_needs_an_evaluation(self, packed, tmp_path):
         plain = self.patient(packed)
@@ -165,8 +165,6 @@ class TestLimit:
         folder, _ = train(dataclasses.replace(plain, data=dataclasses.replace(plain.data, limit=2)), tmp_path)
         (found,) = [json.loads(path.read_text()) for path in (folder.path / "evaluations").glob("step-*.json")]
         assert sum(map(sum, found["confusion"])) == 2 * 64 * 96
-        whole = ps.load(folder.path).trained.parts.evaluation("val")[1]
-        assert len(whole.plan) > 2
 
     def test_is_kept_through_a_resume(self, packed, tmp_path):
         plain = recipe(packed.folder, steps=6, batch=3, evaluate_every=2, save_every=1)

@@ -40,7 +40,7 @@ _PATIENT: Final = 3.0  # seconds that one question may take, in which Ctrl-C is 
 _AGAIN: Final = 1.0  # seconds between two questions to a broker that is away
 _NEAR: Final = 0.1  # fraction of retention: what has less of it left is in danger
 _SECOND: Final = 1000
-_RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (docs/results.md)
+_RUN: Final = 32 << 20  # bytes of a run: from there on reading is as fast as without end (bench/RESULTS.md)
 _FEW_BYTES: Final = 8 << 20  # bytes that a single record is read with: as long as finding its place takes
 _FEW: Final = 4  # records that tell the size of all
 
