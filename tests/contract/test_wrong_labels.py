@@ -180,7 +180,7 @@ def test_8_a_mask_was_saved_as_jpeg(folder):
     refused(
         folder,
         "masks/train/c.jpg: expected a mask with one channel of class ids, as PNG, found a JPEG. JPEG changes the ids "
-        "of pixels; save masks as PNG.",
+        "of pixels; save masks as PNG, or give --mask-threshold 128 for black and white masks.",
     )
 
 

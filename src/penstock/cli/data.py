@@ -47,6 +47,13 @@ Colors = Annotated[
     Path | None,
     Parameter(help="Legend of masks in colour: a CSV file with columns name, r, g, b, or labelmap.txt of CVAT."),
 ]
+MaskThreshold = Annotated[
+    int,
+    Parameter(
+        validator=validators.Number(gte=0, lte=255),
+        help="Gray value from which a pixel of a mask is class 1; for black and white masks, such as JPEG files.",
+    ),
+]
 Masks = Annotated[
     Literal["ids", "palette"],
     Parameter(help="How masks hold class ids: as gray values ('ids'), or as indices of palette PNGs ('palette')."),
@@ -67,8 +74,8 @@ Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    colors: Colors | None = None, layout: LayoutName = "", task: Task = "", pattern: Pattern = "",
-    boxes: Boxes | None = None,
+    mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
+    pattern: Pattern = "", boxes: Boxes | None = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Report the contents and the problems of a folder of raw images.
@@ -80,12 +87,13 @@ def inspect(
 
         _refuse_for_topic(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
+             "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes}
         )  # fmt: skip
         print(describe(folder))
         return 0
     how = How(layout, task, pattern, boxes or "")
-    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors), how, threads)
+    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     print(_describe(found))
     return 1 if found.fatal else 0
 
@@ -94,8 +102,8 @@ def pack(
     folder: Annotated[Path, Parameter(help="A folder of raw images.")], /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
-    colors: Colors | None = None, layout: LayoutName = "", task: Task = "", pattern: Pattern = "",
-    boxes: Boxes | None = None,
+    mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
+    pattern: Pattern = "", boxes: Boxes | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -108,7 +116,7 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     how = How(layout, task, pattern, boxes or "")
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors), how, threads)
+    found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)
     if validation:
@@ -247,7 +255,9 @@ def _refuse_for_topic(given: dict[str, object]) -> None:
         )
 
 
-def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str, colors: Path | None) -> Labels:
+def _labels(
+    classes: str, ignore: int, mapping: list[str] | None, masks: str, colors: Path | None, threshold: int
+) -> Labels:
     names_file = bool(classes) and os.path.isfile(classes)  # noqa: PTH113 - a long list is no name that a Path would take
     if names_file:
         names = names_in_file(Path(classes))
@@ -262,7 +272,7 @@ def _labels(classes: str, ignore: int, mapping: list[str] | None, masks: str, co
             "--map", expected="every old id once", found=", ".join(mapping or []), remedy="Remove one of the two"
         )
     stated = _legend(colors) if colors else Labels()
-    return Labels(names, ignore, pairs, palette=masks == "palette").over(stated)
+    return Labels(names, ignore, pairs, palette=masks == "palette", threshold=threshold).over(stated)
 
 
 def _legend(colors: Path) -> Labels:

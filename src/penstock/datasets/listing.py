@@ -54,6 +54,11 @@ def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
     return _named_so(_subfolders(folder), names)
 
 
+def folders(folder: Path) -> list[Path]:
+    """The folders in a folder, sorted, hidden ones and packed datasets left out."""
+    return [path for path in _subfolders(folder) if not path.name.startswith(".") and not is_packed(path)]
+
+
 def _subfolders(folder: Path) -> list[Path]:
     """Sorted. The system tells what is a folder as it lists them: a class may hold a million images."""
     with os.scandir(folder) as entries:

@@ -126,7 +126,11 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
     """
     info = probe(data, where)
     if info.format != "png":
-        raise _unfit(where, "a JPEG", "JPEG changes the ids of pixels; save masks as PNG")
+        raise _unfit(
+            where,
+            "a JPEG",
+            "JPEG changes the ids of pixels; save masks as PNG, or give --mask-threshold 128 for black and white masks",
+        )
     if info.palette and not palette:
         remedy = "If the palette's indices are the class ids, as in Pascal VOC, say so with --masks palette"
         raise _unfit(where, "a palette PNG", remedy)

@@ -124,6 +124,7 @@ class Labels:
         mapping: ids to change, old to new, before anything else looks at them.
         palette: whether palette PNGs are accepted, their indices being the ids.
         colors: the ids of masks in colour, by (red, green, blue).
+        threshold: the gray value from which a pixel of a mask is class 1, all others being class 0; 0 for masks of ids.
     """
 
     classes: tuple[str, ...] = ()
@@ -131,6 +132,7 @@ class Labels:
     mapping: Mapping[int, int] = field(default_factory=dict)
     palette: bool = False
     colors: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
+    threshold: int = 0
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -146,6 +148,7 @@ class Labels:
             {**stated.mapping, **{old: stated.mapping.get(new, new) for old, new in self.mapping.items()}},
             palette=self.palette or stated.palette,
             colors=self.colors or stated.colors,
+            threshold=self.threshold or stated.threshold,
         )
 
 

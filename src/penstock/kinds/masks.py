@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import cv2
 import numpy as np
 
 from penstock.errors import LabelError, PenstockError
@@ -148,6 +149,9 @@ def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:
 def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
     """The ids of a mask, from its colours where it has some and a legend says what they mean."""
     info = probe(data, where)
+    if labels.threshold:
+        gray = cv2.cvtColor(codecs.decode_image(data, where, info=info), cv2.COLOR_RGB2GRAY)
+        return (gray >= labels.threshold).astype(np.uint8)
     colored = info.palette or info.channels > MOST_GRAY
     if not colored or labels.palette or info.format != "png":
         return codecs.decode_mask(data, where, palette=labels.palette)
@@ -206,7 +210,7 @@ def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
     name = named(place, folder)
     data = stored_mask(place.read_bytes(), name, palette=labels.palette)
     info = probe(data, name)
-    plain = (info.bits, info.channels) == (8, 1) and not info.palette and not labels.mapping
+    plain = (info.bits, info.channels) == (8, 1) and not info.palette and not labels.mapping and not labels.threshold
     if plain:
         return data
     ids = read_ids(data, name, labels)

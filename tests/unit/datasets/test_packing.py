@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from PIL import Image
-from support import miniatures
+from support import miniatures, raw_folders
 from support.commands import call
 from support.datasets import records
 from support.images import HEIC, array_png
@@ -300,3 +300,23 @@ def test_images_and_masks_of_other_formats_are_packed_as_png(tmp_path):
     assert np.array_equal(decode_image(fields["b"].image, "b"), pixels[::-1])
     assert all(np.array_equal(decode_mask(each.mask, "m"), ids) for each in fields.values())
     assert verify(dataset).faults == ()
+
+
+def test_black_and_white_masks_of_jpeg_are_packed_by_their_threshold(tmp_path):
+    raw_folders.kvasir(tmp_path / "raw")
+    found = inspect(tmp_path / "raw", Labels(threshold=128))
+    dataset = pack(found, tmp_path / "data")
+    assert found.labels.classes == ("class0", "class1")
+    decoded = {each.name: each for each in map(decode_segmentation, records(dataset, "train"))}
+    for number in range(3):
+        ids = decode_mask(decoded[str(number)].mask, "mask")
+        assert np.array_equal(ids, raw_folders.square(at=2 + number))
+    assert pack(found, tmp_path / "data").description.content == dataset.description.content
+
+
+def test_gray_masks_with_a_threshold_are_packed_as_ids(tmp_path):
+    miniatures.write(tmp_path / "raw/images/a.jpg", miniatures.make_image())
+    miniatures.write(tmp_path / "raw/masks/a.png", miniatures.gray(raw_folders.square((60, 130))))
+    dataset = pack(inspect(tmp_path / "raw", Labels(threshold=130)), tmp_path / "data")
+    (record,) = map(decode_segmentation, records(dataset, "train"))
+    assert np.array_equal(decode_mask(record.mask, "mask"), raw_folders.square((0, 1)))

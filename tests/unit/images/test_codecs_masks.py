@@ -60,7 +60,7 @@ class TestDecodeMask:
             codecs.decode_mask(jpeg(make_image()), "m.jpg")
         assert str(caught.value) == (
             "m.jpg: expected a mask with one channel of class ids, as PNG, found a JPEG. JPEG changes the ids of "
-            "pixels; save masks as PNG."
+            "pixels; save masks as PNG, or give --mask-threshold 128 for black and white masks."
         )
 
     def test_what_is_encoded_is_decoded(self):

@@ -10,6 +10,8 @@ table.py        labels or boxes in a CSV file
 camvid.py       CamVid as SegNet's authors give it
 cityscapes.py   Cityscapes, label ids to train ids
 ade20k.py       ADE20K's scene parsing benchmark
+pets.py         Oxford-IIIT Pet
+penn_fudan.py   Penn-Fudan
 voc.py          Pascal VOC: palette masks, and XML boxes
 coco.py         COCO JSON: boxes, and masks from polygons and run lengths
 nifti.py        NIfTI volumes, as slices

@@ -29,6 +29,8 @@ TREES: Final[dict[str, str]] = {
     "cityscapes": "leftImg8bit/train/CITY/a_leftImg8bit.png  gtFine/train/CITY/a_gtFine_labelIds.png",
     "ade20k": "images/training/a.jpg  annotations/training/a.png  objectInfo150.txt",
     "camvid": "train/a.png  trainannot/a.png  val/b.png  valannot/b.png",
+    "oxford-pets": "images/a_1.jpg  annotations/trainval.txt  annotations/trimaps/a_1.png  annotations/xmls/a_1.xml",
+    "penn-fudan": "PNGImages/a.png  PedMasks/a_mask.png",
     "cifar10": "data_batch_1.bin  test_batch.bin  batches.meta.txt",
     "cifar100": "train.bin  test.bin  fine_label_names.txt",
     "cifar100-coarse": "train.bin  test.bin  coarse_label_names.txt",

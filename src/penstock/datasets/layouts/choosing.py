@@ -25,6 +25,8 @@ from penstock.datasets.layouts import (
     named_masks,
     nifti,
     open_images,
+    penn_fudan,
+    pets,
     supervisely,
     table,
     tfrecords,
@@ -57,6 +59,8 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "cityscapes": cityscapes.recognise,
     "ade20k": ade20k.recognise,
     "camvid": camvid.recognise,
+    "oxford-pets": pets.recognise,
+    "penn-fudan": penn_fudan.recognise,
     "voc": voc.recognise_masks,
     "voc-boxes": voc.recognise_boxes,
     "labelimg": labelimg.recognise,
@@ -83,7 +87,9 @@ LAYOUTS: Final[dict[str, Recognise]] = {
 }
 """Every layout by its name, the more telling ones first."""
 
-_AS_PUBLISHED: Final = frozenset({"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "voc", "voc-boxes"})
+_AS_PUBLISHED: Final = frozenset(
+    {"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "oxford-pets", "penn-fudan", "voc", "voc-boxes"}
+)
 """Layouts of one data set, which are never taken for others."""
 _LAST_RESORTS: Final = frozenset({"folders", "nifti-volumes", "cifar100-coarse"})
 """Layouts that fit many folders, or the same ones as others do: not named where another one fits."""

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOLDERS: Final = ("_masks", "_mask", "_labels", "_label", "_annotations")
+_ISIC: Final = ("_Input", "_GroundTruth")
 _ENDS: Final = ("_mask", "_seg", "_segmentation", "_gt", "_label", "_L")
 
 
 def recognise(folder: Path) -> Layout | None:
     """Folders of masks beside folders of images, else masks beside their images in one folder."""
-    return _beside(folder) or _among(folder)
+    return _beside(folder) or _inputs(folder) or _among(folder)
 
 
 def _beside(folder: Path) -> Layout | None:
@@ -34,6 +35,28 @@ def _beside(folder: Path) -> Layout | None:
     names = ", ".join(f"{images.name}/ with {beside.name}/" for images, beside in pairs.values() if images and beside)
     left = [unlabelled_split(folder, path, folder) for split, (path, _) in splits.items() if split not in pairs]
     return masks.paired(folder, pairs, "image folders and mask folders", (names,), masks.labels_of(folder), left)
+
+
+def _inputs(folder: Path) -> Layout | None:
+    """Folders such as `ISIC2018_Task1-2_Training_Input` and `ISIC2018_Task1_Training_GroundTruth`."""
+    inputs, truths = (
+        {_split(path): path for path in listing.folders(folder) if path.name.endswith(end)} for end in _ISIC
+    )
+    pairs: dict[str, tuple[Path | None, Path | None]] = {
+        split: (path, truths[split])
+        for split, path in inputs.items()
+        if split in truths and any(map(listing.is_mask, listing.files(truths[split])))
+    }
+    if not pairs:
+        return None
+    names = ", ".join(f"{images.name}/ with {beside.name}/" for images, beside in pairs.values() if images and beside)
+    left = [unlabelled_split(folder, path, folder) for split, path in inputs.items() if split not in pairs]
+    return masks.paired(folder, pairs, "image folders and mask folders", (names,), masks.labels_of(folder), left)
+
+
+def _split(path: Path) -> str:
+    """The split that a word of a folder's name is."""
+    return next(filter(None, map(listing.split_of, path.name.split("_"))), "train")
 
 
 def _masks_of(images: Path) -> Path | None:

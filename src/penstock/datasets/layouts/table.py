@@ -74,7 +74,7 @@ def recognise(folder: Path) -> Layout | None:
     """
     tables: list[_Table] = []
     wrong: list[Problem] = []
-    places = (folder, *listing.splits(folder).values())
+    places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
     for path in [path for place in places for path in listing.plain(place, "*.csv")]:
         rows, header = _rows(path)
         columns = [name.lower() for name in header]
@@ -184,7 +184,8 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     path, rows, columns = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     edges = _columns(columns)
-    images = Images(path.parent, folder, near=listing.splits(folder).get(usual))
+    inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
+    images = Images(path.parent if inside else folder, folder, near=listing.splits(folder).get(usual))
     lines, problems = _sorted_out(images, path, rows, (file, label, *edges), listing.read_classes(folder))
     read = _edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from support import raw_folders
 from support.datasets import records
 from support.layouts import words
 from support.miniatures import gray, make_image, write
@@ -95,3 +96,14 @@ def test_an_image_without_a_mask_is_named(tmp_path):
     assert words(tmp_path) == [
         "1.jpg: expected a mask 1_mask.png beside it, found none. Add the mask, or leave the image out with --skip-bad."
     ]
+
+
+def test_isic(tmp_path):
+    raw_folders.isic(tmp_path)
+    found = inspect(tmp_path, Labels(mapping={255: 1}))
+    assert found.fatal == []
+    assert [(each.item.split, each.item.name, each.item.mask.parent.name) for each in found.items][::3] == [
+        ("train", "ISIC_0000000", "ISIC2018_Task1_Training_GroundTruth"),
+        ("val", "ISIC_0000100", "ISIC2018_Task1_Validation_GroundTruth"),
+    ]
+    assert found.items[0].pixels == ((0, 648), (1, 120))

@@ -1,0 +1,63 @@
+"""Penn-Fudan (Wang et al. 2007): pedestrians, whose masks number the objects of each image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.datasets import listing
+from penstock.datasets.layout import Layout
+from penstock.images import codecs
+from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def recognise(folder: Path) -> Layout | None:
+    """`PNGImages/` and `PedMasks/`; None where there are no such folders. Boxes are those around numbered objects."""
+    images, masks = folder / "PNGImages", folder / "PedMasks"
+    if not images.is_dir() or not masks.is_dir():
+        return None
+    items: list[Item] = []
+    problems: list[Problem] = []
+    for image in filter(listing.is_image, listing.files(images)):
+        mask = masks / f"{image.stem}_mask.png"
+        if listing.is_there(mask):
+            part = FilePart(mask, "person", partial(_person, mask))
+            items.append(Item("train", image.stem, image, mask=part))
+        else:
+            problems.append(_missing(named(image, folder), named(mask, folder)))
+    about = "PNGImages/ and PedMasks/: every number above 0 in a mask is a person"
+    labels = Labels(("background", "person"))
+    layout = Layout("segmentation", "Penn-Fudan", (about,), tuple(items), labels, tuple(problems))
+    return replace(layout, others=(_boxes(layout, masks),))
+
+
+def _person(mask: Path) -> bytes:
+    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
+    return codecs.encode_mask((ids > 0).astype(np.uint8))
+
+
+def _boxes(layout: Layout, masks: Path) -> Layout:
+    items = tuple(replace(item, mask=None, boxes=_around(masks / f"{item.name}_mask.png")) for item in layout.items)
+    reasons = (*layout.reasons, "boxes are those around the pixels of each number")
+    return replace(layout, task="detection", reasons=reasons, items=items, labels=Labels(("person",)))
+
+
+def _around(mask: Path) -> tuple[Box, ...]:
+    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
+    found = []
+    for number in np.unique(ids[ids > 0]):
+        rows, columns = np.nonzero(ids == number)
+        edges = (float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1))
+        found.append(Box(0, *edges))
+    return tuple(found)
+
+
+def _missing(name: str, mask: str) -> Problem:
+    message = f"{name}: expected a mask {mask}, found none. Add the mask, or leave the image out with --skip-bad."
+    return Problem("mask missing", name, message)

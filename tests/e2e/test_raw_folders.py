@@ -1,0 +1,60 @@
+"""Every folder of docs/folders.md is packed with its command, trained on, and its images are predicted."""
+
+from __future__ import annotations
+
+import pytest
+from support.commands import call
+from support.paths import ROOT
+from support.raw_folders import FOLDERS, rows
+
+from penstock.datasets import listing
+from penstock.images.volumes import is_volume
+
+MODELS = {
+    "segmentation": "unet:test_resnet",
+    "matting": "unet:test_resnet",
+    "slices": "unet:test_resnet",
+    "classification": "test_resnet",
+    "detection": "ssd:test_resnet",
+}
+WRITTEN = {
+    "segmentation": "*-overlay.png",
+    "matting": "*.png",
+    "slices": "*.nii.gz",
+    "classification": "predictions.csv",
+    "detection": "predictions.csv",
+}
+
+
+def _shown(folder, image):
+    """A case may have a file for each modality, in a folder of its own."""
+    return image.parent if folder.task == "slices" else image
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=[folder.what for folder in FOLDERS])
+def test_it_goes_through_to_predictions(folder, tmp_path, capsys):
+    raw, data, runs = tmp_path / "raw", tmp_path / "data", tmp_path / "runs"
+    folder.make(raw)
+    code, out, err = call("pack", raw, "-o", data, *folder.options.split(), capsys=capsys)
+    assert code == 0, out + err
+    small = ("--crop", 64, 64, "--batch", 2, "--device", "cpu", "--weights", "none", "--runs", runs)
+    words = ("train", data, "--model", MODELS[folder.task], "--fast-dev-run", *small)
+    if not any(data.glob("val-*")):
+        words += ("--set", "data.validation=")
+    code, out, err = call(*words, capsys=capsys)
+    assert code == 0, out + err
+
+    (run,) = runs.iterdir()
+    images = [path for path in listing.files(raw) if is_volume(path) or listing.is_image(path)]
+    if not images:  # inside an archive
+        return
+    code, out, err = call(
+        "predict", run, _shown(folder, images[0]), "-o", tmp_path / "out", "--checkpoint", "last", capsys=capsys
+    )
+    assert code == 0, out + err
+    assert list((tmp_path / "out").rglob(WRITTEN[folder.task]))
+
+
+def test_the_page_has_every_folder_with_its_command():
+    page = (ROOT / "docs/folders.md").read_text().splitlines()
+    assert [line for line in page if line.startswith("| ")][2:] == list(rows())
