@@ -12,7 +12,7 @@ def kafka(found: dict) -> list[str]:
         f"reader. {found['method']} A block is a number of consecutive records. Blocks are "
         "shuffled, then the records within a shuffle window of several blocks. Every pass of Penstock begins with an empty "
         "cache of blocks. The bare loop is one thread with the default "
-        "settings of librdkafka. Penstock reads with several threads, and with the settings of the next section. The ratio "
+        'settings of librdkafka. Penstock reads with several threads, and with the settings of docs/kafka.md, "Secrets and settings". The ratio '
         f"is a contender's rate divided by the rate of the bare loop, taken in each repeat; the table gives the median. {about(found)}",
     ]
     for size, contenders in found["rates"].items():

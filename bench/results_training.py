@@ -63,7 +63,6 @@ def step(found: dict) -> list[str]:
     rows = [
         [
             name,
-            f"{loop['seconds']['median']:.3f}",
             span(loop["seconds"]),
             f"{loop['seconds']['median'] / ours:.2f}",
             f"{loop['peak_mib']['median']:,.0f}",
@@ -81,8 +80,8 @@ def step(found: dict) -> list[str]:
         "The ratio is the time of a loop's step divided by the time of Penstock's step. The memory is the peak of the "
         "training process, without the processes of a DataLoader. A difference smaller than the range of the repeats "
         f"is not significant. {about(found)}",
-        table(["loop", "seconds a step", "median of the repeats (min to max)", "ratio", "peak memory, MiB"], rows),
-        "This table compares steps without hooks. The next paragraph measures what hooks and logs add.",
+        table(["loop", "seconds a step, median of the repeats (min to max)", "ratio", "peak memory, MiB"], rows),
+        "The next paragraph measures what Penstock's hooks and logs add to a step.",
         block([found["command"]]),
     ]
 
@@ -94,8 +93,8 @@ def session(found: dict) -> list[str]:
         f"loop and a bare loop take turns in one process, on the same batches of {found['batch']} crops of "
         f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in Penstock's loop "
         f"and {1000 * found['bare']:.1f} ms in the bare loop. The median of the {found['pairs']} differences between "
-        f"neighbouring steps is {1000 * found['more']:.2f} ms. Penstock's step in the table above takes {step:.3f} s on another processor; "
-        f"the difference is {found['more'] / step:.2%} of it. {about(found)}",
+        f"neighbouring steps is {1000 * found['more']:.2f} ms. This is {found['more'] / step:.2%} of Penstock's step in the table "
+        f"above, which takes {step:.3f} s (on another processor). {about(found)}",
     ]
 
 
@@ -146,7 +145,7 @@ def slower(found: dict) -> str:
 
 
 def hippocampus3d(found: dict) -> list[str]:
-    return ["### The same volumes in three dimensions, with MONAI's U-Net", *hippocampus(found)[1:]]
+    return ["## Volumes of the hippocampus, with MONAI's 3D U-Net", *hippocampus(found)[1:]]
 
 
 def hippocampus(found: dict) -> list[str]:
@@ -161,7 +160,7 @@ def hippocampus(found: dict) -> list[str]:
     )
     agreed = "has the shape, affine and spacing of its scan" if found["agree"] else "DIFFERS from its scan"
     return [
-        "## Volumes: the hippocampus",
+        "## Volumes of the hippocampus, slice by slice",
         f"The data is {found['trained_on'] + found['held_out']} MRI volumes of the hippocampus, from the Medical Segmentation Decathlon. The network is trained from random weights on "
         f"{found['trained_on']} of them. Every third volume is held out, {found['held_out']} in all, and scored as a whole "
         f"with the Dice coefficient.{selected} Every predicted "

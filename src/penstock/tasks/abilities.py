@@ -28,7 +28,10 @@ class Ability(Enum):
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
     EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"
-    PREDICT_IMAGES = "Prediction of images", "`predict`, `prediction_suffixes` and `explain` are implemented"
+    PREDICT_IMAGES = (
+        "Prediction of images",
+        "`predict`, `prediction_suffixes` and `explain` (a sentence on the written files) are implemented",
+    )
     PREDICT_VOLUMES = "Prediction of NIfTI volumes", "`predict_volume` is implemented"
     ORIGINAL_IDS = "Writing original ids", "predictions use `Style.original`"
     PALETTE = "A palette", "predictions use `Style.palette`"

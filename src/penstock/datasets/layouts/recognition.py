@@ -27,8 +27,7 @@ _FOLDERS: Final = (
 )
 _ELSEWHERE: Final = "pass the folder's parent or a subfolder instead"
 _PUBLISHED: Final = (
-    "These data sets are recognised as they are published: CIFAR (binary version), MNIST, Cityscapes, ADE20K, CamVid, "
-    "Pascal VOC and COCO; and these formats: YOLO, NIfTI, TFRecord and CSV."
+    "The page docs/folders.md lists the folders that are recognised, each with the command that packs it."
 )
 
 
