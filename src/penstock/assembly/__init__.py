@@ -3,17 +3,22 @@
 parts.py   a recipe to a dataset, a task, feeds and a model
 run_data.py   data.json: what a run's data was, exactly
 epochs.py  epochs to steps
+sizing.py  a default crop that fits the images
+advising.py  what would be trained by default, and why
 runs.py    a run folder to its parts and its weights
 resolving.py  settings that somebody gave to a whole recipe
 """
 
+from penstock.assembly.advising import Advice, advise
 from penstock.assembly.epochs import steps_of, with_steps
 from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
 from penstock.assembly.resolving import resolve_settings, settings_of_file
 from penstock.assembly.runs import load_checkpoint, open_run
 
 __all__ = [
+    "Advice",
     "Parts",
+    "advise",
     "chosen_shuffle",
     "load_checkpoint",
     "notes",

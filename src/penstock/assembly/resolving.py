@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.assembly.epochs import with_steps
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.runs import run_recipe
+from penstock.assembly.sizing import with_crop
 from penstock.config import toml
 from penstock.config.checks import check_follow
 from penstock.config.places import located
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.config import Data
+    from penstock.datasets import Dataset
     from penstock.tasks import Task
 
 _UNKNOWN: Final = "segmentation"
@@ -51,7 +53,10 @@ def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
         given = {**given, "model.name": model_of(Path(given["init"]))}
     _check_model(str(given.get("model.name", "")), task)
-    return with_steps(resolve(given, task, where))
+    resolved = resolve(given, task, where)
+    with contextlib.suppress(EmptySourceError):
+        resolved = with_crop(resolved, _opened(resolved.recipe.data))
+    return with_steps(resolved)
 
 
 def _check_model(name: str, task: type[Task]) -> None:
@@ -90,5 +95,9 @@ def model_of(run: Path) -> str:
 def _task(data: Data) -> str:
     """What a dataset is for."""
     with contextlib.suppress(EmptySourceError):
-        return open_dataset(replace(data, block=data.block or 1)).description.task
+        return _opened(data).description.task
     return _UNKNOWN
+
+
+def _opened(data: Data) -> Dataset:
+    return open_dataset(replace(data, block=data.block or 1))

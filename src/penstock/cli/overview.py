@@ -22,6 +22,7 @@ _GROUPS: Final = {
     },
     "Training": {
         "training:train": "Train a model on a packed dataset, or resume a run.",
+        "advising:doctor": "Print what train would choose for a dataset, and why.",
         "training:recipe": "Print all settings of a training run, as TOML.",
         "runs:replay": "Draw the images of any step of a run, and name their records.",
         "runs:report": "Write the report of a run, report.html.",

@@ -19,6 +19,8 @@ def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch,
     from penstock.assembly import resolving
 
     monkeypatch.setattr(resolving, "_task", lambda data: learnt)
+    monkeypatch.setattr(resolving, "_opened", lambda data: None)
+    monkeypatch.setattr(resolving, "with_crop", lambda resolved, dataset: resolved)
     changes = [f"model.name={model}"] if model else []
     found = resolving.resolve_settings({"data.path": "/nowhere", **parsed([*changes, setting])})
 

@@ -1,0 +1,64 @@
+"""What would be trained by default on some data, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.assembly.parts import open_dataset
+from penstock.assembly.resolving import resolve_settings
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.config import Recipe, Resolved
+    from penstock.datasets.description import Split
+
+
+class Advice(NamedTuple):
+    """One choice: what it is about, its value, and where the value comes from."""
+
+    about: str
+    value: str
+    reason: str
+
+
+def advise(uri: str) -> tuple[Advice, ...]:
+    """The choices that `penstock train` would make for a packed dataset.
+
+    Raises:
+        DatasetError: there is no such dataset.
+        SourceError: the topic cannot be reached.
+    """
+    resolved = resolve_settings({"data.path": uri})
+    dataset = open_dataset(resolved.recipe.data)
+    split = dataset.split(resolved.recipe.data.train)
+    described = dataset.description
+    largest = f"images of up to {split.height} x {split.width} pixels (height x width)"
+    data = f"{described.kind.name}, {counted(len(described.classes), 'class')}"
+    return (
+        Advice("data", data, f"{counted(split.records, 'training record')}, {largest}"),
+        *_choices(resolved, split),
+        _evaluation(resolved.recipe, dataset.splits),
+    )
+
+
+def _choices(resolved: Resolved, split: Split) -> Iterator[Advice]:
+    recipe = resolved.recipe
+    weights = f"weights of the backbone: {recipe.model.weights}"
+    yield Advice("model", recipe.model.name, f"{resolved.origin('model.name')}; {weights}")
+    height, width = recipe.augment.crop
+    yield Advice("crop", f"{height} x {width} pixels", resolved.origin("augment.crop"))
+    yield Advice("batch", counted(recipe.train.batch, "image"), resolved.origin("train.batch"))
+    yield Advice("optimizer", f"{recipe.optimizer.name}, lr {recipe.optimizer.lr:g}", resolved.origin("optimizer.lr"))
+    steps, epoch = recipe.train.steps, max(1.0, split.records / recipe.train.batch)
+    passes = f"{steps / epoch:,.0f} epochs; --epochs N takes {epoch:,.1f} steps for each"
+    yield Advice("steps", f"{steps:,}", f"{resolved.origin('train.steps')}; {passes}")
+
+
+def _evaluation(recipe: Recipe, splits: tuple[str, ...]) -> Advice:
+    split = recipe.data.validation
+    if split not in splits:
+        missing = f"there is no split {split}: pack again with --validation 0.1, or add --set data.validation="
+        return Advice("evaluation", "none", missing)
+    return Advice("evaluation", f"{split}, every {recipe.train.evaluate_every:,} steps", "the best checkpoint is kept")

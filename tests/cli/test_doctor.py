@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from support import miniatures
+from support.commands import call
+
+from penstock.datasets import inspect, pack, scenes
+
+
+def test_it_prints_every_choice_with_its_reason(tmp_path, capsys):
+    scenes.write_folder(tmp_path / "raw", {"train": 20, "val": 5}, (70, 100), 0)
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    code, out, err = call("doctor", tmp_path / "data", capsys=capsys)
+    assert (code, err) == (0, "")
+    assert [line.split(maxsplit=1)[0] for line in out.splitlines()] == [
+        "data",
+        "model",
+        "crop",
+        "batch",
+        "optimizer",
+        "steps",
+        "evaluation",
+    ]
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == (
+        "data segmentation, 6 classes 20 training records, images of up to 70 x 100 pixels (height x width)"
+    )
+    assert lines[2] == "crop 64 x 96 pixels size of the images"
+    assert lines[5] == "steps 20,000 general default; 16,000 epochs; --epochs N takes 1.2 steps for each"
+    assert lines[6] == "evaluation val, every 1,000 steps the best checkpoint is kept"
+
+
+def test_a_dataset_without_val_is_told_how_to_get_one(tmp_path, capsys):
+    miniatures.csv_boxes(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    out = call("doctor", tmp_path / "data", capsys=capsys)[1]
+    assert " ".join(out.splitlines()[-1].split()) == (
+        "evaluation none there is no split val: pack again with --validation 0.1, or add --set data.validation="
+    )
+    assert "fasterrcnn:resnet50" in out
