@@ -28,6 +28,7 @@ _GROUPS: Final = {
         "runs:report": "Write the report of a run, report.html.",
     },
     "Models": {
+        "listing:models": "List architectures, and backbones with published weights.",
         "runs:evaluate": "Score a run's model on a split, class by class.",
         "predicting:predict": "Predict masks, classes or boxes for images of any size.",
         "exporting:export": "Write a run's model as one file for other programs: ONNX or torch.export.",

@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, Trust, chosen_window
 from penstock.errors import RecipeError
 from penstock.inference import load_model, predict_images, predict_volumes
-from penstock.inference.inputs import find
+from penstock.inference.inputs import find, left_out, parsed
 from penstock.inference.predict import are_volumes, check_style
 from penstock.models import TestTimeAugmentation
 from penstock.models.sliding_window import OVERLAP
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from penstock.inference import Trained
 
 Paths = Annotated[
-    list[Path],
+    list[str],
     Parameter(
-        help="Images, folders of images, text files that list images (.txt), videos, NIfTI volumes, or - for an image "
-        "from standard input. Folders of masks next to folders of images are skipped.",
+        help="Images, their addresses (https://...), folders of images, text files that list images (.txt), videos, "
+        "NIfTI volumes, or - for an image from standard input. Folders of masks next to folders of images are skipped.",
     ),
 ]
 Score = Annotated[
@@ -62,20 +62,24 @@ def predict(
     trained = load_model(run, checkpoint, device).with_tta(TestTimeAugmentation(scales, flip, shift))
     trained = trained.with_window(chosen_window(trained, sliding_window, overlap))
     original = trained.parts.dataset.description.original if ids == "original" else ()
-    style, volumes = Style(original, palette, color, score), are_volumes(paths)
+    places = parsed(paths)
+    local = [place for place in places if isinstance(place, Path)]
+    style, volumes = Style(original, palette, color, score), are_volumes(local)
     check_style(trained.parts.task, style, original=ids == "original", volumes=volumes)
     if volumes:
-        return _volumes(trained, paths, output, labels, style)
+        return _volumes(trained, local, output, labels, style)
     if labels:
         raise RecipeError(
             "--labels", expected="NIfTI volumes to score", found="images", remedy="Use penstock evaluate for a split"
         )
-    images = find(paths)
+    images = find(places)
     with Progress("predict", "images") as progress:
         found = predict_images(trained, images, output, style, progress)
     for sentence in found.skipped:
         print(sentence)
     print(f"predicted {found.done} of {counted(len(images), 'image')} into {output}")
+    if others := left_out(places):
+        print(others)
     print(found.explanation)
     return 1 if found.skipped else 0
 

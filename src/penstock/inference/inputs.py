@@ -1,12 +1,15 @@
-"""What there is to predict: images, folders and lists of them, videos, and an image from standard input."""
+"""What there is to predict: images, folders and lists of them, addresses, videos, and an image from standard input."""
 
 from __future__ import annotations
 
 import sys
+import urllib.request
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
@@ -15,7 +18,9 @@ from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image, is_packed, text_of
 from penstock.errors import DatasetError, ImageError
+from penstock.images.header import MAX_PIXELS
 from penstock.images.upright import read_upright
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +30,10 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 STDIN: Final = "/dev/stdin"
+_SCHEMES: Final = ("http://", "https://")
+_SECONDS: Final = 30.0  # without an answer from a server
+_LARGEST: Final = 4 * MAX_PIXELS  # bytes of a file
+_SHOWN: Final = 5  # types of files in a line
 VIDEOS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
 
 
@@ -45,17 +54,44 @@ class InputImage:
     read: Callable[[], Pixels]
 
 
-def find(paths: Sequence[Path]) -> list[InputImage]:
+def is_address(text: Path | str) -> bool:
+    """Whether an input is the address of an image: http://... or https://..."""
+    return isinstance(text, str) and text.startswith(_SCHEMES)
+
+
+def parsed(texts: Sequence[str]) -> list[Path | str]:
+    """Inputs as people write them: paths, and addresses."""
+    return [text if is_address(text) else Path(text) for text in texts]
+
+
+def find(paths: Sequence[Path | str]) -> list[InputImage]:
     """The images behind some paths: themselves, those in folders to the bottom, those that a text file lists (but no
-    further lists), the frames of videos, and one from standard input for "-".
+    further lists), those at addresses, the frames of videos, and one from standard input for "-".
 
     Raises:
         DatasetError: a path is not there, or there is no image at all.
     """
     found = [image for path in paths for image in _behind(path)]
     if not found:
-        raise _nothing(paths)
+        raise _nothing([Path(path) for path in paths])
     return found
+
+
+def left_out(paths: Sequence[Path | str]) -> str:
+    """What lies in folders beside the images that are predicted, as a line; "" for nothing."""
+    masks, others = 0, Counter[str]()
+    for folder in (path for path in paths if isinstance(path, Path) and path.is_dir()):
+        for entry in list_files(folder):
+            if is_image(entry):
+                masks += is_mask(entry, folder)
+            elif entry.suffix.lower() not in VIDEOS:
+                others[entry.suffix.lower()] += 1
+    parts = [counted(masks, "mask")] if masks else []
+    shown = [(counted(count, f"{end} file".strip()), end) for end, count in others.most_common(_SHOWN)]
+    parts += [said if end else f"{said} without an ending" for said, end in shown]
+    rest = sum(others.values()) - sum(count for _, count in others.most_common(_SHOWN))
+    parts += [counted(rest, "other file")] if rest else []
+    return f"left out: {', '.join(parts)}" if parts else ""
 
 
 def _nothing(paths: Sequence[Path]) -> DatasetError:
@@ -70,8 +106,11 @@ def _nothing(paths: Sequence[Path]) -> DatasetError:
     return DatasetError(", ".join(map(str, paths)), expected="images", found="none", remedy="Check the path")
 
 
-def _behind(path: Path) -> Iterator[InputImage]:
-    if path == Path(STDIN):
+def _behind(path: Path | str) -> Iterator[InputImage]:
+    if isinstance(path, str):
+        name = Path(urlsplit(path).path).stem or "image"
+        yield InputImage(name, Path(path), path, partial(_from_address, path))
+    elif path == Path(STDIN):
         yield InputImage("stdin", path, "standard input", _from_stdin)
     elif path.is_dir():
         yield from _inside(path)
@@ -105,6 +144,18 @@ def _refuse_video(error: DatasetError) -> Pixels:
 
 def _of_file(name: str, path: Path) -> InputImage:
     return InputImage(name, path, str(path), lambda: read_upright(path.read_bytes(), str(path)))
+
+
+def _from_address(address: str) -> Pixels:
+    try:
+        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - http and https alone
+            data = answer.read(_LARGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ImageError(
+            address, expected="an image at this address", found=str(reason), remedy="Check the address"
+        ) from None
+    return read_upright(data, address)
 
 
 def _from_stdin() -> Pixels:

@@ -6,16 +6,17 @@ detection.py      names to detectors
 tv.py             torchvision's backbones for them
 deeplab.py        DeepLab, every part a setting
 atrous.py         its pyramid, or a dense prediction cell, between backbone and decoder
+catalogue.py      which models there are
 cost.py           parameters and operations of a model
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
 own.py            a network of somebody's own
 pretrained.py     published weights of backbones, from the hub or a file
-together.py       batch normalisation over all ranks
+sync_batchnorm.py batch normalisation over all ranks
 tta.py            test-time augmentation
 volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
-windows.py        a window that slides over large images
+sliding_window.py a window that slides over large images
 """
 
 from penstock.models.atrous import DeepLabConfig
