@@ -262,7 +262,7 @@ def seeds(network: dict, name: str) -> str:
     """All trainings of a network."""
     each = [f"{percent(one['tta'])} ({percent(one['top1'])} without it)" for one in network.get("seeds", [])]
     trained = "one seed" if len(each) == 1 else f"{len(each)} seeds"
-    return f"Accuracy of {name} with {SIX}, trained with {trained}: {', '.join(each)}."
+    return f"{name} was trained with {trained}. Its accuracies with {SIX}: {', '.join(each)}."
 
 
 def soak(found: dict) -> list[str]:

@@ -29,7 +29,7 @@ def test_inspect_exits_with_1_where_pack_refuses(tmp_path, capsys):
     (tmp_path / "raw" / "masks" / "train" / "scene-00001.png").unlink()
     code, out, _ = call("inspect", tmp_path / "raw", capsys=capsys)
     assert code == 1
-    assert "PROBLEMS (mask missing: 1)\n  images/train/scene-00001.jpg: expected a mask " in out
+    assert "PROBLEMS: 1 x mask missing\n  images/train/scene-00001.jpg: expected a mask " in out
     assert call("pack", tmp_path / "raw", "-o", tmp_path / "d", capsys=capsys)[0] == 2
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "d", "--skip-bad", capsys=capsys)
     assert code == 0

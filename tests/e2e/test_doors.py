@@ -90,6 +90,8 @@ def test_a_topic_is_followed_without_end_and_its_shuffle_is_chosen(monkeypatch):
     from penstock.assembly import resolving
 
     monkeypatch.setattr(resolving, "_task", lambda data: "segmentation")
+    monkeypatch.setattr(resolving, "_opened", lambda data: None)
+    monkeypatch.setattr(resolving, "with_crop", lambda resolved, dataset: resolved)
     topic = {"data.path": "kafka://h:9092/t"}
     followed = resolve_settings({**topic, "follow.on": True, "optimizer.name": "adamw"})
 

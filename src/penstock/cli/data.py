@@ -352,6 +352,6 @@ def _problem_lines(found: Inspection) -> list[str]:
         return ["no problems found"]
     kinds = Counter(problem.kind for problem in found.problems)
     title = "PROBLEMS" if found.fatal else "no problems found; notes"
-    lines = [f"{title} ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"]
+    lines = [f"{title}: {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}"]
     lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
     return lines

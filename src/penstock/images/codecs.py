@@ -136,7 +136,11 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
         raise _unfit(where, "a palette PNG", remedy)
     if info.channels != 1:
         kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}[info.channels]
-        raise _unfit(where, kind, "Name the colours of the classes in a file class_dict.csv with --colors FILE")
+        raise _unfit(
+            where,
+            kind,
+            "List the colours of the classes in a file class_dict.csv beside images/, or in another file with --colors FILE",
+        )
     found = png.still(data, where)
     return _mask_pixels(png.indices(found) if info.palette else found, info, where)
 

@@ -42,10 +42,13 @@ class Ability(Enum):
         "Batch augmentation (mixup, CutMix, random erasing, brightness, contrast)",
         "`inputs` and `loss` use the settings of the section `[regularize]`",
     )
-    AUGMENTATION = "Augmentation beyond crop, slices and flip", "training samples are made with `augment.view`"
-    CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with `augment.middle`"
+    AUGMENTATION = (
+        "Augmentation beyond crop, slices and flip",
+        "training samples are made with the method `Augment.view`",
+    )
+    CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with the method `Augment.middle`"
     REFLECTED_BORDER = "A reflected border", "samples use `augment.border`"
-    ALTERNATING_FLIP = "Alternating flip", "training samples are made with `augment.view`"
+    ALTERNATING_FLIP = "Alternating flip", "training samples are made with the method `Augment.view`"
     BOX_VISIBILITY = "A minimum visibility of boxes", "samples use `augment.min_visibility`"
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (
