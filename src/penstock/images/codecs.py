@@ -139,7 +139,7 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
         raise _unfit(
             where,
             kind,
-            "List the colours of the classes in a file class_dict.csv beside images/, or in another file with --colors FILE",
+            "List the colours of the classes in class_dict.csv beside images/, or in another file with --colors FILE",
         )
     found = png.still(data, where)
     return _mask_pixels(png.indices(found) if info.palette else found, info, where)
