@@ -158,8 +158,8 @@ def test_7_a_mask_is_in_colour(folder, mode, name):
     folder.put("masks/train/c.png", mask(mode=mode) if mode == "LA" else colored(mode))
     refused(
         folder,
-        f"masks/train/c.png: expected a mask with one channel of class ids, as PNG, found {name}. Name the colours of "
-        "the classes in a file class_dict.csv with --colors FILE.",
+        f"masks/train/c.png: expected a mask with one channel of class ids, as PNG, found {name}. List the colours "
+        "of the classes in class_dict.csv beside images/, or in another file with --colors FILE.",
     )
 
 

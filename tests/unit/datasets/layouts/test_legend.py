@@ -80,8 +80,8 @@ def test_a_palette_in_the_legends_colours(raw):
 
 def test_without_a_legend_the_way_is_named(raw):
     assert words(raw)[0] == (
-        "masks/0.png: expected a mask with one channel of class ids, as PNG, found an RGB PNG. Name the colours of the "
-        "classes in a file class_dict.csv with --colors FILE."
+        "masks/0.png: expected a mask with one channel of class ids, as PNG, found an RGB PNG. List the colours of the "
+        "classes in class_dict.csv beside images/, or in another file with --colors FILE."
     )
 
 
