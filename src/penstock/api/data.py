@@ -203,11 +203,12 @@ def inspect(folder: str | Path, *, layout: str = "", task: str = "", labels: Lab
         layout: a layout's name, or FILE.py:NAME; "" detects it.
         task: what it is for, where the folder has labels for several.
         labels: what masks mean; by default inferred.
+        evaluate_only: whether the data is only for evaluation and needs no training images.
 
     Raises:
         DatasetError: the folder has no layout that is known.
     """
-    return datasets.inspect(Path(folder), labels, how=datasets.How(layout, task))
+    return datasets.inspect(Path(folder), labels, how=datasets.How(layout, task, evaluate_only=evaluate_only))
 
 
 def pack(
@@ -219,6 +220,7 @@ def pack(
     labels: Labels | None = None,
     validation: float = 0.0,
     skip_bad: bool = False,
+    evaluate_only: bool = False,
 ) -> Data:
     """Pack a folder of raw images into TFRecord shards.
 
@@ -230,13 +232,14 @@ def pack(
         labels: as for `inspect`.
         validation: fraction of the training images to set aside as `val`.
         skip_bad: whether items with problems are left out.
+        evaluate_only: as for `inspect`.
 
     Raises:
         DatasetError: there are problems; the error lists them.
     """
     found = folder
     if isinstance(found, str | Path):
-        found = inspect(found, layout=layout, task=task, labels=labels)
+        found = inspect(found, layout=layout, task=task, labels=labels, evaluate_only=evaluate_only)
     if skip_bad:
         found = found.sound()
     if validation:

@@ -68,6 +68,9 @@ Boxes = Annotated[
     ),
 ]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
+EvaluateOnly = Annotated[
+    bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
+]
 Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 
 
@@ -75,7 +78,7 @@ def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
-    pattern: Pattern = "", boxes: Boxes | None = None,
+    pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Report the contents and the problems of a folder of raw images.
@@ -88,11 +91,12 @@ def inspect(
         _refuse_for_topic(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
-             "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes}
+             "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
+             "--evaluate-only": evaluate_only}
         )  # fmt: skip
         print(describe(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "")
+    how = How(layout, task, pattern, boxes or "", evaluate_only)
     found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     print(_describe(found))
     return 1 if found.fatal else 0
@@ -103,7 +107,7 @@ def pack(
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
-    pattern: Pattern = "", boxes: Boxes | None = None,
+    pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -115,7 +119,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "")
+    how = How(layout, task, pattern, boxes or "", evaluate_only)
     found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)

@@ -69,6 +69,18 @@ def check_together(
     yield from layout.kind.check_together(items, labels, folder, stated=stated)
 
 
+def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """Whether there is something to train on."""
+    splits = dict.fromkeys(each.item.split for each in items)
+    if items and "train" not in splits:
+        name = named(items[0].item.image, folder)
+        message = (
+            f"expected images to train on, found only the splits {', '.join(splits)}. Put the training images into a "
+            "folder train/, or add --evaluate-only if nothing is to be trained on this data."
+        )
+        yield Problem("no training images", name, f"{folder}: {message}", whole=True)
+
+
 def _alike(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
     """Names of classes that are probably one."""
     first: dict[str, str] = {}

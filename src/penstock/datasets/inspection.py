@@ -146,6 +146,7 @@ def inspect(
     single = [problem for each in items for problem in each.problems]
     problems = [*layout.problems, *(one for one in single if one.kind != NO_LABEL or one.file not in told)]
     problems += checks.check_together(layout, items, filled, folder, stated=stated)
+    problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems))
 

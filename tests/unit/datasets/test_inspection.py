@@ -165,3 +165,20 @@ def test_images_outside_the_folder_are_told_of(tmp_path, capsys, kind):
 
     assert code == 0
     assert f"2 images of 3 outside {raw}, where a table or list says so: packed all the same." in out
+
+
+def test_data_without_training_images_is_a_problem_unless_it_is_only_evaluated(raw, tmp_path, capsys):
+    shutil.copytree(raw, tmp_path / "raw")
+    for folder in ("images", "masks"):
+        shutil.rmtree(tmp_path / "raw" / folder / "train")
+    said = (
+        f"{tmp_path}/raw: expected images to train on, found only the splits val. Put the training images into a folder "
+        "train/, or add --evaluate-only if nothing is to be trained on this data."
+    )
+    assert [problem.message for problem in inspect(tmp_path / "raw").fatal] == [said]
+    code, out, _ = call("inspect", tmp_path / "raw", capsys=capsys)
+    assert code == 1
+    assert said in out
+    code, _, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--evaluate-only", capsys=capsys)
+    assert code == 0, err
+    assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"val"}

@@ -42,12 +42,14 @@ class How:
         pattern: a regular expression that finds `label`, and perhaps `split`, in the names of images.
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
+        evaluate_only: whether the data is not for training, and needs no split train.
     """
 
     layout: str = ""
     task: str = ""
     pattern: str = ""
     boxes: Literal["", "xyxy", "xywh"] = ""
+    evaluate_only: bool = False
 
 
 def recognise(folder: Path, how: How) -> Layout:

@@ -10,7 +10,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import pack_miniature
 
-from penstock.datasets import FolderDataset, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import tfrecords
 from penstock.errors import CorruptRecord
 from penstock.images import decode_mask
@@ -20,7 +20,7 @@ from penstock.sources import FilesSource
 
 @pytest.mark.parametrize("compress", [lambda data: data, gzip.compress, zlib.compress])
 def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress):
-    dataset = pack_miniature("object_detection", tmp_path, compress=compress)
+    dataset = pack_miniature("object_detection", tmp_path, How(evaluate_only=True), compress=compress)
     found = {decode_detection(record).name: decode_detection(record) for record in records(dataset, "val")}
     one, none = found["b"], found["c"]
 
@@ -31,7 +31,10 @@ def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress
 
 
 def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
-    boxes, masks = pack_miniature("tfds_boxes", tmp_path / "boxes"), pack_miniature("tfds_masks", tmp_path / "masks")
+    boxes, masks = (
+        pack_miniature("tfds_boxes", tmp_path / "boxes"),
+        pack_miniature("tfds_masks", tmp_path / "masks", How(evaluate_only=True)),
+    )
     (found,) = [decode_detection(record) for record in records(boxes, "train")]
     (mask,) = [decode_segmentation(record).mask for record in records(masks, "test")]
 
@@ -47,7 +50,7 @@ def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
 def test_deeplabs_own_shard_is_packed_again(real_data, tmp_path):
     source = real_data("deeplab_tfrecord")
     theirs = FilesSource(source / "val-00000-of-00001.tfrecord")
-    dataset = pack(inspect(source), tmp_path / "data")
+    dataset = pack(inspect(source, how=How(evaluate_only=True)), tmp_path / "data")
     before = [
         decode_segmentation(record) for record in theirs.read("val-00000-of-00001.tfrecord", 0, len(theirs.snapshot()))
     ]
