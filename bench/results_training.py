@@ -193,8 +193,8 @@ def boxes(found: dict) -> list[str]:
 def cifar(found: dict) -> list[str]:
     return accuracies(
         "## CIFAR-10",
-        "Accuracy on the test images after a number of steps and seconds of training from random weights, on the "
-        "original pixels. The seconds leave out evaluations. A step that took more than ten times the median, because "
+        "Accuracy on the test images after a number of steps and seconds of training from random weights, on "
+        "CIFAR-10 stored without loss (as PNG). The seconds leave out evaluations. A step that took more than ten times the median, because "
         "the machine was interrupted, counts as a median step. The target, 86.0 %, is what TensorFlow's CIFAR-10 tutorial "
         "states for its network.",
         found,

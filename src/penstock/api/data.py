@@ -195,7 +195,14 @@ def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `pens
     return Data(datasets.locate(uri).open(), str(uri))
 
 
-def inspect(folder: str | Path, *, layout: str = "", task: str = "", labels: Labels | None = None) -> Inspection:
+def inspect(
+    folder: str | Path,
+    *,
+    layout: str = "",
+    task: str = "",
+    labels: Labels | None = None,
+    evaluate_only: bool = False,
+) -> Inspection:
     """What lies in a folder of raw images, and what is wrong with it.
 
     Args:

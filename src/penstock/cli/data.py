@@ -51,7 +51,8 @@ MaskThreshold = Annotated[
     int,
     Parameter(
         validator=validators.Number(gte=0, lte=255),
-        help="Gray value from which a pixel of a mask is class 1; for black and white masks, such as JPEG files.",
+        help="For black and white masks, such as JPEG files: gray value from which a pixel is class 1, and below which "
+        "it is class 0. 0 reads class ids.",
     ),
 ]
 Masks = Annotated[

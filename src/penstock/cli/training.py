@@ -99,7 +99,7 @@ def train(
     data: Learnt = "", /, *,
     model: ModelName = "",
     weights: Annotated[str, Parameter(help="Backbone weights: pretrained, none or a file.")] = "",
-    init: Annotated[Path | None, Parameter(help="Run to take weights from, perhaps with other classes.")] = None,
+    init: Annotated[Path | None, Parameter(help="Run whose weights training starts from.")] = None,
     strict: Strict = True,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
     epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,

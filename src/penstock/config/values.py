@@ -132,7 +132,7 @@ class Recipe:
 
     Attributes:
         seed: Random seed of order, augmentation, initial weights and dropout.
-        init: Run to take weights from, perhaps with other classes.
+        init: Run whose weights training starts from. Its classes may differ from those of the dataset.
         strict: Refuse `init` if weights other than those of the last layer are missing or unexpected.
         task: Task: segmentation, matting, classification, detection, volumes, FILE.py:NAME or package.module:NAME; ""
             is the task of the dataset.

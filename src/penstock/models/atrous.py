@@ -64,7 +64,8 @@ class DeepLabConfig:
         decoder: Use the decoder of DeepLabV3+, which adds finer features of the backbone.
         decoder_strides: Strides of the stages of the decoder, from coarse to fine.
         decoder_sum: Add skip features instead of concatenating them.
-        decoder_logits: Let the last stage of the decoder be a single convolution that gives the logits.
+        decoder_logits: Make the last stage of the decoder a single convolution that gives the logits. Otherwise a layer
+            after the decoder gives them.
         logits_kernel: Kernel size of the convolution that gives the logits, unless `decoder_logits` is set.
         image_pyramid: Scales of the input image. The network sees every scale, with the same weights; 1 alone is the
             image itself.

@@ -23,7 +23,7 @@ class Ability(Enum):
     SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
     SHIFT_TTA = (
         "Test-time augmentation by shifts",
-        "outputs do not refer to positions in the image (class probabilities do not)",
+        "outputs describe the whole image and no positions in it, as class probabilities do",
     )
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
