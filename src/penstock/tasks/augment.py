@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from penstock.bounds import Count, Fraction, ascending
-from penstock.images import geometry
+from penstock.images import degrade, geometry
 from penstock.images.color import Jitter
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from penstock.images.geometry import Size, View
     from penstock.seeds import Generator
+
+    Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Augment:
             epoch those that were not flipped in the epoch before (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
+        blur: Largest standard deviation of a Gaussian blur, in pixels; each image draws its own from 0 to this.
+        noise: Largest standard deviation of normal noise, on the scale of 0 to 255; each image draws its own.
         min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped, as
             are boxes whose clipped width or height is below one pixel.
         slices: Depth of a training patch of a volume, in slices.
@@ -60,6 +67,8 @@ class Augment:
     alternating_flip: bool = False
     rotate: Annotated[float, Meta(ge=0, le=180)] = 0.0
     jitter: Jitter = field(default_factory=Jitter)
+    blur: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    noise: Annotated[float, Meta(ge=0, le=255)] = 0.0
     min_visibility: Fraction = 0.25
     slices: Count = 32
 
@@ -79,6 +88,13 @@ class Augment:
         if self.rotate:
             view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))
         return view
+
+    def degrade(self, pixels: Pixels, generator: Generator) -> None:
+        """Blur a sample, uint8 (height, width, channels), and add noise to it, in place."""
+        if self.blur:
+            degrade.blur(pixels, generator.uniform(0, self.blur))
+        if self.noise:
+            degrade.add_noise(pixels, generator.uniform(0, self.noise), generator.bits())
 
     def fitted(self, source: Size) -> Size:
         """The size of an image once it is brought to `resize_range`."""

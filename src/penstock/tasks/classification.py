@@ -98,6 +98,8 @@ class PrepareClassification:
         view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
         matrix = self.augment.jitter.draw(drawn) if drawn else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        if drawn:
+            self.augment.degrade(out["image"], drawn)
         out["label"][...] = fields.label
         if "draws" in out:
             out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING

@@ -99,6 +99,8 @@ class PrepareDetection:
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        if generator and self.canvas is None:
+            self.augment.degrade(out["image"], generator)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
         least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
         moved, there = geometry.move_boxes(edges, view, info.size, self.augment.min_visibility, least)

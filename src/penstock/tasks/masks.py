@@ -72,6 +72,8 @@ class PrepareSegmentation:
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        if self.augment and generator:
+            self.augment.degrade(out["image"], generator)
         self._mask(fields, info, view.affine, record.origin, out["mask"])
         if "size" in out:
             out["size"][...] = info.size

@@ -3,10 +3,12 @@ from __future__ import annotations
 import itertools
 import math
 
+import cv2
 import numpy as np
 import pytest
 from support.classified import COLUMNS, HEIGHT, ROWS, WIDTH, classified, folders
 
+import penstock as ps
 from penstock.session import Hook
 
 
@@ -165,3 +167,47 @@ class TestColours:
 
         assert -0.101 < min(angles) < -0.085
         assert 0.085 < max(angles) < 0.101
+
+
+def samples(dataset, **settings):
+    """The training samples of an epoch by position, as arrays."""
+    feed = ps.open(dataset.folder)["train"].feed(batch=4, crop=(64, 64), settings=settings)
+    return [{name: array.copy() for name, array in feed[position].arrays.items()} for position in range(8)]
+
+
+def rest_is_equal(one, other):
+    return all(np.array_equal(one[name], other[name]) for name in one if name != "image")
+
+
+class TestDegraded:
+    """Blur and noise are drawn last, so views, colours and labels stay those of the seed."""
+
+    @pytest.mark.parametrize("fixture", ["packed", "colors", "squares"])
+    def test_every_task_blurs(self, fixture, request):
+        dataset = request.getfixturevalue(fixture)
+        plain, blurred = samples(dataset), samples(dataset, **{"augment.blur": 3.0})
+        sharpness = []
+        for one, other in zip(plain, blurred, strict=True):
+            assert rest_is_equal(one, other)
+            scales = [
+                np.abs(cv2.GaussianBlur(one["image"], (0, 0), sigma).astype(int) - other["image"]).max()
+                for sigma in np.arange(0.1, 3.01, 0.05)
+            ]
+            sharpness.append(int(np.argmin(scales)))
+            assert min(scales) <= 12  # one of these standard deviations is near the one that was drawn
+        assert len(set(sharpness)) > 3
+
+    @pytest.mark.parametrize("fixture", ["packed", "colors", "squares"])
+    def test_every_task_adds_noise(self, fixture, request):
+        dataset = request.getfixturevalue(fixture)
+        plain, noisy = samples(dataset), samples(dataset, **{"augment.noise": 10.0})
+        deviations = []
+        for one, other in zip(plain, noisy, strict=True):
+            assert rest_is_equal(one, other)
+            inside = (one["image"] > 45) & (one["image"] < 210)  # where nothing is clipped
+            difference = other["image"].astype(int) - one["image"]
+            assert abs(difference[inside].mean()) < 0.5
+            deviations.append(difference[inside].std())
+        assert 0 < min(deviations) < max(deviations) <= 10.5
+        again = samples(dataset, **{"augment.noise": 10.0})
+        assert all(np.array_equal(a["image"], b["image"]) for a, b in zip(noisy, again, strict=True))
