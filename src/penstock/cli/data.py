@@ -51,8 +51,8 @@ MaskThreshold = Annotated[
     int,
     Parameter(
         validator=validators.Number(gte=0, lte=255),
-        help="For black and white masks, such as JPEG files: gray value from which a pixel is class 1, and below which "
-        "it is class 0. 0 reads class ids.",
+        help="For black and white masks, such as JPEG files: pixels with this gray value or more are class 1, all "
+        "others class 0. By default masks hold class ids.",
     ),
 ]
 Masks = Annotated[
@@ -69,6 +69,9 @@ Boxes = Annotated[
     ),
 ]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
+LimitEach = Annotated[
+    int, Parameter(validator=Any, help="Largest number of images of each split, to try something on a part; 0: all.")
+]
 EvaluateOnly = Annotated[
     bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
 ]
@@ -80,6 +83,7 @@ def inspect(
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
+    limit: LimitEach = 0,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Report the contents and the problems of a folder of raw images.
@@ -93,11 +97,11 @@ def inspect(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--evaluate-only": evaluate_only}
+             "--evaluate-only": evaluate_only, "--limit": limit}
         )  # fmt: skip
         print(describe(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "", evaluate_only)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit)
     found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     print(_describe(found))
     return 1 if found.fatal else 0
@@ -109,6 +113,7 @@ def pack(
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
+    limit: LimitEach = 0,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -120,7 +125,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "", evaluate_only)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit)
     found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)

@@ -53,11 +53,11 @@ class Ability(Enum):
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (
         "A pretrained backbone",
-        "The method `model` uses the setting `model.weights`; without this ability, `model.weights` is `none`",
+        "The method `Task.model` uses the setting `model.weights`, which is `none` without this ability",
     )
     MODELS = (
         "A choice of models",
-        "The method `model` uses the setting `model.name`; without this ability, `model.name` is the name of the kind",
+        "The method `Task.model` uses the setting `model.name`, which is the name of the kind without this ability",
     )
 
     def __init__(self, title: str, promise: str) -> None:

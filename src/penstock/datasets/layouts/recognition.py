@@ -17,7 +17,7 @@ from penstock.kinds import KINDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.kinds.items import Box
+    from penstock.kinds.items import Box, Item
 
 
 _SHOWN: Final = 8
@@ -43,6 +43,7 @@ class How:
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
         evaluate_only: whether the data is not for training, and needs no split train.
+        limit: the largest number of images of each split, spread evenly over them; 0 takes all.
     """
 
     layout: str = ""
@@ -50,6 +51,7 @@ class How:
     pattern: str = ""
     boxes: Literal["", "xyxy", "xywh"] = ""
     evaluate_only: bool = False
+    limit: int = 0
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -92,7 +94,23 @@ def recognise(folder: Path, how: How) -> Layout:
         raise nameless or _unknown(folder, how)
     if not found.items:
         raise _empty(folder, found)
-    return _reread(found, how.boxes) if how.boxes else found
+    found = _reread(found, how.boxes) if how.boxes else found
+    return _limited(found, how.limit) if how.limit else found
+
+
+def _limited(found: Layout, limit: int) -> Layout:
+    """The layout with at most so many images of each split, spread evenly over them."""
+    splits: dict[str, list[Item]] = {}
+    for item in found.items:
+        splits.setdefault(item.split, []).append(item)
+    kept = [item for items in splits.values() for item in _spread(items, limit)]
+    return replace(found, items=tuple(kept), reasons=(*found.reasons, f"at most {limit:,} images of each split"))
+
+
+def _spread(items: list[Item], limit: int) -> list[Item]:
+    if len(items) <= limit:
+        return items
+    return [items[number * len(items) // limit] for number in range(limit)]
 
 
 def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:

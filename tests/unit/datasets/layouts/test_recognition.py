@@ -98,3 +98,14 @@ def test_data_of_another_task_than_the_one_that_was_named(raw):
         f"{raw}: expected data for detection, found data for segmentation (image and mask folders). Leave --task out, or "
         "describe the layout in a file of your own with --layout FILE.py:NAME."
     )
+
+
+def test_a_limit_takes_images_from_all_of_a_split(raw, tmp_path, capsys):
+    every = [(each.item.split, each.item.name) for each in inspect(raw).items]
+    kept = [(each.item.split, each.item.name) for each in inspect(raw, how=How(limit=3)).items]
+    for split in ("train", "val"):
+        names = [name for own, name in every if own == split]
+        assert [name for own, name in kept if own == split] == [names[n * len(names) // 3] for n in range(3)]
+    assert call("pack", raw, "-o", tmp_path / "data", "--limit", 3, capsys=capsys)[0] == 0
+    assert FolderDataset.open(tmp_path / "data").split("train").records == 3
+    assert [(each.item.split, each.item.name) for each in inspect(raw, how=How(limit=1000)).items] == every
