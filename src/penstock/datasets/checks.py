@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.datasets import duplicates
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
@@ -31,7 +33,8 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
         image = stored(item.image.read_bytes(), name)
         info = probe(image, name)
         inspected = InspectedItem(item, *info.size, format=info.format, size=len(image), content=hashed(image))
-        codecs.decode_image(image, name, info=info, channels=channels)
+        pixels = codecs.decode_image(image, name, info=info, channels=channels)
+        inspected = replace(inspected, look=duplicates.look(pixels))
     except (PenstockError, OSError) as error:
         return InspectedItem(item, problems=(Problem("unreadable image", name, sentence(name, error)),))
     return kind.check_item(folder, inspected, info, labels)
@@ -57,6 +60,7 @@ def check_together(
         stated: whether somebody named the classes; inferred ones are trusted less.
     """
     yield from _leaks(items, folder)
+    yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
     yield from _alike(items, labels, folder)
     if not labels.classes and not any(problem.fatal for each in items for problem in each.problems):

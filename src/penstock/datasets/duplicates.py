@@ -1,0 +1,112 @@
+"""Images in two splits that are nearly the same: scores on them say little."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import cv2
+import numpy as np
+
+from penstock.kinds.items import Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.kinds.items import InspectedItem
+
+    Pixels = NDArray[np.uint8]
+
+_SIDE: Final = 8
+_BANDS: Final = 4
+_BITS: Final = _SIDE * _SIDE // _BANDS
+_FAR: Final = 3  # bits that the looks of two images may differ in: one in each band but one
+_PLAIN: Final = 8  # a look of fewer ones or zeros is that of a sky
+_CROWD: Final = 200  # images with a band in common: as many say nothing
+_SHOWN: Final = 3
+_ROBOFLOW: Final = re.compile(r"\.rf\.[0-9a-f]{16,}$")  # what it puts behind the name of each augmented copy
+
+
+def look(pixels: Pixels) -> int:
+    """A hash of 64 bits of what an image shows: whether each of 8 x 8 fields is brighter than the next one (dHash).
+
+    Copies that were resized, compressed or slightly toned differ in few bits.
+
+    Args:
+        pixels: uint8 (height, width, channels).
+    """
+    gray = pixels.mean(axis=2) if pixels.shape[2] != 3 else cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)  # noqa: PLR2004
+    small = cv2.resize(gray.astype(np.float32), (_SIDE + 1, _SIDE), interpolation=cv2.INTER_AREA)
+    bits = (small[:, 1:] > small[:, :-1]).ravel()
+    return int.from_bytes(np.packbits(bits).tobytes(), "big")
+
+
+def near(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """Notes of the images that another split has too, nearly, and of names that share a source."""
+    single = [each for each in items if each.content and not each.item.group]
+    pairs = list(_alike(single))
+    if pairs:
+        yield _note("near-duplicates across splits", "looks nearly like", pairs, folder)
+    sources = list(_of_one_source(single))
+    if sources:
+        yield _note("one source in two splits", "is made from the same image as", sources, folder)
+
+
+def _alike(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, InspectedItem]]:
+    """Images outside train, and one of train that looks the same; equal bytes are another problem."""
+    bands: dict[tuple[int, int], list[InspectedItem]] = defaultdict(list)
+    for each in items:
+        if each.item.split == "train" and _tells(each.look):
+            for key in _keys(each.look):
+                bands[key].append(each)
+    for each in items:
+        if each.item.split == "train" or not _tells(each.look):
+            continue
+        near_ones = (
+            other for key in _keys(each.look) if len(bands.get(key, ())) <= _CROWD for other in bands.get(key, ())
+        )
+        found = (one for one in near_ones if (one.look ^ each.look).bit_count() <= _FAR)
+        twin = next((one for one in found if one.content != each.content), None)
+        if twin is not None:
+            yield each, twin
+
+
+def _tells(value: int) -> bool:
+    return _PLAIN <= value.bit_count() <= _SIDE * _SIDE - _PLAIN
+
+
+def _keys(value: int) -> Iterator[tuple[int, int]]:
+    """The bands of a look: two looks that differ in at most three bits share one of four."""
+    for band in range(_BANDS):
+        yield band, value >> (band * _BITS) & ((1 << _BITS) - 1)
+
+
+def _of_one_source(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, InspectedItem]]:
+    """Images whose names say that they were made from an image of which train has another copy."""
+    trained: dict[str, InspectedItem] = {}
+    for each in items:
+        if each.item.split == "train" and (source := _source(each)):
+            trained.setdefault(source, each)
+    for each in items:
+        source = _source(each)
+        if each.item.split != "train" and source in trained:
+            yield each, trained[source]
+
+
+def _source(each: InspectedItem) -> str:
+    """The name of the image that an augmented copy was made from; "" where the name does not say it."""
+    name = each.item.name.rpartition("/")[2]
+    return _ROBOFLOW.sub("", name) if _ROBOFLOW.search(name) else ""
+
+
+def _note(kind: str, verb: str, pairs: list[tuple[InspectedItem, InspectedItem]], folder: Path) -> Problem:
+    names = [(named(one.item.image, folder), named(other.item.image, folder)) for one, other in pairs[:_SHOWN]]
+    shown = "; ".join(f"{one} {verb} {other}" for one, other in names)
+    rest = f"; and {counted(len(pairs) - _SHOWN, 'more image')}" if len(pairs) > _SHOWN else ""
+    message = f"{counted(len(pairs), 'image')} outside train: {shown}{rest}. Scores on such images are too good."
+    return Problem(kind, names[0][0], message, fatal=False, whole=True)

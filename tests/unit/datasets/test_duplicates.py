@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import simplejpeg
+from support.miniatures import gray, make_image, write
+
+from penstock.datasets import duplicates, inspect
+
+
+def scene(seed, size=(96, 128)):
+    """Blobs as a photograph has them, uint8 RGB."""
+    noise = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+    return cv2.resize(noise, size[::-1], interpolation=cv2.INTER_CUBIC)
+
+
+def jpeg(pixels, quality=95):
+    return simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=quality)
+
+
+def add(root, split, name, data, size=(96, 128)):
+    write(root / f"images/{split}/{name}.jpg", data)
+    write(root / f"masks/{split}/{name}.png", gray(np.eye(*size, dtype=np.uint8)))
+
+
+def test_copies_that_were_resized_compressed_or_toned_are_noted(tmp_path):
+    for number in range(6):
+        add(tmp_path, "train", f"t{number}", jpeg(scene(number)))
+    add(tmp_path, "val", "small", jpeg(cv2.resize(scene(1), (64, 48), interpolation=cv2.INTER_AREA)), (48, 64))
+    add(tmp_path, "val", "coarse", jpeg(scene(2), quality=30))
+    add(tmp_path, "val", "dark", jpeg((scene(3) * 0.8).astype(np.uint8)))
+    add(tmp_path, "val", "other", jpeg(scene(77)))
+    add(tmp_path, "test", "bright", jpeg(np.clip(scene(4) * 1.05, 0, 255).astype(np.uint8)))
+
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert [problem.message for problem in found.problems] == [
+        "4 images outside train: images/val/coarse.jpg looks nearly like images/train/t2.jpg; images/val/dark.jpg looks "
+        "nearly like images/train/t3.jpg; images/val/small.jpg looks nearly like images/train/t1.jpg; and 1 more image. "
+        "Scores on such images are too good."
+    ]
+
+
+def test_equal_bytes_are_a_problem_of_their_own_and_plain_images_are_none(tmp_path):
+    for split in ("train", "val"):
+        add(tmp_path, split, "same", jpeg(scene(1)))
+        add(tmp_path, split, f"sky-{split}", jpeg(np.full((96, 128, 3), 200 if split == "val" else 190, np.uint8)))
+    assert [problem.kind for problem in inspect(tmp_path).problems] == ["duplicate across splits"]
+
+
+def test_different_images_differ_in_many_bits():
+    looks = [duplicates.look(scene(seed)) for seed in range(40)]
+    distances = [(a ^ b).bit_count() for n, a in enumerate(looks) for b in looks[:n]]
+    assert min(distances) > 8
+    assert 28 < np.mean(distances) < 36
+
+
+def test_augmented_copies_of_roboflow_say_their_source(tmp_path):
+    for split, number in (("train", 1), ("valid", 2)):
+        name = f"cat_jpg.rf.{number:032x}"
+        write(tmp_path / f"{split}/images/{name}.jpg", make_image(seed=number))
+        write(tmp_path / f"{split}/labels/{name}.txt", "0 0.5 0.5 0.4 0.4\n")
+    write(tmp_path / "data.yaml", "names: [cat]\n")
+    train, val = (f"{split}/images/cat_jpg.rf.{number:032x}.jpg" for split, number in (("train", 1), ("valid", 2)))
+    assert [problem.message for problem in inspect(tmp_path).problems] == [
+        f"1 image outside train: {val} is made from the same image as {train}. Scores on such images are too good."
+    ]
