@@ -10,7 +10,7 @@ def feed(found: dict) -> list[str]:
         "## The feed beside its peers",
         f"Images per second from the same JPEG files on the same cores. Every contender runs in a process of its own. "
         f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat. The table gives the median of these ratios, which is not the ratio of the two medians. The last row is "
-        f"decoding alone, which no feed can exceed. {about(found)}",
+        f"decoding of whole images alone, without a feed. {about(found)}",
     ]
     for key, scenario in found["scenarios"].items():
         ratios = scenario["penstock_is_times"]

@@ -81,7 +81,6 @@ def step(found: dict) -> list[str]:
         "training process, without the processes of a DataLoader. A difference smaller than the range of the repeats "
         f"is not significant. {about(found)}",
         table(["loop", "seconds a step, median of the repeats (min to max)", "ratio", "peak memory, MiB"], rows),
-        "The next paragraph measures what Penstock's hooks and logs add to a step.",
         block([found["command"]]),
     ]
 
@@ -89,11 +88,12 @@ def step(found: dict) -> list[str]:
 def session(found: dict) -> list[str]:
     step = read("step")["loops"]["penstock"]["seconds"]["median"]
     return [
+        "### The overhead of hooks and logs",
         "The overhead of Penstock's training loop, with its hooks and logs, is measured on very short steps. That "
         f"loop and a bare loop take turns in one process, on the same batches of {found['batch']} crops of "
         f"{found['crop'][0]} x {found['crop'][1]} pixels. A step takes {1000 * found['session']:.1f} ms in Penstock's loop "
-        f"and {1000 * found['bare']:.1f} ms in the bare loop. The median of the {found['pairs']} differences between "
-        f"neighbouring steps is {1000 * found['more']:.2f} ms. This is {found['more'] / step:.2%} of Penstock's step in the table "
+        f"and {1000 * found['bare']:.1f} ms in the bare loop. Each step of Penstock's loop is compared with the "
+        f"step of the bare loop next to it in time. The median of the {found['pairs']} differences is {1000 * found['more']:.2f} ms. This is {found['more'] / step:.2%} of Penstock's step in the table "
         f"above, which takes {step:.3f} s (on another processor). {about(found)}",
     ]
 

@@ -23,7 +23,7 @@ class Ability(Enum):
     SCALE_TTA = "Test-time augmentation at other scales", "the network takes images of any size"
     SHIFT_TTA = (
         "Test-time augmentation by shifts",
-        "outputs describe the whole image and no positions in it, as class probabilities do",
+        "outputs do not depend on positions in the image (for example probabilities of classes, but not masks)",
     )
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
@@ -53,11 +53,11 @@ class Ability(Enum):
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (
         "A pretrained backbone",
-        "The method `Task.model` uses the setting `model.weights`, which is `none` without this ability",
+        "`Task.model` loads the weights that `model.weights` names (without this ability: `none`)",
     )
     MODELS = (
         "A choice of models",
-        "The method `Task.model` uses the setting `model.name`, which is the name of the kind without this ability",
+        "`Task.model` builds the network that `model.name` names (without this ability: the name of the kind)",
     )
 
     def __init__(self, title: str, promise: str) -> None:
