@@ -4,7 +4,9 @@ BIN := .venv/bin
 # One more than cores: a quarter of the time tests wait, for brokers and for children.
 WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test check package mutants soak bench docs clean
+.PHONY: env demo test check package mutants soak bench docs clean
+
+env: .venv/ready
 
 demo: .venv/ready
 	$(BIN)/penstock demo -o demo

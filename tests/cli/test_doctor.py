@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import torch
 from support import miniatures
 from support.commands import call
 
+from penstock import devices
 from penstock.datasets import inspect, pack, scenes
 
 
-def test_it_prints_every_choice_with_its_reason(tmp_path, capsys):
+def test_it_prints_every_choice_with_its_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(devices, "choose", lambda name: torch.device("cpu"))
     scenes.write_folder(tmp_path / "raw", {"train": 20, "val": 5}, (70, 100), 0)
     pack(inspect(tmp_path / "raw"), tmp_path / "data")
     code, out, err = call("doctor", tmp_path / "data", capsys=capsys)
@@ -17,6 +20,7 @@ def test_it_prints_every_choice_with_its_reason(tmp_path, capsys):
         "crop",
         "batch",
         "optimizer",
+        "device",
         "steps",
         "evaluation",
     ]
@@ -24,9 +28,10 @@ def test_it_prints_every_choice_with_its_reason(tmp_path, capsys):
     assert lines[0] == (
         "data segmentation, 6 classes 20 training records, images of up to 70 x 100 pixels (height x width)"
     )
+    assert lines[5] == "device cpu no GPU was found: try a small network first, such as --model unet:resnet18"
     assert lines[2] == "crop 64 x 96 pixels size of the images"
-    assert lines[5] == "steps 20,000 general default; 16,000 epochs; --epochs N takes 1.2 steps for each"
-    assert lines[6] == "evaluation val, every 1,000 steps the best checkpoint is kept"
+    assert lines[6] == "steps 20,000 general default; 16,000 epochs; --epochs N takes 1.2 steps for each"
+    assert lines[7] == "evaluation val, every 1,000 steps the best checkpoint is kept"
 
 
 def test_a_dataset_without_val_is_told_how_to_get_one(tmp_path, capsys):

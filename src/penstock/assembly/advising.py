@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock import devices
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.resolving import resolve_settings
 from penstock.progress import counted
@@ -53,6 +54,8 @@ def _choices(resolved: Resolved, split: Split) -> Iterator[Advice]:
     yield Advice("optimizer", f"{recipe.optimizer.name}, lr {recipe.optimizer.lr:g}", resolved.origin("optimizer.lr"))
     steps, epoch = recipe.train.steps, max(1.0, split.records / recipe.train.batch)
     passes = f"{steps / epoch:,.0f} epochs; --epochs N takes {epoch:,.1f} steps for each"
+    if devices.choose(recipe.train.device).type == "cpu":
+        yield Advice("device", "cpu", "no GPU was found: try a small network first, such as --model unet:resnet18")
     yield Advice("steps", f"{steps:,}", f"{resolved.origin('train.steps')}; {passes}")
 
 

@@ -269,8 +269,9 @@ def _already(dataset: FolderDataset) -> bool:
             expected="an empty folder, or the same data packed before",
             found="another dataset",
             remedy="Choose another folder with -o, or remove this one first",
-            message=f"{dataset.folder} already holds another dataset (its fingerprint is {here}, and that of the data "
-            f"to be packed is {new}). Choose another folder with -o, or remove this one first.",
+            message=f"{dataset.folder} already holds another dataset, or one that was packed with other options (its "
+            f"fingerprint is {here}, and that of the data to be packed is {new}). Choose another folder with -o, or "
+            "remove this one first.",
         )
     return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)
 

@@ -87,8 +87,9 @@ def test_another_dataset_is_not_written_over(raw, tmp_path):
         pack(other, tmp_path)
     new = pack(other, tmp_path / "other").description.content[:12]
     assert str(caught.value) == (
-        f"{tmp_path} already holds another dataset (its fingerprint is {first.description.content[:12]}, and that of the "
-        f"data to be packed is {new}). Choose another folder with -o, or remove this one first."
+        f"{tmp_path} already holds another dataset, or one that was packed with other options (its fingerprint is "
+        f"{first.description.content[:12]}, and that of the data to be packed is {new}). Choose another folder with -o, "
+        "or remove this one first."
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
@@ -18,8 +20,6 @@ from penstock.kinds.items import FilePart, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.datasets.layout import Layout
     from penstock.datasets.layouts.annotated import Bits
 
@@ -65,7 +65,8 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
     size = tree.get("imageHeight") or 0, tree.get("imageWidth") or 0
     flags = tree.get("flags") or {}
     tags = tuple(key for key, value in flags.items() if value) if isinstance(flags, dict) else ()
-    stem = path.relative_to(folder).with_suffix("").as_posix()
+    own = image if isinstance(image, Path) and image.is_relative_to(folder) else path
+    stem = own.relative_to(folder).with_suffix("").as_posix()
     split = annotated.split_of(path, folder)
     found.images.append(AnnotatedImage(split, stem, image, path, shapes, tags, size))
 
@@ -73,7 +74,7 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
 def _image(path: Path, tree: dict[str, Any], images: Images) -> Path | FilePart | None:
     """The file that the JSON names, from where it lies; that of the same name; or the image inside the JSON."""
     wanted = str(tree["imagePath"]).replace("\\", "/")
-    beside = [path.parent / wanted, *(path.with_suffix(end) for end in sorted(listing.IMAGES))]
+    beside = [Path(os.path.normpath(path.parent / wanted)), *(path.with_suffix(end) for end in sorted(listing.IMAGES))]
     there = next((each for each in beside if listing.is_there(each)), None) or images.find(wanted)
     if there is None and tree.get("imageData"):
         return FilePart(path, "imageData", partial(_inside, path))

@@ -217,6 +217,7 @@ def _unknown(folder: Path, how: How) -> DatasetError:
     ways = [_ELSEWHERE] if how.layout or how.task else [_FOLDERS, _ELSEWHERE]
     if loose:
         ways.append("give --pattern if the class is in the name of the image")
+        ways.append("predict images without labels with penstock predict RUN FOLDER")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
     remedy = f"Do one of these: {'; '.join(ways)}"
     more = advice.tree_of(how.layout) if how.layout else ""

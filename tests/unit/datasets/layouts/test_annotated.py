@@ -108,6 +108,15 @@ class TestLabelMe:
         (record,) = records(FolderDataset.open(tmp_path / "data"), "train")
         assert decode_segmentation(record).image == image
 
+    def test_records_are_named_for_their_image_wherever_its_json_is(self, tmp_path):
+        write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
+        write(tmp_path / "b.jpg", make_image(tools.SIZE, 1))
+        for name, image in {"a": "../a.jpg", "b": "../../b.jpg"}.items():
+            shapes = [{"label": "dog", "points": tools.DOG}]
+            tree = {"shapes": shapes, "imagePath": image, "imageHeight": 24, "imageWidth": 32}
+            write(tmp_path / f"raw/annotations/{name}.json", json.dumps(tree))
+        assert [each.item.name for each in inspect(tmp_path / "raw").items] == ["a", "annotations/b"]
+
     def test_what_is_wrong_is_named_and_left_out(self, tmp_path, capsys):
         tools.labelme(tmp_path / "raw")
         write(tmp_path / "raw/train/d.json", '{"shapes": [], "imagePath": "d.jpg"}')
