@@ -34,7 +34,7 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
         info = probe(image, name)
         inspected = InspectedItem(item, *info.size, format=info.format, size=len(image), content=hashed(image))
         pixels = codecs.decode_image(image, name, info=info, channels=channels)
-        inspected = replace(inspected, look=duplicates.look(pixels))
+        inspected = replace(inspected, perceptual_hash=duplicates.perceptual_hash(pixels))
     except (PenstockError, OSError) as error:
         return InspectedItem(item, problems=(Problem("unreadable image", name, sentence(name, error)),))
     return kind.check_item(folder, inspected, info, labels)

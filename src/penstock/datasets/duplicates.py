@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _SIDE: Final = 8
 _BANDS: Final = 4
 _BITS: Final = _SIDE * _SIDE // _BANDS
-_FAR: Final = 3  # bits that the looks of two images may differ in: one in each band but one
-_PLAIN: Final = 8  # a look of fewer ones or zeros is that of a sky
+_FAR: Final = 3  # bits that the hashes of two images may differ in: one in each band but one
+_PLAIN: Final = 8  # a hash of fewer ones or zeros is that of a sky
 _CROWD: Final = 200  # images with a band in common: as many say nothing
 _SHOWN: Final = 3
 _ROBOFLOW: Final = re.compile(r"\.rf\.[0-9a-f]{16,}$")  # what it puts behind the name of each augmented copy
 
 
-def look(pixels: Pixels) -> int:
+def perceptual_hash(pixels: Pixels) -> int:
     """A hash of 64 bits of what an image shows: whether each of 8 x 8 fields is brighter than the next one (dHash).
 
     Copies that were resized, compressed or slightly toned differ in few bits.
@@ -61,16 +61,19 @@ def _alike(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, Insp
     """Images outside train, and one of train that looks the same; equal bytes are another problem."""
     bands: dict[tuple[int, int], list[InspectedItem]] = defaultdict(list)
     for each in items:
-        if each.item.split == "train" and _tells(each.look):
-            for key in _keys(each.look):
+        if each.item.split == "train" and _tells(each.perceptual_hash):
+            for key in _keys(each.perceptual_hash):
                 bands[key].append(each)
     for each in items:
-        if each.item.split == "train" or not _tells(each.look):
+        if each.item.split == "train" or not _tells(each.perceptual_hash):
             continue
         near_ones = (
-            other for key in _keys(each.look) if len(bands.get(key, ())) <= _CROWD for other in bands.get(key, ())
+            other
+            for key in _keys(each.perceptual_hash)
+            if len(bands.get(key, ())) <= _CROWD
+            for other in bands.get(key, ())
         )
-        found = (one for one in near_ones if (one.look ^ each.look).bit_count() <= _FAR)
+        found = (one for one in near_ones if (one.perceptual_hash ^ each.perceptual_hash).bit_count() <= _FAR)
         twin = next((one for one in found if one.content != each.content), None)
         if twin is not None:
             yield each, twin
@@ -81,7 +84,7 @@ def _tells(value: int) -> bool:
 
 
 def _keys(value: int) -> Iterator[tuple[int, int]]:
-    """The bands of a look: two looks that differ in at most three bits share one of four."""
+    """The bands of a hash: two hashes that differ in at most three bits share one of four."""
     for band in range(_BANDS):
         yield band, value >> (band * _BITS) & ((1 << _BITS) - 1)
 

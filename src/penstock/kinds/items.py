@@ -166,7 +166,7 @@ class InspectedItem:
         pixels: how many pixels of the mask have each id that occurs, after mapping.
         problems: what is wrong with it.
         label: what a kind of somebody's own has read of the label, so that `count` need not read it again.
-        look: a hash of what the image shows, by which nearly equal images are found.
+        perceptual_hash: of what the image shows, by which nearly equal images are found.
     """
 
     item: Item
@@ -179,7 +179,7 @@ class InspectedItem:
     pixels: tuple[tuple[int, int], ...] = ()
     problems: tuple[Problem, ...] = ()
     label: Any = None
-    look: int = 0
+    perceptual_hash: int = 0
 
     def with_problem(self, problem: Problem) -> InspectedItem:
         """These, and something that is wrong."""

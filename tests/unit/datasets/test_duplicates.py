@@ -49,8 +49,8 @@ def test_equal_bytes_are_a_problem_of_their_own_and_plain_images_are_none(tmp_pa
 
 
 def test_different_images_differ_in_many_bits():
-    looks = [duplicates.look(scene(seed)) for seed in range(40)]
-    distances = [(a ^ b).bit_count() for n, a in enumerate(looks) for b in looks[:n]]
+    hashes = [duplicates.perceptual_hash(scene(seed)) for seed in range(40)]
+    distances = [(a ^ b).bit_count() for n, a in enumerate(hashes) for b in hashes[:n]]
     assert min(distances) > 8
     assert 28 < np.mean(distances) < 36
 

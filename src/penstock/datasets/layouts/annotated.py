@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.datasets.layouts.lookup import Images
+
     Pixels = NDArray[np.uint8]
     Bits = NDArray[np.bool_]
 
@@ -316,6 +318,24 @@ def split_of(path: Path, folder: Path) -> str:
     """The split whose name a folder above a file has, the nearest to the root first; train where none has."""
     parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
     return next(filter(None, map(listing.split_of, parents)), "train")
+
+
+def class_name(label: Any, classes: tuple[str, ...]) -> str:
+    """A class by its name or by its id."""
+    if isinstance(label, int) and 0 <= label < len(classes):
+        return classes[label]
+    return str(label)
+
+
+def find_image(found: Annotations, folder: Path, source: Path, wanted: str, images: Images) -> Path | None:
+    """The image that an annotation file names: beside the file, else the only one of that name; None where there is
+    none, which is added to the problems.
+    """
+    beside = source.parent / wanted
+    image = beside if wanted and listing.is_there(beside) else images.find(wanted)
+    if image is None:
+        found.problems.append(image_missing(named(source, folder), wanted, images.among(wanted)))
+    return image
 
 
 def image_missing(source: str, name: str, found: str = "nothing") -> Problem:

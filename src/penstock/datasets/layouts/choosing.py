@@ -110,18 +110,18 @@ def chosen(folder: Path, task: str) -> Layout | None:
     Raises:
         DatasetError: a file of the first layout that fits is damaged.
     """
-    fitting = [each for each in _fitting(folder) if task in {"", each.kind.name}]
-    if not fitting:
+    pairs = [(name, each) for name, each in _fitting(folder) if task in {"", each.kind.name}]
+    if not pairs:
         return None
-    taken = fitting[0]
-    for each in [] if taken.option.split()[1] in _AS_PUBLISHED else fitting[1:]:
+    (first, taken), fitting = pairs[0], [each for _, each in pairs]
+    for each in () if first in _AS_PUBLISHED else fitting[1:]:
         taken = each if _explains_more(each, taken) else taken
     return replace(taken, others=tuple(each for each in fitting if each is not taken))
 
 
-def _fitting(folder: Path) -> Iterator[Layout]:
-    """Every layout that the folder has, the more telling ones first. What is wrong with a file is said by the first one
-    that reads it, so the later ones may fail.
+def _fitting(folder: Path) -> Iterator[tuple[str, Layout]]:
+    """The name and the layout of all that the folder has, the more telling ones first. What is wrong with a file is
+    said by the first one that reads it, so the later ones may fail.
     """
     first = True
     for name, recognise_one in LAYOUTS.items():
@@ -135,7 +135,7 @@ def _fitting(folder: Path) -> Iterator[Layout]:
             continue
         for each in _ways(name, found):
             if first or each.labelled:
-                yield each
+                yield name, each
                 first = False
 
 

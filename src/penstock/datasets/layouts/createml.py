@@ -22,8 +22,8 @@ _KEYS: Final = (b'"image"', b'"annotations"', b'"coordinates"')
 def recognise(folder: Path) -> Layout | None:
     """JSON files of images with `coordinates`, in the folder or in its splits; None where there are none."""
     places = [folder, *listing.splits(folder).values()]
-    paths = [path for place in places for path in listing.plain(place, "*.json") if jsons.mentions(path, *_KEYS)]
-    files = {path: tree for path in paths if isinstance(tree := jsons.read(path), list)}
+    paths = [path for place in places for path in listing.plain(place, "*.json")]
+    files = {path: tree for path in paths if isinstance(tree := jsons.read_with(path, _KEYS), list)}
     if not files:
         return None
     names = ", ".join(named(path, folder) for path in files)
@@ -37,10 +37,8 @@ def recognise(folder: Path) -> Layout | None:
 
 def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], images: Images) -> None:
     name, wanted = named(path, folder), str(each.get("image") or each.get("imagefilename") or "")
-    beside = path.parent / wanted
-    image = beside if wanted and listing.is_there(beside) else images.find(wanted)
+    image = annotated.find_image(found, folder, path, wanted, images)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
     where = f"{name} ({wanted})"
     said = each.get("annotations") or ()

@@ -52,10 +52,8 @@ def _classes(trees: dict[Path, ET.Element]) -> tuple[str, ...]:
 
 def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images: Images) -> None:
     name, wanted = named(path, folder), each.get("name") or ""
-    beside = path.parent / wanted
-    image = beside if wanted and listing.is_there(beside) else images.find(wanted)
+    image = annotated.find_image(found, folder, path, wanted, images)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
     size = int(each.get("height") or 0), int(each.get("width") or 0)
     shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")

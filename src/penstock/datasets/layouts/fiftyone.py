@@ -69,20 +69,17 @@ def _add(
     shapes: tuple[Shape, ...] = ()
     tags: tuple[str, ...] = ()
     if isinstance(said, list):
-        named_all = [{**each, "label": _name(each.get("label"), classes)} for each in said if isinstance(each, dict)]
+        named_all = [
+            {**each, "label": annotated.class_name(each.get("label"), classes)}
+            for each in said
+            if isinstance(each, dict)
+        ]
         where = f"{named(path, folder)} ({wanted})"
         shapes = annotated.read_shapes(found, named_all, _shape, image=named(image, folder), where=where)
     elif said is not None:
-        tags = (_name(said, classes),)
+        tags = (annotated.class_name(said, classes),)
     split = annotated.split_of(path, folder)
     found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, relative=True))
-
-
-def _name(label: Any, classes: tuple[str, ...]) -> str:
-    """A class by its name or by its id."""
-    if isinstance(label, int) and 0 <= label < len(classes):
-        return classes[label]
-    return str(label)
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape:

@@ -75,20 +75,12 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
             message = f"{where}: expected a category for each of {len(boxes)} boxes, found {len(labels)}. Fix the line."
             found.problems.append(Problem("damaged annotation", named(image, folder), message))
             return
-        entries = [(_name(label, found.classes), box) for label, box in zip(labels, boxes, strict=True)]
+        entries = [(annotated.class_name(label, found.classes), box) for label, box in zip(labels, boxes, strict=True)]
         shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=where)
-    tag = next((line[key] for key in _TAG if line.get(key) is not None), None)
-    tags = (
-        () if tag is None else tuple(_name(each, found.classes) for each in (tag if isinstance(tag, list) else [tag]))
-    )
+    tag: Any = next((line[key] for key in _TAG if line.get(key) is not None), [])
+    each_tag = tag if isinstance(tag, list) else [tag]
+    tags = tuple(annotated.class_name(each, found.classes) for each in each_tag)
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
-
-
-def _name(label: Any, classes: tuple[str, ...]) -> str:
-    """A class by its name or by its id."""
-    if isinstance(label, int) and 0 <= label < len(classes):
-        return classes[label]
-    return str(label)
 
 
 def _shape(entry: tuple[str, list[float]], where: str) -> Shape:

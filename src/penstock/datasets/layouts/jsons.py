@@ -20,14 +20,29 @@ def read(path: Path) -> Any:
     Raises:
         DatasetError: it is no JSON.
     """
+    return decode(path.read_bytes(), str(path))
+
+
+def read_with(path: Path, *keys: tuple[bytes, ...]) -> Any:
+    """The value in a file that holds all words of one of some tuples; None for any other file, which is not decoded.
+
+    Raises:
+        DatasetError: it holds the words, but is no JSON.
+    """
+    data = path.read_bytes()
+    if not any(all(word in data for word in words) for words in keys):
+        return None
+    return decode(data, str(path))
+
+
+def decode(data: bytes, where: str) -> Any:
+    """The value of some JSON.
+
+    Raises:
+        DatasetError: it is none.
+    """
     try:
-        return msgspec.json.decode(path.read_bytes().removeprefix(_MARK))
+        return msgspec.json.decode(data.removeprefix(_MARK))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         found = str(error) or "values nested too deeply"
-        raise DatasetError(str(path), expected="JSON", found=found, remedy="Fix or remove it") from None
-
-
-def mentions(path: Path, *words: bytes) -> bool:
-    """Whether a file holds all of some words, which is told before it is decoded."""
-    data = path.read_bytes()
-    return all(word in data for word in words)
+        raise DatasetError(where, expected="JSON", found=found, remedy="Fix or remove it") from None

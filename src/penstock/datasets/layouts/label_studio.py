@@ -28,8 +28,8 @@ _PER_CENT: Final = 100
 
 def recognise(folder: Path) -> Layout | None:
     """JSON files of annotated tasks in the folder; None where there are none."""
-    paths = [path for path in listing.plain(folder, "*.json") if _is_export(path)]
-    files = {path: tasks for path in paths if (tasks := _tasks(jsons.read(path)))}
+    paths = listing.plain(folder, "*.json")
+    files = {path: tasks for path in paths if (tasks := _tasks(jsons.read_with(path, _WHOLE, _SHORT)))}
     if not files:
         return None
     names = ", ".join(named(path, folder) for path in files)
@@ -39,10 +39,6 @@ def recognise(folder: Path) -> Layout | None:
         for task in tasks:
             _add(found, folder, path, task, images)
     return found.layout(folder)
-
-
-def _is_export(path: Path) -> bool:
-    return jsons.mentions(path, *_WHOLE) or jsons.mentions(path, *_SHORT)
 
 
 def _tasks(tree: Any) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ _FLAGS: Final = ("__ignore__", "_background_")  # names that LabelMe's own scrip
 def recognise(folder: Path) -> Layout | None:
     """JSON files with `shapes` and `imagePath`; None where there are none."""
     files = [path for path in listing.files(folder) if path.suffix.lower() == ".json"]
-    if not any(jsons.mentions(path, *_KEYS) for path in files[:_PAIR]):
+    if not any(all(key in path.read_bytes() for key in _KEYS) for path in files[:_PAIR]):
         return None
     found = Annotations("LabelMe", f"{counted(len(files), 'JSON file')} of LabelMe", classes=_classes(folder))
     images = Images(folder)

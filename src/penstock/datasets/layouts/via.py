@@ -27,7 +27,7 @@ def recognise(folder: Path) -> Layout | None:
     """JSON files of images with `regions`, in the folder or beside the images of a split; None where there are none."""
     places = [folder, *listing.splits(folder).values(), folder / "annotations"]
     paths = [path for place in places if place.is_dir() for path in listing.plain(place, "*.json")]
-    files = {path: images for path in paths if jsons.mentions(path, *_KEYS) and (images := _images(jsons.read(path)))}
+    files = {path: images for path in paths if (images := _images(jsons.read_with(path, _KEYS)))}
     if not files:
         return None
     names = ", ".join(named(path, folder) for path in files)
@@ -50,10 +50,8 @@ def _images(tree: Any) -> list[dict[str, Any]]:
 
 def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], where: Images) -> None:
     name, wanted = named(path, folder), str(each["filename"])
-    beside = path.parent / wanted
-    image = beside if listing.is_there(beside) else where.find(wanted)
+    image = annotated.find_image(found, folder, path, wanted, where)
     if image is None:
-        found.problems.append(annotated.image_missing(name, wanted, where.among(wanted)))
         return
     regions = each["regions"] or ()
     entries = regions.values() if isinstance(regions, dict) else regions
