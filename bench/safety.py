@@ -95,7 +95,7 @@ def owned(folder: Path) -> dict[str, Any]:
         data=Data(str(folder / "data")),
         model=Model("unet:test_resnet", "none"),
         augment=Augment(CROP),
-        train=Train(BATCHES, BATCH),
+        train=Train(steps=BATCHES, batch=BATCH),
     )
     parts = open_parts(made)
 

@@ -66,7 +66,7 @@ def main():
         model=Model("deeplabv3plus:resnet18", "none"),
         augment=Augment(CROP),
         optimizer=OptimizerSpec("adamw", 1e-3),
-        train=Train(PAIRS, BATCH),
+        train=Train(steps=PAIRS, batch=BATCH),
     )
     parts = open_parts(made)
     task, device, folder = parts.task, torch.device("cpu"), Path(tempfile.mkdtemp())

@@ -66,7 +66,7 @@ def ours(work: Path, repeat: int) -> dict[str, float]:
     words = ["train", str(work / "data"), *TRAIN, "--runs", str(work / f"runs-{repeat}")]
     peak = float(program("penstock_train.py", *words, python=sys.executable))
     timings = common.lines(min((work / f"runs-{repeat}").glob("0*")) / "timings.jsonl")
-    return said("penstock", {"seconds": statistics.median(line["step"] for line in timings[WARM:]), "peak_mib": peak})
+    return said("penstock", {"seconds": statistics.median(line["seconds"] for line in timings[WARM:]), "peak_mib": peak})
 
 
 def peer(loop: str, data: Path) -> dict[str, float]:
