@@ -15,7 +15,7 @@ from common import penstock
 
 TRAIN = [
     "--model", "ssd:resnet18", "--weights", "none", "--batch", "8", "--crop", "320", "320", "--lr", "0.01",
-    "--set", "optimizer.warmup_steps=50", "--set", "augment.resize_range=[320,427]", "--set", "augment.scale=[0.8,1.6]",
+    "--set", "optimizer.warmup_steps=50", "--set", "augment.jitter={}", "--set", "augment.resize_range=[320,427]", "--set", "augment.scale=[0.8,1.6]",
     "--set", "augment.scale_step=0", "--set", "train.freeze_bn=false", "--set", "train.ema_decay=0.99",
 ]  # fmt: skip
 STEPS = {"cells": 700, "fruits": 200}

@@ -16,7 +16,7 @@ CLASSES = "sky,building,pole,road,pavement,tree,sign symbol,fence,car,pedestrian
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8",
     "--steps", "1400", "--optimizer", "adamw", "--lr", "1e-3",
-    "--set", "augment.scale=[0.75, 1.5]", "--set", "optimizer.warmup_steps=50", "--set", "train.ema_decay=0.99",
+    "--set", "augment.jitter={}", "--set", "augment.scale=[0.75, 1.5]", "--set", "optimizer.warmup_steps=50", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=200", "--set", "train.save_every=50",
 ]  # fmt: skip
 

@@ -20,7 +20,7 @@ SEEDS = (0, 1)
 SIZES = {"one size": ["0.5"], "three sizes, each also mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "300",
-    "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
+    "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.jitter={}", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
     "--set", "optimizer.warmup_steps=50", "--set", "data.validation=", "--set", "train.save_every=100",
 ]  # fmt: skip
 PARTS = {

@@ -20,7 +20,7 @@ from camvid import CLASSES, penstock  # noqa: E402
 
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", "40",
-    "--optimizer", "adamw", "--lr", "1e-3", "--seed", "5", "--set", "data.block=16", "--set", "data.shuffle_window=4",
+    "--optimizer", "adamw", "--lr", "1e-3", "--seed", "5", "--set", "augment.jitter={}", "--set", "data.block=16", "--set", "data.shuffle_window=4",
     "--set", "train.evaluate_every=40", "--set", "train.log_origins=true", "--set", "train.ema_decay=0.9",
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
     "--steps", str(STEPS), "--optimizer", "adamw", "--lr", "1e-3", "--set", f"augment.scale={list(SCALE)}",
-    "--set", "augment.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
+    "--set", "augment.jitter={}", "--set", "augment.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
 ]  # fmt: skip
 
 
@@ -66,7 +66,9 @@ def ours(work: Path, repeat: int) -> dict[str, float]:
     words = ["train", str(work / "data"), *TRAIN, "--runs", str(work / f"runs-{repeat}")]
     peak = float(program("penstock_train.py", *words, python=sys.executable))
     timings = common.lines(min((work / f"runs-{repeat}").glob("0*")) / "timings.jsonl")
-    return said("penstock", {"seconds": statistics.median(line["seconds"] for line in timings[WARM:]), "peak_mib": peak})
+    return said(
+        "penstock", {"seconds": statistics.median(line["seconds"] for line in timings[WARM:]), "peak_mib": peak}
+    )
 
 
 def peer(loop: str, data: Path) -> dict[str, float]:

@@ -30,8 +30,8 @@ def test_it_prints_every_choice_with_its_reason(tmp_path, capsys, monkeypatch):
     )
     assert lines[5] == "device cpu no GPU was found: try a small network first, such as --model unet:resnet18"
     assert lines[2] == "crop 64 x 96 pixels size of the images"
-    assert lines[6] == "steps 20,000 general default; 16,000 epochs; --epochs N takes 1.2 steps for each"
-    assert lines[7] == "evaluation val, every 1,000 steps the best checkpoint is kept"
+    assert lines[6] == "steps 1,000 size of the data; 800 epochs; --epochs N takes 1.2 steps for each"
+    assert lines[7] == "evaluation val, every 50 steps the best checkpoint is kept"
 
 
 def test_a_dataset_without_val_is_told_how_to_get_one(tmp_path, capsys):

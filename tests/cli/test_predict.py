@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import shutil
 
 import cv2
@@ -14,6 +15,7 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.datasets import FolderDataset, inspect, pack, scenes
+from penstock.datasets.layouts.legend import read as read_legend
 from penstock.errors import RecipeError
 from penstock.images import decode_mask, palettes
 from penstock.inference import Trained
@@ -48,7 +50,7 @@ def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(traine
         1,
         f"{tmp_path}/list.txt, line 1: expected the path of an image, found gone.jpg, which does not exist. Fix the list.\n"
         f"predicted 1 of 2 images into {tmp_path}/out\n"
-        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them\n",
     )
 
 
@@ -150,6 +152,11 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
 
     assert original == (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
     assert (raw == np.array(original)[plain]).all()
+    tables = [list(csv.DictReader((tmp_path / name / "classes.csv").open())) for name in ("plain", "raw")]
+    assert [[int(row["id"]) for row in table] for table in tables] == [list(range(19)), list(original)]
+    assert tables[1][0] == {"id": "7", "name": "road", "r": "128", "g": "64", "b": "128"}
+    legend = read_legend(tmp_path / "raw/classes.csv")  # as masks in colour are packed with
+    assert legend.classes == dataset.description.classes
     assert (color == np.array(palettes.CITYSCAPES)[plain]).all()
 
 
@@ -202,7 +209,7 @@ def test_predict_writes_masks_of_the_images_own_size(trained, raw, tmp_path, win
     assert call(*arguments, capsys=capsys)[:2] == (
         0,
         f"predicted 8 of 8 images into {out}\n"
-        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them\n",
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them\n",
     )
     assert decode_mask((out / "one.png").read_bytes(), "x").shape == (50, 71)
     assert decode_mask((out / "scene-00003.png").read_bytes(), "x").max() < 6

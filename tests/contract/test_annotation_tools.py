@@ -10,7 +10,7 @@ from support.layouts import boxes
 
 from penstock.datasets import How, inspect, pack
 from penstock.images import codecs
-from penstock.records.schema import decode_segmentation
+from penstock.records.schema import decode_detection, decode_segmentation
 
 
 @pytest.mark.parametrize("tool", tools.OUTLINES | tools.BOXES)
@@ -48,6 +48,23 @@ def test_masks(tmp_path, tool):
         assert len(packed) == len(names)
         for record in packed:
             assert np.array_equal(codecs.decode_mask(record.mask, "mask"), expected)
+
+
+@pytest.mark.parametrize("tool", tools.OUTLINES)
+def test_instances(tmp_path, tool):
+    tools.OUTLINES[tool](tmp_path / "raw")
+    found = inspect(tmp_path / "raw", how=How(task="instances"))
+    dataset = pack(found, tmp_path / "data")
+
+    assert (found.layout.name, found.problems) == (tool, ())
+    assert found.labels.classes == ("cat", "dog")
+    for split, names in tools.NAMES.items():
+        packed = [decode_detection(record) for record in records_of(dataset, split)]
+        assert len(packed) == len(names)
+        for record in packed:
+            assert [each.label for each in record.objects] == [1, 0]
+            for each, outline in zip(record.objects, (tools.DOG, tools.CAT), strict=True):
+                assert np.array_equal(codecs.decode_mask(each.mask, "mask") > 0, tools.bits_of(outline))
 
 
 @pytest.mark.parametrize("tool", sorted(set(tools.OUTLINES) - {"YOLO outlines"}))

@@ -82,7 +82,9 @@ def test_what_nobody_gives_comes_from_what_is_chosen(packed, color_folders):
         3e-4,
         "optimizer adamw",
     )
-    assert found(packed.folder, "train.steps") == (20_000, "general default")
+    assert found(packed.folder, "train.steps") == (1000, "size of the data")
+    assert found(packed.folder, "train.steps", model__name="cifar10-fast") == (400, "model cifar10-fast")
+    assert found(packed.folder, "train.batch") == (16, "general default")
 
 
 def test_a_topic_is_followed_without_end_and_its_shuffle_is_chosen(monkeypatch):
@@ -91,7 +93,7 @@ def test_a_topic_is_followed_without_end_and_its_shuffle_is_chosen(monkeypatch):
 
     monkeypatch.setattr(resolving, "_task", lambda data: "segmentation")
     monkeypatch.setattr(resolving, "_opened", lambda data: None)
-    monkeypatch.setattr(resolving, "with_crop", lambda resolved, dataset: resolved)
+    monkeypatch.setattr(resolving, "with_data_defaults", lambda resolved, dataset, task: resolved)
     topic = {"data.path": "kafka://h:9092/t"}
     followed = resolve_settings({**topic, "follow.on": True, "optimizer.name": "adamw"})
 

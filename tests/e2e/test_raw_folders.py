@@ -16,6 +16,7 @@ MODELS = {
     "slices": "unet:test_resnet",
     "classification": "test_resnet",
     "detection": "ssd:test_resnet",
+    "instances": "maskrcnn:test_resnet",
 }
 WRITTEN = {
     "segmentation": "*-overlay.png",
@@ -23,6 +24,7 @@ WRITTEN = {
     "slices": "*.nii.gz",
     "classification": "predictions.csv",
     "detection": "predictions.csv",
+    "instances": "*-instances.png",
 }
 
 

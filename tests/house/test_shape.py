@@ -53,7 +53,7 @@ def test_no_docstring_or_comment_is_left_to_be_done():
     assert [str(p) for p in FILES if any(mark in p.read_text() for mark in marks)] == []
 
 
-NAMES = {"segmentation", "matting", "classification", "detection", "volumes"}
+NAMES = {"segmentation", "matting", "classification", "detection", "instances", "volumes"}
 CLASSES = {"Segmentation", "Matting", "Classification", "Detection", "Volumes", "Task", "Kind"}
 CLASSES |= {f"{name}Kind" for name in CLASSES}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import io
+import json
 import tarfile
 import threading
 
@@ -12,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from penstock.datasets import inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.datasets.download import Archive
 from penstock.training import train
 from support import miniatures
@@ -85,6 +86,25 @@ def squares(tmp_path_factory):
         miniatures.write(root / f"p{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
     miniatures.write(root / "boxes.csv", "\n".join(rows) + "\n")
     return pack(inspect(root), root.parent / "data")
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory):
+    """Red rectangles and blue triangles on gray: 12 training images, 6 to validate, as LabelMe's polygons."""
+    root, draw = tmp_path_factory.mktemp("instances") / "raw", np.random.default_rng(0)
+    for number in range(18):
+        split, shapes = "train" if number < 12 else "val", []
+        pixels = np.full((72, 88, 3), 128, np.uint8)
+        for name, color in (("red", (30, 30, 220)), ("blue", (220, 30, 30))):
+            x, y = int(draw.integers(0, 50)), int(draw.integers(0, 36))
+            right, low = x + int(draw.integers(16, 34)), y + int(draw.integers(16, 34))
+            corners = [(x, y), (right, y), (right, low), (x, low)] if name == "red" else [(x, y), (right, y), (x, low)]
+            cv2.fillPoly(pixels, [np.array(corners)], color)
+            shapes.append({"label": name, "points": corners, "shape_type": "polygon"})
+        miniatures.write(root / f"{split}/p{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
+        tree = {"version": "5", "shapes": shapes, "imagePath": f"p{number}.png", "imageHeight": 72, "imageWidth": 88}
+        miniatures.write(root / f"{split}/p{number}.json", json.dumps(tree))
+    return pack(inspect(root, how=How(task="instances")), root.parent / "data")
 
 
 @pytest.fixture(scope="module")

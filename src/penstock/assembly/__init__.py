@@ -3,7 +3,7 @@
 parts.py   a recipe to a dataset, a task, feeds and a model
 run_data.py   data.json: what a run's data was, exactly
 epochs.py  epochs to steps
-sizing.py  a default crop that fits the images
+sizing.py  defaults that follow from the data
 advising.py  what would be trained by default, and why
 runs.py    a run folder to its parts and its weights
 resolving.py  settings that somebody gave to a whole recipe

@@ -1,4 +1,4 @@
-"""How many steps some passes over the training split are."""
+"""How many steps some passes over the training split are, and how many are taken by default."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.config import toml
+from penstock.config.presets import GENERAL
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from penstock.config import Recipe, Resolved
 
 ORIGIN: Final = "train.epochs"
+DATA: Final = "size of the data"
+PASSES: Final = 100
+"""Epochs by default, of data that is neither small nor large."""
+FEWEST: Final = 1000
+"""Steps by default at least: a network that is trained on a few images needs them too."""
+EVALUATIONS: Final = 20
+"""Evaluations of a training by default."""
+
 _EVERY: Final = ("train.evaluate_every", "train.save_every")
 
 
@@ -48,10 +57,34 @@ def with_steps(resolved: Resolved) -> Resolved:
             "one of the two settings.",
         )
     each = min(steps, max(1, math.ceil(_epoch(recipe))))
-    values: dict[str, Any] = {"train.steps": steps, **dict.fromkeys(_EVERY, each)}
+    return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, each)}, ORIGIN)
+
+
+def with_default_steps(resolved: Resolved, records: int) -> Resolved:
+    """The recipe with steps that suit the size of the data: 100 epochs, but at least 1,000 steps, and at most the
+    general default; with an evaluation after each twentieth part. Steps or epochs that were given, or that come with a
+    model or a task, stay.
+
+    Args:
+        resolved: with the defaults of the task.
+        records: how many the training split has.
+    """
+    train, limit = resolved.recipe.train, resolved.recipe.data.limit
+    if train.epochs or resolved.origin("train.steps") != GENERAL:
+        return resolved
+    epoch = min(records, limit or records) / train.batch
+    steps = min(train.steps, max(FEWEST, math.ceil(PASSES * epoch)))
+    if steps == train.steps:
+        return resolved
+    return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, max(1, steps // EVALUATIONS))}, DATA)
+
+
+def with_values(resolved: Resolved, values: dict[str, Any], origin: str) -> Resolved:
+    """The recipe with other values of settings, but for those that somebody gave."""
     values = {key: value for key, value in values.items() if key not in resolved.given}
-    origins = {**resolved.origins, **dict.fromkeys(values, ORIGIN)}
-    return replace(resolved, recipe=toml.filled(recipe, values, ""), origins=origins)
+    changed = toml.filled(resolved.recipe, values, "")
+    differing = toml.changes(resolved.recipe, changed)
+    return replace(resolved, recipe=changed, origins={**resolved.origins, **dict.fromkeys(differing, origin)})
 
 
 def _epoch(recipe: Recipe) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.assembly.epochs import with_steps
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.runs import run_recipe
-from penstock.assembly.sizing import with_crop
+from penstock.assembly.sizing import with_data_defaults
 from penstock.config import toml
 from penstock.config.checks import check_follow
 from penstock.config.places import located
@@ -55,7 +55,7 @@ def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     _check_model(str(given.get("model.name", "")), task)
     resolved = resolve(given, task, where)
     with contextlib.suppress(EmptySourceError):
-        resolved = with_crop(resolved, _opened(resolved.recipe.data))
+        resolved = with_data_defaults(resolved, _opened(resolved.recipe.data), task)
     return with_steps(resolved)
 
 

@@ -1,37 +1,49 @@
-"""A default crop that fits the images."""
+"""Defaults that follow from the data: the sizes of images, whether they have colours, and how many there are."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.config import toml
-from penstock.models.segmentation import STRIDE
+from penstock.assembly.epochs import with_default_steps, with_values
+from penstock.config.presets import MODELS
+from penstock.datasets import locate
+from penstock.tasks import Ability
 
 if TYPE_CHECKING:
     from penstock.config import Resolved
     from penstock.datasets import Dataset
+    from penstock.tasks import Task
 
 ORIGIN: Final = "size of the images"
-_KEY: Final = "augment.crop"
+COLORS: Final = "images in colour"
+JITTER: Final = {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.02}
+"""Colour jitter of images in colour."""
+
+_CROP: Final = "augment.crop"
+_JITTER: Final = "augment.jitter"
+_COLORS: Final = 3  # channels
 
 
-def with_crop(resolved: Resolved, dataset: Dataset) -> Resolved:
-    """The recipe with a default crop that is no larger than the largest training image, so that little of a sample is
-    padding: its sides are rounded down to multiples of 32. A crop that was given, or that comes with a model, stays.
+def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -> Resolved:
+    """The recipe with the crop, the colours and the steps that suit the data. Settings that were given, or that come
+    with a model, stay.
 
     Args:
         resolved: with the defaults of the task.
         dataset: what is learnt from.
+        task: what is learnt.
     """
-    recipe = resolved.recipe
-    split = dataset.split(recipe.data.train)
-    chosen = _KEY in resolved.given or resolved.origins.get(_KEY, "").startswith("model")
-    if chosen or recipe.augment.method != "scale-crop" or split.slices or not split.height:
+    if resolved.recipe.model.name in MODELS:
         return resolved
-    sides = zip(recipe.augment.crop, (split.height, split.width), strict=True)
-    crop = tuple(min(usual, max(STRIDE, side // STRIDE * STRIDE)) for usual, side in sides)
-    if crop == recipe.augment.crop:
-        return resolved
-    origins = {**resolved.origins, _KEY: ORIGIN}
-    return replace(resolved, recipe=toml.filled(recipe, {_KEY: crop}, ""), origins=origins)
+    data = resolved.recipe.data
+    split = dataset.split(data.train)
+    if not locate(data.path).grows:
+        resolved = with_default_steps(resolved, split.records)
+    if _CROP not in resolved.given and not split.slices and split.height:
+        resolved = with_values(resolved, task.sizes(resolved.recipe.augment, split), ORIGIN)
+    described = dataset.description
+    colored = described.channels == _COLORS and not described.modalities and Ability.AUGMENTATION in task.supports
+    if colored and not any(key.startswith(_JITTER) for key in resolved.given):
+        jitter = {f"{_JITTER}.{name}": value for name, value in JITTER.items()}
+        resolved = with_values(resolved, jitter, COLORS)
+    return resolved

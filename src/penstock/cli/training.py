@@ -45,8 +45,8 @@ Set = Annotated[
 ModelName = Annotated[
     str,
     Parameter(
-        help="Model, such as deeplabv3plus:resnet50, resnet50 (classification), fasterrcnn:resnet50 (detection), or "
-        "FILE.py:NAME."
+        help="Model, such as deeplabv3plus:resnet50, resnet50 (classification), fasterrcnn:resnet50 (detection), "
+        "maskrcnn:resnet50 (instances), or FILE.py:NAME."
     ),
 ]
 Strict = Annotated[
@@ -172,6 +172,8 @@ def _conclude(folder: RunFolder, outcome: Outcome) -> None:
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {folder.path}")
     if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
         print(f"report {write_report(folder)}")
+    if outcome.status == "finished":
+        print(f"predict with: penstock predict {folder.path} IMAGES -o predictions")
 
 
 def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool]) -> None:

@@ -44,7 +44,7 @@ class Train:
     """How long, how fast, and what is kept.
 
     Attributes:
-        steps: Optimizer steps.
+        steps: Optimizer steps. By default 100 epochs, but at least 1,000 and at most 20,000 steps.
         epochs: Passes over the training split, from which `steps` is computed; 0 trains for `steps`.
         batch: Images in a global batch, over all ranks.
         accumulate: Gradient accumulation: micro-batches of a rank in each step, to save memory.
@@ -134,8 +134,8 @@ class Recipe:
         seed: Random seed of order, augmentation, initial weights and dropout.
         init: Run whose weights training starts from. Its classes may differ from those of the dataset.
         strict: Refuse `init` if weights other than those of the last layer are missing or unexpected.
-        task: Task: segmentation, matting, classification, detection, volumes, FILE.py:NAME or package.module:NAME; ""
-            is the task of the dataset.
+        task: Task: segmentation, matting, classification, detection, instances, volumes, FILE.py:NAME or
+            package.module:NAME; "" is the task of the dataset.
         task_options: Settings of a custom task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
             checkpoint_saver, FILE.py:NAME or package.module:NAME).

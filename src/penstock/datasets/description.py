@@ -52,9 +52,10 @@ class Split:
         records: how many there are.
         shards: where they are, in order.
         height, width: the largest upright image's, each by itself, in pixels.
-        objects: the most boxes in an image, for detection.
+        objects: the most objects in an image, for detection and instances.
         slices: the most slices in a volume; 0 where the records are images.
-        per_class: of every class, pixels for segmentation, images for classification, objects for detection.
+        per_class: of every class, pixels for segmentation, images for classification, objects for detection and
+            instances.
         image_pixels: of every class, the labelled pixels of the images that it occurs in; of segmentation alone.
     """
 

@@ -29,7 +29,7 @@ class About:
     """What a record says of its dataset.
 
     Attributes:
-        task: "segmentation", "matting", "classification", "detection" or "volumes".
+        task: "segmentation", "matting", "classification", "detection", "instances" or "volumes".
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright image's, each by itself, in pixels.

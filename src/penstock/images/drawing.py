@@ -119,6 +119,30 @@ def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], 
     return drawn
 
 
+def instances(
+    image: Pixels, masks: Sequence[NDArray[np.bool_]], labels: Sequence[int], words: Sequence[str] = ()
+) -> Pixels:
+    """An image with objects in the colours of their classes, each with an outline and a word at its top left corner.
+
+    Args:
+        image: what they are drawn on.
+        masks: which pixels of the image are each object's, (height, width); later ones lie on top.
+        labels: their class ids.
+        words: one for each, or none.
+    """
+    drawn, colors = image.copy(), palette(OBJECTS)
+    for mask, label in zip(masks, labels, strict=True):
+        color = colors[label % len(colors)]
+        drawn[mask] = ((drawn[mask].astype(np.uint16) + color) // 2).astype(np.uint8)
+        outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
+        cv2.drawContours(drawn, outlines, -1, color.tolist(), 1)
+    for mask, label, word in zip(masks, labels, words, strict=False):
+        rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+        if rows.size:
+            _tag(drawn, word, int(columns[0]), int(rows[0]), colors[label % len(colors)].tolist())
+    return drawn
+
+
 def _tag(image: Pixels, text: str, left: int, bottom: int, color: Sequence[int]) -> None:
     """A word on a ground of a colour, moved to where it is all to be seen."""
     (width, height), base = cv2.getTextSize(text, _FONT, 0.4, 1)

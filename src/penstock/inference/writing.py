@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LIST: Final = ".penstock-predictions"
 _TABLE: Final = "predictions.csv"
+_IDS: Final = "classes.csv"
 
 
 def own_folder(output: Path, predictions: Iterable[Path]) -> None:
@@ -88,6 +89,7 @@ class Writer:
                         message=_conflict(image, other, file),
                     )
         tables = [self.table] if self.task.column_names else []
+        tables += [self.output / _IDS] if self.task.written_ids(self.style) else []
         own_folder(self.output, [*tables, *(self._path(image, end) for image in images for end in ends)])
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
@@ -100,9 +102,11 @@ class Writer:
         self.drawn += prediction.drawn(self.style)
 
     def close(self) -> None:
-        """Write the table, however it ends."""
+        """Write the tables, however it ends."""
         if self.task.column_names:
             write_table(self.table, [["file", *self.task.column_names], *self.rows])
+        if ids := self.task.written_ids(self.style):
+            write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
 
     def explain(self) -> str:
         """What was written, in a sentence."""

@@ -7,6 +7,7 @@ segmentation.py    an image and a mask of class ids
 matting.py         an image and an alpha matte
 classification.py  an image and a class
 detection.py       an image and boxes
+instances.py       an image and objects with their pixels
 volumes.py         a volume and its labels
 boxes.py           whether boxes make sense
 labels.py          a record's mask and boxes against its image and its classes
@@ -21,7 +22,8 @@ from penstock.errors import RecipeError
 from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
-from penstock.kinds.items import Box, FilePart, InspectedItem, Item, Labels, Problem, hashed, named, sentence
+from penstock.kinds.instances import InstancesKind
+from penstock.kinds.items import Box, FilePart, InspectedItem, Instance, Item, Labels, Problem, hashed, named, sentence
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
@@ -29,7 +31,14 @@ from penstock.names import load, place_of
 
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
-    for kind in (SegmentationKind(), MattingKind(), ClassificationKind(), DetectionKind(), VolumesKind())
+    for kind in (
+        SegmentationKind(),
+        MattingKind(),
+        ClassificationKind(),
+        DetectionKind(),
+        InstancesKind(),
+        VolumesKind(),
+    )
 }
 """The built-in kinds, by their names."""
 
@@ -69,6 +78,8 @@ __all__ = [
     "DetectionKind",
     "FilePart",
     "InspectedItem",
+    "Instance",
+    "InstancesKind",
     "Item",
     "Kind",
     "Labels",

@@ -26,7 +26,7 @@ def check(name: str, inspected: InspectedItem) -> InspectedItem:
     """
     item, size = inspected.item, (inspected.height, inspected.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
-    problems = _other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
+    problems = other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
     problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
     problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
     first: dict[Box, int] = {}
@@ -39,7 +39,8 @@ def check(name: str, inspected: InspectedItem) -> InspectedItem:
     )
 
 
-def _other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
+def other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
+    """The problem of an image that is not of the size that its annotations were made for."""
     message = (
         f"{name}: expected an image of {stated[0]} x {stated[1]} (height x width), which its boxes were made for, "
         f"found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). Save it as the boxes want it."

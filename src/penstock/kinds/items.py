@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 _HIGHEST: Final = 255
 MOST_IDS: Final = _HIGHEST + 1
 """Classes that a mask can tell apart."""
@@ -67,13 +70,29 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Instance:
+    """An object in an image, with its pixels.
+
+    Attributes:
+        label: the index of its class.
+        pixels: gives which pixels of an upright image of a (height, width) are the object's, bool of that shape; raises
+            a DatasetError where the annotation is damaged.
+        crowd: whether it stands for many objects, which nobody told apart.
+    """
+
+    label: int
+    pixels: Callable[[tuple[int, int]], NDArray[np.bool_]]
+    crowd: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """One image with its label: a mask, the index of a class, or boxes.
+    """One image with its label: a mask, the index of a class, boxes, or instances.
 
     `mask` may be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes are
-    in fractions of the image's size. `size` is the (height, width) that boxes were made for, or 0. Images of a `group`
-    (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of so many
-    `slices` below one another.
+    in fractions of the image's size. `size` is the (height, width) that boxes or instances were made for, or 0. Images
+    of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of
+    so many `slices` below one another.
     """
 
     split: str
@@ -82,6 +101,7 @@ class Item:
     mask: Path | FilePart | None = None
     label: int | None = None
     boxes: tuple[Box, ...] | None = None
+    instances: tuple[Instance, ...] | None = None
     relative: bool = False
     group: str = ""
     size: tuple[int, int] = (0, 0)

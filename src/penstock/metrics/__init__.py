@@ -1,10 +1,11 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once."""
 
-from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra
+from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra, run_lengths
 from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
+from penstock.metrics.instances import InstanceScores
 from penstock.metrics.mattes import Mattes, MatteScores
 from penstock.metrics.segments import Segments, SegmentScores
 
@@ -15,6 +16,7 @@ __all__ = [
     "Confusion",
     "DetectionScores",
     "Found",
+    "InstanceScores",
     "MatteScores",
     "Mattes",
     "PredictionCounts",
@@ -24,4 +26,5 @@ __all__ = [
     "VolumeScores",
     "check_extra",
     "dice",
+    "run_lengths",
 ]

@@ -1,4 +1,4 @@
-"""Mean average precision of boxes, as COCO counts it, by faster-coco-eval."""
+"""Mean average precision of boxes and of masks, as COCO counts it, by faster-coco-eval."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from penstock.metrics.means import mean_of_present
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
 
 class Found(NamedTuple):
     """A box that was found, or that should be.
@@ -24,12 +26,16 @@ class Found(NamedTuple):
         label: its class id.
         box: left, top, width, height, in pixels of the image.
         score: of one that was found; of a true one, 1 if it is a crowd, which does not count, else 0.
+        mask: its pixels as COCO's compressed run lengths; "" where they are not known.
+        size: (height, width) of the mask.
     """
 
     image: str
     label: int
     box: tuple[float, float, float, float]
     score: float
+    mask: str = ""
+    size: tuple[int, int] = (0, 0)
 
 
 def check_extra() -> None:
@@ -63,8 +69,12 @@ class Boxes:
         self.images = [image for each in everybody for image in each[0]]
         self.true, self.found = ([Found(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
 
-    def scores(self, names: Sequence[str]) -> DetectionScores:
+    def scores(self, names: Sequence[str], *, masks: bool = False) -> DetectionScores:
         """The scores of what was found; the same on any number of ranks, whatever the order of the images.
+
+        Args:
+            names: the classes.
+            masks: compare pixels instead of boxes.
 
         Raises:
             RecipeError: faster-coco-eval is not installed.
@@ -74,36 +84,63 @@ class Boxes:
 
         numbers = {image: number for number, image in enumerate(sorted(self.images), 1)}
         counts = [sum(each.label == label and not each.score for each in self.true) for label in range(len(names))]
-        truth = COCO(_truth(numbers, sorted(self.true), len(names)))
+        sizes = {each.image: each.size for each in (*self.true, *self.found)}
+        truth = COCO(_truth(numbers, sorted(self.true), len(names), sizes))
         results = [_row(numbers, each) | {"score": each.score} for each in sorted(self.found)]
         if not results or not any(counts):
             nothing = tuple(0.0 if count else None for count in counts)
-            return DetectionScores(tuple(names), tuple(counts), nothing, nothing, 0.0, len(results))
-        evaluation = COCOeval_faster(truth, truth.loadRes(results), "bbox", print_function=lambda *_: None)
+            return DetectionScores(tuple(names), tuple(counts), nothing, nothing, 0.0, len(results), ((),) * len(names))
+        evaluation = COCOeval_faster(
+            truth, truth.loadRes(results), "segm" if masks else "bbox", print_function=lambda *_: None
+        )
         evaluation.evaluate()
         evaluation.accumulate()
         evaluation.summarize()
         precision = evaluation.eval["precision"][..., 0, -1]  # thresholds, recalls, classes: all areas, 100 boxes
         recall = float(evaluation.stats_as_dict["AR_third"])
         every, half = (_per_class(precision[index], counts) for index in (slice(None), slice(0, 1)))
-        return DetectionScores(tuple(names), tuple(counts), every, half, max(0.0, recall), len(results))
+        curves = tuple(
+            tuple(precision[0, :, label].clip(min=0).tolist()) if count else () for label, count in enumerate(counts)
+        )
+        return DetectionScores(tuple(names), tuple(counts), every, half, max(0.0, recall), len(results), curves)
 
 
-def _truth(numbers: dict[str, int], true: list[Found], classes: int) -> dict[str, Any]:
+def _truth(
+    numbers: dict[str, int], true: list[Found], classes: int, sizes: dict[str, tuple[int, int]]
+) -> dict[str, Any]:
     annotations = [
         _row(numbers, each) | {"id": number, "iscrowd": int(each.score), "area": each.box[2] * each.box[3]}
         for number, each in enumerate(true, 1)
     ]
     return {
         "info": {},
-        "images": [{"id": number} for number in numbers.values()],
+        "images": [
+            {"id": number, "height": sizes.get(image, (0, 0))[0], "width": sizes.get(image, (0, 0))[1]}
+            for image, number in numbers.items()
+        ],
         "categories": [{"id": label} for label in range(classes)],
         "annotations": annotations,
     }
 
 
 def _row(numbers: dict[str, int], each: Found) -> dict[str, Any]:
-    return {"image_id": numbers[each.image], "category_id": each.label, "bbox": list(each.box)}
+    row: dict[str, Any] = {"image_id": numbers[each.image], "category_id": each.label, "bbox": list(each.box)}
+    if each.mask:
+        row["segmentation"] = {"size": list(each.size), "counts": each.mask}
+    return row
+
+
+def run_lengths(pixels: NDArray[np.bool_]) -> str:
+    """COCO's compressed run lengths of a mask, bool (height, width).
+
+    Raises:
+        RecipeError: faster-coco-eval is not installed.
+    """
+    check_extra()
+    from faster_coco_eval import mask  # noqa: PLC0415 - an extra
+
+    counts: bytes = mask.encode(np.asfortranarray(pixels, np.uint8))["counts"]
+    return counts.decode()
 
 
 def _per_class(precision: Any, counts: Sequence[int]) -> tuple[float | None, ...]:
@@ -124,6 +161,7 @@ class DetectionScores:
         half: the same at an overlap of 0.5.
         recall: the mean fraction of boxes that are among the 100 best of their image, over the same overlaps.
         found: how many boxes were found.
+        curves: of every class, the precision at recalls of 0, 0.01, ... 1 and an overlap of 0.5; empty without a box.
     """
 
     names: tuple[str, ...]
@@ -132,6 +170,7 @@ class DetectionScores:
     half: tuple[float | None, ...]
     recall: float
     found: int
+    curves: tuple[tuple[float, ...], ...]
 
     @property
     def absent(self) -> list[str]:
@@ -144,11 +183,14 @@ class DetectionScores:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
-        rows = zip(self.names, self.every, self.half, self.true, strict=True)
+        rows = zip(self.names, self.every, self.half, self.true, self.curves, strict=True)
         return {
             **self.summary(),
             "recall": self.recall,
             "found": self.found,
             "absent": self.absent,
-            "classes": [{"name": n, "ap": e, "ap50": h, "boxes": t} for n, e, h, t in rows],
+            "classes": [
+                {"name": n, "ap": e, "ap50": h, "boxes": t, "precision_at_recall": [round(p, 4) for p in curve]}
+                for n, e, h, t, curve in rows
+            ],
         }

@@ -23,7 +23,7 @@ from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
-from penstock.models.detection import Detector, build_detector, parse_detector
+from penstock.models.detection import INSTANCE_NETWORKS, Detector, build_detector, parse_detector, unpack_masks
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import (
     ARCHITECTURES,
@@ -40,6 +40,7 @@ from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
     "ARCHITECTURES",
+    "INSTANCE_NETWORKS",
     "Cost",
     "DeepLabConfig",
     "Detector",
@@ -65,4 +66,5 @@ __all__ = [
     "segmenter_normalization",
     "silent_norms",
     "synchronise_norms",
+    "unpack_masks",
 ]

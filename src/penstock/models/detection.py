@@ -13,6 +13,7 @@ from torchvision import models
 from torchvision.models import detection as tv
 from torchvision.models import list_models
 from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.models.detection.ssd import SSD
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
 from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7
@@ -23,7 +24,7 @@ from penstock.models import tv as tv_backbones
 from penstock.models.segmentation import check_backbone, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 DETECTORS: Final = {
     "fasterrcnn": "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
@@ -31,11 +32,21 @@ DETECTORS: Final = {
     "fcos": "FCOS (Tian et al. 2019)",
     "ssd": "SSD (Liu et al. 2016)",
 }
+INSTANCE_NETWORKS: Final = {"maskrcnn": "Mask R-CNN (He et al. 2017) on a feature pyramid"}
+"""Detectors that give the pixels of every object too."""
+
 KEPT: Final = 100
 """Boxes that are found in an image at most, as COCO counts."""
 
 _CHANNELS: Final = 256
-_STRIDES: Final = {"fasterrcnn": (4, 8, 16, 32), "retinanet": (8, 16, 32), "fcos": (8, 16, 32), "ssd": (8, 16, 32)}
+_STRIDES: Final = {
+    "fasterrcnn": (4, 8, 16, 32),
+    "maskrcnn": (4, 8, 16, 32),
+    "retinanet": (8, 16, 32),
+    "fcos": (8, 16, 32),
+    "ssd": (8, 16, 32),
+}
+_SURE: Final = 0.5  # probability of a pixel that is an object's
 _LEAST: Final = 0.05  # score of a box that is found
 _SIZES: Final = tuple((2 * stride, int(2 * 2**0.5 * stride)) for stride in (8, 16, 32, 64, 128))  # of SSD's boxes
 
@@ -49,6 +60,43 @@ class _AsTheyAre(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision 
     def resize(self, image: torch.Tensor, target: Any = None) -> tuple[torch.Tensor, Any]:
         """Nothing."""
         return image, target
+
+    def postprocess(
+        self,
+        result: list[dict[str, torch.Tensor]],
+        image_shapes: list[tuple[int, int]],
+        original_image_sizes: list[tuple[int, int]],
+    ) -> list[dict[str, torch.Tensor]]:
+        """Boxes as they are, and masks as large as the image: bool (n, height, width)."""
+        del original_image_sizes
+        for found, size in zip(result, image_shapes, strict=False):
+            if "masks" in found:
+                found["masks"] = _pasted(found["masks"], found["boxes"], size)
+        return result
+
+
+def _pasted(masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """The pixels of objects, one object at a time: a probability for every pixel of all of them takes much memory."""
+    pasted = torch.zeros((len(masks), *size), dtype=torch.bool, device=masks.device)
+    for number in range(len(masks)):
+        own = slice(number, number + 1)
+        pasted[number] = paste_masks_in_image(masks[own], boxes[own], size)[0, 0] > _SURE
+    return pasted
+
+
+def unpack_masks(bits: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """Masks of which each byte holds eight pixels of a row, the first in its highest bit.
+
+    Args:
+        bits: uint8 (n, height, ceil(width / 8)).
+        size: (height, width) of what is wanted, from the top left corner.
+
+    Returns:
+        uint8 (n, height, width) of zeros and ones.
+    """
+    places = torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)
+    pixels = (bits[:, : size[0]].unsqueeze(-1) >> places) & 1
+    return pixels.flatten(2)[..., : size[1]]
 
 
 class Pyramid(nn.Module):
@@ -102,6 +150,8 @@ class Detector(nn.Module):
         In training, with `boxes`, float32 (n, most, 4) as (x1, y1, x2, y2) in pixels, and `label`, int64 (n, most),
         below 0 where there is none: the losses that torchvision gives, averaged over the images, times their number:
         float32 (losses,). In evaluation: for every image a dictionary of `boxes`, `scores` and `labels`.
+
+        Mask R-CNN takes `masks` too, as `unpack_masks` does, and gives `masks`, bool (found, h, w).
         """
         images = [
             image[:, : int(h)][:, :, : int(w)] for image, (h, w) in zip(inputs["image"], inputs["size"], strict=True)
@@ -111,6 +161,10 @@ class Detector(nn.Module):
                 {"boxes": boxes[label >= 0], "labels": label[label >= 0] + self.first}
                 for boxes, label in zip(inputs["boxes"], inputs["label"], strict=True)
             ]
+            for target, masks, label, image in zip(
+                targets, inputs.get("masks", ()), inputs["label"], images, strict=False
+            ):
+                target["masks"] = unpack_masks(masks[label >= 0], (image.shape[1], image.shape[2]))
             losses = self.network(images, targets)
             return len(images) * torch.stack([losses[name].float() for name in sorted(losses)])
         return [self._found(image) for image in images]
@@ -125,6 +179,8 @@ class Detector(nn.Module):
 
 def _heads(network: nn.Module) -> list[nn.Module]:
     """Gives scores and offsets of boxes, which torchvision decodes in the type it gets."""
+    if isinstance(network, tv.MaskRCNN):
+        return [network.rpn.head, network.roi_heads.box_predictor, network.roi_heads.mask_predictor]
     if isinstance(network, tv.FasterRCNN):
         return [network.rpn.head, network.roi_heads.box_predictor]
     head = network.head
@@ -141,25 +197,29 @@ def _whole_floats(found: Any) -> Any:
     return type(found)(map(_whole_floats, found))
 
 
-def parse_detector(name: str) -> tuple[str, str]:
+def parse_detector(name: str, known: Mapping[str, str] = DETECTORS) -> tuple[str, str]:
     """Architecture and backbone of a detector's name.
+
+    Args:
+        name: `ARCHITECTURE:BACKBONE`.
+        known: the architectures that may be named.
 
     Raises:
         RecipeError: one of them is unknown; the error suggests the nearest.
     """
     architecture, _, backbone = name.partition(":")
-    if architecture not in DETECTORS:
-        raise unknown(name, "a detector", architecture, list(DETECTORS))
+    if architecture not in known:
+        raise unknown(name, " or ".join(known), architecture, list(known))
     if backbone.startswith(tv_backbones.PREFIX):
         if not tv_backbones.is_known(backbone):
-            known = [tv_backbones.PREFIX + each for each in list_models(module=models)]
-            raise unknown(name, "a torchvision backbone", backbone, known)
+            backbones = [tv_backbones.PREFIX + each for each in list_models(module=models)]
+            raise unknown(name, "a torchvision backbone", backbone, backbones)
     else:
         check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
 
 
-def build_detector(name: str, classes: int, weights: str) -> Detector:
+def build_detector(name: str, classes: int, weights: str, known: Mapping[str, str] = DETECTORS) -> Detector:
     """A detector.
 
     Args:
@@ -167,12 +227,13 @@ def build_detector(name: str, classes: int, weights: str) -> Detector:
         classes: the number of classes, without a background.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its
             library's format.
+        known: the architectures that may be named.
 
     Raises:
         RecipeError: the name is unknown, or the backbone does not give the features that are needed.
         WeightsError: the weights cannot be had, or do not fit.
     """
-    architecture, backbone = parse_detector(name)
+    architecture, backbone = parse_detector(name, known)
     if backbone.startswith(tv_backbones.PREFIX):
         return _HEADS[architecture](
             tv_backbones.build_features(name, backbone, _STRIDES[architecture], weights), classes
@@ -208,6 +269,12 @@ def _faster_rcnn(encoder: Any, classes: int) -> Detector:
     return Detector(network, 1)
 
 
+def _mask_rcnn(encoder: Any, classes: int) -> Detector:
+    pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
+    network = tv.MaskRCNN(Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT)
+    return Detector(network, 1)
+
+
 def _retina_net(encoder: Any, classes: int) -> Detector:
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelP6P7(_CHANNELS, _CHANNELS))
     network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_LEAST, detections_per_img=KEPT)
@@ -236,4 +303,10 @@ def _ssd(encoder: Any, classes: int) -> Detector:
     return Detector(network, 1)
 
 
-_HEADS: Final = {"fasterrcnn": _faster_rcnn, "retinanet": _retina_net, "fcos": _fcos, "ssd": _ssd}
+_HEADS: Final = {
+    "fasterrcnn": _faster_rcnn,
+    "maskrcnn": _mask_rcnn,
+    "retinanet": _retina_net,
+    "fcos": _fcos,
+    "ssd": _ssd,
+}

@@ -48,7 +48,11 @@ class ClassificationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A box and its class id; edges in pixels of the upright image."""
+    """A box and its class id; edges in pixels of the upright image.
+
+    `mask` is a PNG as large as the upright image, in which the object's pixels are above 0; empty where only its box is
+    known.
+    """
 
     label: int
     left: float
@@ -58,6 +62,7 @@ class Object:
     text: str = ""
     crowd: bool = False
     difficult: bool = False
+    mask: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,7 @@ def encode_detection(record: DetectionRecord) -> bytes:
             "image/object/class/text": [each.text.encode() for each in objects],
             "image/object/is_crowd": [int(each.crowd) for each in objects],
             "image/object/difficult": [int(each.difficult) for each in objects],
+            **({"image/object/mask": [each.mask for each in objects]} if any(each.mask for each in objects) else {}),
         }
     )
 
@@ -189,14 +195,16 @@ def decode_detection(record: Record) -> DetectionRecord:
             remedy="Correct the program that wrote the record",
         )
     crowd, difficult = (_filled(fields.ints(f"image/object/{name}"), len(labels)) for name in ("is_crowd", "difficult"))
+    masks = fields.all_bytes("image/object/mask")
+    masks = masks if len(masks) == len(labels) else [b""] * len(labels)
     texts = [text.decode(errors="replace") for text in fields.all_bytes("image/object/class/text")]
     texts += [""] * (len(labels) - len(texts))
-    rows = zip(labels, *edges, texts, crowd, difficult, strict=False)
+    rows = zip(labels, *edges, texts, crowd, difficult, masks, strict=False)
     return DetectionRecord(
         fields.first_bytes("image/encoded"),
         tuple(
-            Object(label - 1, x1 * width, y1 * height, x2 * width, y2 * height, text, bool(many), bool(hard))
-            for label, x1, y1, x2, y2, text, many, hard in rows
+            Object(label - 1, x1 * width, y1 * height, x2 * width, y2 * height, text, bool(many), bool(hard), mask)
+            for label, x1, y1, x2, y2, text, many, hard, mask in rows
         ),
         _text(fields, "image/filename"),
         _text(fields, "image/format"),

@@ -2,6 +2,7 @@
 
 sheets.py   image grids: of records, of what the network is fed, of a step, of predictions
 tables.py   scores as text
+figures.py  scores as HTML: bars, confusion matrix, precision over recall
 page.py     report.html of a run
 """
 

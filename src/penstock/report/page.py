@@ -9,6 +9,7 @@ import io
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
+from penstock.report.figures import FOLDED, STYLE, figures
 from penstock.report.tables import class_table
 
 if TYPE_CHECKING:
@@ -17,14 +18,20 @@ if TYPE_CHECKING:
     from penstock.runs import RunFolder
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em; color: #222 }}
-h1 {{ font-size: 1.5em }} h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd }}
-pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 13px }}
-img {{ max-width: 100% }} details {{ margin-top: 2em }} summary {{ cursor: pointer; font-weight: 600 }}
+:root {{ color-scheme: light dark; --line: #8884; --ground: #8881 }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em }}
+h1 {{ font-size: 1.5em; overflow-wrap: anywhere }}
+h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid var(--line) }}
+pre {{ background: var(--ground); padding: 1em; overflow-x: auto; font-size: 13px }}
+img {{ max-width: 100%; background: #fff }} details {{ margin-top: 1em }}
+summary {{ cursor: pointer; font-weight: 600 }}
 dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-weight: 600 }} dd {{ margin: 0 }}
-</style></head><body>
+dd {{ overflow-wrap: anywhere }}
+@media (max-width: 600px) {{ dl {{ grid-template-columns: 1fr }} dd {{ margin: 0 0 .5em }} pre {{ font-size: 11px }} }}
+{style}</style></head><body>
 <h1>{title}</h1>
 <dl>{summary}</dl>
 {sections}
@@ -51,7 +58,7 @@ def write_report(folder: RunFolder) -> Path:
     sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
     summary |= _circumstances(folder)
     listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in summary.items())
-    page = _PAGE.format(title=html.escape(folder.path.name), summary=listed, sections="\n".join(sections))
+    page = _PAGE.format(title=html.escape(folder.path.name), style=STYLE, summary=listed, sections="\n".join(sections))
     path = folder.path / "report.html"
     files.replace_whole(path, page.encode())
     return path
@@ -177,7 +184,10 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
         details = ", ".join(filter(None, (when, augmentation)))
         title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({details})"
         title += f": loss {loss}" if "loss" in scores else ""
-        return _section(title, f"<pre>{html.escape(class_table(scores))}</pre>")
+        table = f"<pre>{html.escape(class_table(scores))}</pre>"
+        if len(scores.get("classes") or []) > FOLDED:
+            table = f"<details><summary>Scores of {len(scores['classes']):,} classes</summary>{table}</details>"
+        return _section(title, table + figures(scores))
 
 
 def _figures(folder: RunFolder) -> list[str]:

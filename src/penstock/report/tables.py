@@ -36,6 +36,8 @@ def _of_boxes(scores: dict[str, Any]) -> str:
         f"{'mAP':<{width}}  {_percent(scores['map'])}  {_percent(scores['map50'])}  {scores['found']:>10,} found"
     )
     lines.append(f"{'recall':<{width}}  {_percent(scores['recall'])}")
+    if "box_map" in scores:
+        lines.append(f"{'mAP of boxes':<{width}}  {_percent(scores['box_map'])}")
     if scores["absent"]:
         lines.append(f"without a box, and not in the mean: {', '.join(scores['absent'])}")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ predictions.py     what a model says of one image
 segmentation.py    semantic segmentation
 classification.py  classification
 detection.py       detection
+instances.py       instance segmentation
 matting.py         matting, from soft labels
 volumes.py         segmentation of whole volumes
 """
@@ -24,6 +25,7 @@ from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.classification import Classification, PrepareClassification
 from penstock.tasks.detection import Detection, PrepareDetection
+from penstock.tasks.instances import Instances, PrepareInstances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting, PrepareMatte
 from penstock.tasks.objective import Objective, weights_of
@@ -34,7 +36,7 @@ from penstock.tasks.settings import Model, TaskSettings
 from penstock.tasks.volumes import PrepareVolume, Volumes
 
 TASKS: Final[dict[str, type[Task]]] = {
-    task.kind.name: task for task in (Segmentation, Matting, Classification, Detection, Volumes)
+    task.kind.name: task for task in (Segmentation, Matting, Classification, Detection, Instances, Volumes)
 }
 """The built-in tasks, by the name of the kind of record that they learn from."""
 
@@ -97,12 +99,14 @@ __all__ = [
     "Augment",
     "Classification",
     "Detection",
+    "Instances",
     "Matting",
     "Model",
     "Objective",
     "Prediction",
     "PrepareClassification",
     "PrepareDetection",
+    "PrepareInstances",
     "PrepareMatte",
     "PrepareSegmentation",
     "PrepareVolume",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import torch
 
+from penstock.models.segmentation import STRIDE
 from penstock.tasks.abilities import Ability, refusal
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.images.volumes import Volume
     from penstock.kinds import Kind
     from penstock.models import Window
+    from penstock.tasks.augment import Augment
     from penstock.tasks.predictions import Prediction, Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -133,6 +135,20 @@ class Task(ABC):
         """
         del weights
         return {}
+
+    @classmethod
+    def sizes(cls, augment: Augment, split: Split) -> dict[str, Any]:
+        """Settings of the crop that suit images, where nobody gave a crop: no larger than the largest image, so that
+        little of a sample is padding, in multiples of 32.
+
+        Args:
+            augment: with the defaults of the task.
+            split: what is learnt from, with the size of its largest image.
+        """
+        if augment.method != "scale-crop":
+            return {}
+        sides = zip(augment.crop, (split.height, split.width), strict=True)
+        return {"augment.crop": tuple(min(usual, max(STRIDE, side // STRIDE * STRIDE)) for usual, side in sides)}
 
     def check_crop(self, crop: Size, model: nn.Module) -> None:
         """Whether the network takes images of the size of training's crop.
@@ -298,6 +314,13 @@ class Task(ABC):
         """What the names of the files of one image's prediction have behind the image's name."""
         del style
         return ()
+
+    def written_ids(self, style: Style) -> list[list[str]]:
+        """What the values in files of predictions mean: rows of id, name, red, green and blue; none where they are no
+        ids.
+        """
+        del style
+        return []
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """A sentence about the files of predictions.

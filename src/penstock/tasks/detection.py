@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size, View
     from penstock.images.header import ImageInfo
     from penstock.models import Window
+    from penstock.records.schema import Object
     from penstock.seeds import Generator
     from penstock.tasks.base import Collective, Tensors
     from penstock.tasks.predictions import Style
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
+
+LONGEST: Final = 640
+"""Pixels of the longer side of images that nobody gave a size for."""
 
 MOST_UNCOUNTED: Final = 512
 """Boxes in an image of a topic, which may not know, or only those of its beginning."""
@@ -104,13 +108,32 @@ class PrepareDetection:
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
         least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
         moved, there = geometry.move_boxes(edges, view, info.size, self.augment.min_visibility, least)
-        count = int(there.sum())
         out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
-        out["boxes"][:count] = moved[there]
-        out["label"][:count] = np.array([o.label for o in fields.objects], np.int64)[there]
-        out["crowd"][:count] = np.array([o.crowd or o.difficult for o in fields.objects], np.uint8)[there]
         out["size"][...] = self._size(info, view)
         out["scale"][...] = 1 / view.affine.shrink
+        kept = [(each, moved[number]) for number, each in enumerate(fields.objects) if there[number]]
+        self.write_objects(kept, view, info.size, record.origin, out)
+
+    def write_objects(
+        self,
+        kept: Sequence[tuple[Object, NDArray[np.float64]]],
+        view: View,
+        size: Size,
+        origin: str,
+        out: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Write the objects that a view shows into the sample.
+
+        Args:
+            kept: the objects, each with its box in pixels of the view.
+            view: what of the image the sample shows.
+            size: of the upright image.
+            origin: of the record, named in errors.
+            out: the sample's arrays; no object stands in them yet.
+        """
+        del view, size, origin
+        for row, (each, box) in enumerate(kept):
+            write_object(out, row, each, box)
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
         if self.canvas is None and generator:
@@ -129,6 +152,13 @@ class PrepareDetection:
 
     def _size(self, info: ImageInfo, view: View) -> Size:
         return view.size if self.canvas is None else self.augment.fitted(info.size)
+
+
+def write_object(out: Mapping[str, NDArray[Any]], row: int, each: Object, box: Sequence[float] | Any) -> None:
+    """Write one object into a row of a sample; its box is in pixels of the sample."""
+    out["boxes"][row] = box
+    out["label"][row] = each.label
+    out["crowd"][row] = each.crowd or each.difficult
 
 
 class DetectionMetric:
@@ -151,15 +181,17 @@ class DetectionMetric:
             there = tensors["label"][row] >= 0
             self.boxes.images.append(origin)
             label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
-            self.boxes.true += _found(origin, label, boxes, crowd, scale)
-            self.boxes.found += _found(origin, output["labels"], output["boxes"], output["scores"], scale)
+            self.boxes.true += found_boxes(origin, label, boxes, crowd, scale)
+            self.boxes.found += found_boxes(origin, output["labels"], output["boxes"], output["scores"], scale)
 
     def scores(self) -> DetectionScores:
         """Average precisions."""
         return self.boxes.scores(self.names)
 
 
-def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float) -> list[Found]:
+def found_boxes(
+    origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float
+) -> list[Found]:
     """Boxes in pixels of the image, as left, top, width, height."""
     edges = boxes.double().cpu() / scale
     sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)
@@ -192,7 +224,7 @@ class Detection(Task):
     kind = KINDS["detection"]
     best_metric = "map"
     evaluates_loss = False
-    column_names = ("class", "score", "xmin", "ymin", "xmax", "ymax")
+    column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
     supports = frozenset(
         {
             Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
@@ -221,6 +253,16 @@ class Detection(Task):
             "train.batch": 8,
             "train.freeze_bn": weights != "none",  # without any, norms have no statistics to keep
         }
+
+    @classmethod
+    def sizes(cls, augment: Augment, split: Split) -> dict[str, Any]:
+        """Images are brought to one length of their longer side, at most 640 pixels, and a crop holds all of the
+        largest one (letterbox).
+        """
+        longest = min(LONGEST, max(split.height, split.width))
+        sides = augment.resize_range or (longest, longest)
+        height, width = geometry.fit_range((split.height, split.width), *sides)
+        return {"augment.resize_range": sides, "augment.crop": (filled(height), filled(width))}
 
     ignore = drawing.OBJECTS
 
@@ -329,6 +371,15 @@ class Detection(Task):
     ) -> BoxPrediction:
         """The boxes in one image, the highest score first; arguments as for `Task.predict`, without a window."""
         del window
+        found, scale = self.find(model, pixels, device, precision)
+        return BoxPrediction(pixels, found["boxes"] * scale, found["scores"], found["labels"], self.classes)
+
+    def find(
+        self, model: nn.Module, pixels: Pixels, device: torch.device, precision: str
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+        """What the model finds in one image, as arrays, and pixels of the image per pixel that the model saw: float32
+        (4,), x, y, x, y.
+        """
         height, width = self.augment.fitted((pixels.shape[0], pixels.shape[1]))
         shown = np.empty((height, width, 3), np.uint8)
         view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))
@@ -337,9 +388,8 @@ class Detection(Task):
         with devices.autocast(device, precision):
             (output,) = model(self.inputs(tensors))
         found = {name: value.cpu().numpy() for name, value in output.items()}
-        scale = np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
-        boxes = found["boxes"].astype(np.float32) * scale
-        return BoxPrediction(pixels, boxes, found["scores"], found["labels"], self.classes)
+        found["boxes"] = found["boxes"].astype(np.float32)
+        return found, np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
 
     def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
         """The drawing."""

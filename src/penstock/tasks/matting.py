@@ -167,6 +167,11 @@ class Matting(Segmentation):
         del style
         return "", "-overlay"
 
+    def written_ids(self, style: Style) -> list[list[str]]:
+        """None: alpha has no classes."""
+        del style
+        return []
+
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
         del table, rows, drawn, style

@@ -240,3 +240,39 @@ class BoxPrediction(Prediction):
     def drawn(self, style: Style = Style()) -> int:
         """The boxes that score high enough."""
         return int((self.scores > style.score).sum())
+
+
+@dataclass(frozen=True)
+class InstancePrediction(BoxPrediction):
+    """Objects with their pixels, classes and scores, the highest score first.
+
+    Attributes:
+        masks: the pixels of each object, bool (n, height, width).
+    """
+
+    masks: NDArray[np.bool_]
+
+    def draw(self, style: Style = Style()) -> Pixels:
+        """The image, enlarged where it is small, with the objects that score high enough; better ones lie on top."""
+        sure = np.flatnonzero(self.scores > style.score)[::-1]
+        scale = max(1, round(_LEGIBLE / max(self.image.shape[:2])))
+        masks = [self.masks[i].repeat(scale, axis=0).repeat(scale, axis=1) for i in sure]
+        words = [f"{self.classes[self.labels[i]]} {self.scores[i]:.0%}" for i in sure]
+        return drawing.instances(drawing.enlarge(self.image, scale), masks, self.labels[sure].tolist(), words)
+
+    def numbers(self, style: Style = Style()) -> Pixels:
+        """For every pixel the number of its object among all of the image, from 1 by score; 0 where there is none or
+        its score is too low: uint8 (height, width).
+        """
+        numbers = np.zeros(self.image.shape[:2], np.uint8)
+        for i in np.flatnonzero(self.scores > style.score)[::-1]:
+            numbers[self.masks[i]] = i + 1
+        return numbers
+
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
+        """The numbers of the objects, and the drawing."""
+        return {"": codecs.encode_mask(self.numbers(style)), "-instances": codecs.encode_png(self.draw(style))}
+
+    def rows(self) -> list[list[str]]:
+        """A row for every object: class, score, the edges of its box, and its number."""
+        return [[*row, str(number)] for number, row in enumerate(super().rows(), 1)]

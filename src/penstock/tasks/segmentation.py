@@ -286,10 +286,19 @@ class Segmentation(Task):
         """The mask, the mask over the image and, where it is asked for, the mask in colour."""
         return ("", "-overlay", "-color") if style.color else ("", "-overlay")
 
+    def written_ids(self, style: Style) -> list[list[str]]:
+        """Of every class: the id in masks, its name, and its colour."""
+        colors = drawing.palette_of(style.palette, self.ignore)
+        ids = style.written(np.arange(len(self.classes), dtype=np.uint8)).tolist()
+        rows = zip(ids, self.classes, colors.tolist(), strict=False)
+        return [[str(i), name, *map(str, color)] for i, name, color in rows]
+
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
         del table, rows, drawn, style
-        return "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them"
+        return (
+            "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them"
+        )
 
     def export_size(self, splits: Iterable[Split]) -> Size | None:
         """What holds every image of the dataset, where its size is known and the predictions are not too large."""

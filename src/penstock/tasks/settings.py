@@ -24,8 +24,9 @@ class Model:
     """What learns.
 
     Attributes:
-        name: Model: ARCHITECTURE:BACKBONE for segmentation, matting and detection, BACKBONE (or cifar10-fast,
-            cifar10-tutorial) for classification, unet3d for volumes; or FILE.py:NAME, or package.module:NAME.
+        name: Model: ARCHITECTURE:BACKBONE for segmentation, matting, detection and instances, BACKBONE (or
+            cifar10-fast, cifar10-tutorial) for classification, unet3d for volumes; or FILE.py:NAME, or
+            package.module:NAME.
         weights: Backbone weights: "pretrained", "none" or a file.
         deeplab: Parts of `deeplab:BACKBONE`.
     """

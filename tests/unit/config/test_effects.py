@@ -67,11 +67,11 @@ CASES = [
 MASKS = {"segmentation", "matting"}
 
 
-IMAGES = {*MASKS, "classification", "detection"}
+IMAGES = {*MASKS, "classification", "detection", "instances"}
 
 
 OF_TASKS = {
-    "augment.min_visibility": (0.5, {"detection"}, "A minimum visibility of boxes"),
+    "augment.min_visibility": (0.5, {"detection", "instances"}, "A minimum visibility of boxes"),
     "augment.slices": (16, {"volumes"}, "Cropping in depth"),
     "augment.crop_pct": (0.5, {"classification"}, "Evaluating the middle of an image"),
     "augment.border": ("reflect", {"classification"}, "A reflected border"),
@@ -104,7 +104,7 @@ def test_each_is_refused_without_what_it_needs_and_taken_beside_it(setting, valu
 @pytest.mark.parametrize("setting", OF_TASKS)
 def test_what_is_for_one_task_is_refused_for_others(setting):
     value, tasks, what = OF_TASKS[setting]
-    for learnt in ("segmentation", "classification", "detection", "volumes", "matting"):
+    for learnt in ("segmentation", "classification", "detection", "instances", "volumes", "matting"):
         begun = default_recipe(learnt)
         changed = apply(begun, [f"{setting}={value}"])
         if learnt in tasks:
@@ -145,7 +145,7 @@ def settings_of(value, prefix=""):
     return found
 
 
-@pytest.mark.parametrize("task", ["segmentation", "classification", "detection", "volumes", "matting"])
+@pytest.mark.parametrize("task", ["segmentation", "classification", "detection", "instances", "volumes", "matting"])
 def test_the_defaults_of_every_task_and_model_are_taken(task):
     check_chosen(default_recipe(task), TASKS[task])
     for model in ("cifar10-tutorial", "cifar10-fast"):

@@ -20,7 +20,7 @@ def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch,
 
     monkeypatch.setattr(resolving, "_task", lambda data: learnt)
     monkeypatch.setattr(resolving, "_opened", lambda data: None)
-    monkeypatch.setattr(resolving, "with_crop", lambda resolved, dataset: resolved)
+    monkeypatch.setattr(resolving, "with_data_defaults", lambda resolved, dataset, task: resolved)
     changes = [f"model.name={model}"] if model else []
     found = resolving.resolve_settings({"data.path": "/nowhere", **parsed([*changes, setting])})
 

@@ -25,6 +25,9 @@ TREES: Final[dict[str, str]] = {
     "voc": "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
     "voc-boxes": "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
     "coco": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
+    "coco-instances": (
+        "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg"
+    ),
     "coco-masks": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
     "cityscapes": "leftImg8bit/train/CITY/a_leftImg8bit.png  gtFine/train/CITY/a_gtFine_labelIds.png",
     "ade20k": "images/training/a.jpg  annotations/training/a.png  objectInfo150.txt",

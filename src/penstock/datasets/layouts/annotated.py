@@ -14,7 +14,7 @@ from penstock.datasets.layouts.fill import inside
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS, probe
-from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
+from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ class Annotations:
         outlined = sum(shape.is_outlined for shape in shapes)
         ways = []
         if shapes and outlined * 2 > len(shapes):
-            ways = [self.masks, self._boxes]
+            ways = [self.masks, self._boxes, self.instances]
         elif shapes:
-            ways = [self._boxes, self.masks] if outlined else [self._boxes]
+            ways = [self._boxes, self.masks, self.instances] if outlined else [self._boxes]
         if any(each.tags for each in self.images):
             ways.append(self._classes)
         made = [way(folder) for way in ways]
@@ -201,6 +201,24 @@ class Annotations:
             items.append(Item(each.split, each.name, each.image, mask=FilePart(each.source, each.name, draw)))
         reason = "masks drawn from the outlines: class 0 is background, and smaller objects lie on larger ones"
         return Layout("segmentation", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
+
+    def instances(self, folder: Path) -> Layout:
+        """The layout of objects with their pixels, whatever else there is."""
+        used = {shape.label for each in self.images for shape in each.shapes if shape.is_outlined}
+        classes = tuple(name for name in self._names(folder, used) if name.lower() != BACKGROUND)
+        items, problems = [], list(self.problems)
+        for each in self.images:
+            bare = sum(not shape.is_outlined for shape in each.shapes)
+            if bare:
+                problems.append(_without_pixels(named(each.image, folder), bare))
+            drawn = tuple(
+                Instance(classes.index(shape.label), partial(_pixels_of, shape, relative=each.relative))
+                for shape in each.shapes
+                if shape.is_outlined and shape.label.lower() != BACKGROUND
+            )
+            items.append(Item(each.split, each.name, each.image, instances=drawn, size=each.size))
+        reason = f"objects of {counted(len(classes), 'class')} with their pixels, from the outlines"
+        return Layout("instances", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
 
     def _classes(self, folder: Path) -> Layout:
         classes = self._names(folder, (tag for each in self.images for tag in each.tags))
@@ -279,13 +297,18 @@ def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
 
 def _scaled(each: AnnotatedImage, size: tuple[int, int]) -> Iterable[Shape]:
     """The shapes in pixels."""
-    if not each.relative:
-        return each.shapes
+    return [_in_pixels(shape, size) for shape in each.shapes] if each.relative else each.shapes
+
+
+def _in_pixels(shape: Shape, size: tuple[int, int]) -> Shape:
+    """A shape in fractions of an image's size, in pixels."""
     height, width = size
-    return [
-        replace(shape, outlines=tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines))
-        for shape in each.shapes
-    ]
+    return replace(shape, outlines=tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines))
+
+
+def _pixels_of(shape: Shape, size: tuple[int, int], *, relative: bool) -> Bits:
+    """The pixels of one object."""
+    return (_in_pixels(shape, size) if relative else shape).pixels(size)
 
 
 def read_shapes(
@@ -353,6 +376,12 @@ def damaged(file: str, where: str, expected: str, found: str) -> Problem:
 def _unlined(name: str, count: int) -> Problem:
     them = "its pixels are" if count == 1 else "their pixels are"
     message = f"{name}: {counted(count, 'object')} without an outline, only a box: {them} background in the mask."
+    return Problem("object without an outline", name, message, fatal=False)
+
+
+def _without_pixels(name: str, count: int) -> Problem:
+    them = "It is" if count == 1 else "They are"
+    message = f"{name}: {counted(count, 'object')} without an outline, only a box. {them} left out."
     return Problem("object without an outline", name, message, fatal=False)
 
 

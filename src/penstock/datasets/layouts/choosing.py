@@ -66,6 +66,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "labelimg": labelimg.recognise,
     "coco": coco.recognise_boxes,
     "coco-masks": coco.recognise_masks,
+    "coco-instances": coco.recognise_instances,
     "cvat": cvat.recognise,
     "supervisely": supervisely.recognise,
     "label-studio": label_studio.recognise,

@@ -1,4 +1,4 @@
-"""COCO JSON (Lin et al. 2014): boxes, and masks of classes from polygons and run lengths."""
+"""COCO JSON (Lin et al. 2014): boxes, and masks of classes or of objects from polygons and run lengths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS
-from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
+from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,6 +117,32 @@ def recognise_masks(folder: Path) -> Layout | None:
             items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
+
+
+def recognise_instances(folder: Path) -> Layout | None:
+    """The same files, as objects with their pixels."""
+    files, problems = _read(folder)
+    if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
+        return None
+    items = []
+    for split, file in files.items():
+        order = _order(file.tree)
+        for image, place, own in _images(folder, file, problems):
+            problems += [_left_out(named(place, folder), each) for each in own if not each.segmentation]
+            where = f"{file.path}#{image.id}"
+            instances = tuple(
+                Instance(_category(each, order, where), partial(_pixels, each, where), bool(each.iscrowd))
+                for each in own
+                if each.segmentation
+            )
+            size = (image.height, image.width)
+            items.append(Item(split, Path(image.file_name).stem, place, instances=instances, size=size))
+    reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
+    return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(_classes(files)), tuple(problems))
+
+
+def _pixels(each: _Annotation, where: str, size: tuple[int, int]) -> Any:
+    return _inside(each, size, where)
 
 
 def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
@@ -348,6 +374,11 @@ def _shared(name: str, first: _Image, image: _Image) -> Problem:
 
 def _unlined(name: str, each: _Annotation) -> Problem:
     message = f"{name}: annotation {each.id} has no outline: its object is background in the mask."
+    return Problem("object without an outline", name, message, fatal=False)
+
+
+def _left_out(name: str, each: _Annotation) -> Problem:
+    message = f"{name}: annotation {each.id} has no outline. It is left out."
     return Problem("object without an outline", name, message, fatal=False)
 
 

@@ -28,15 +28,23 @@ def inside(outlines: Iterable[Points], size: tuple[int, int]) -> Bits:
         bool (height, width).
     """
     height, width = size
-    crossed = np.zeros((height, width + 1), np.uint8)
-    for points in outlines:
+    there = np.zeros(size, bool)
+    every = [points for points in outlines if len(points)]
+    if not every:
+        return there
+    low, high = (part(np.concatenate(every), axis=0) for part in (np.min, np.max))
+    left, right = np.clip((np.floor(low[0]), np.ceil(high[0])), 0, width).astype(int)
+    top, bottom = np.clip((np.floor(low[1]), np.ceil(high[1])), 0, height).astype(int)
+    crossed = np.zeros((bottom - top, right - left + 1), np.uint8)
+    for points in every:
         for (x0, y0), (x1, y1) in zip(points, np.roll(points, -1, axis=0), strict=True):
             if y0 == y1:
                 continue
-            top, bottom = sorted((y0, y1))
-            first, last = (int(np.clip(np.ceil(y - _HALF), 0, height)) for y in (top, bottom))
+            upper, lower = sorted((y0, y1))
+            first, last = (int(np.clip(np.ceil(y - _HALF), top, bottom)) for y in (upper, lower))
             rows = np.arange(first, last)
             x = x0 + (rows + _HALF - y0) * (x1 - x0) / (y1 - y0)
-            columns = np.clip(np.ceil(x - _HALF), 0, width).astype(np.int64)
-            crossed[rows, columns] ^= 1
-    return np.bitwise_xor.accumulate(crossed, axis=1)[:, :width].astype(bool)
+            columns = np.clip(np.ceil(x - _HALF), left, right).astype(np.int64)
+            crossed[rows - top, columns - left] ^= 1
+    there[top:bottom, left:right] = np.bitwise_xor.accumulate(crossed, axis=1)[:, : right - left]
+    return there

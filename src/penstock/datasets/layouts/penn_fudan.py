@@ -10,11 +10,14 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.errors import DatasetError
 from penstock.images import codecs
-from penstock.kinds.items import Box, FilePart, Item, Labels, Problem, named
+from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -34,7 +37,7 @@ def recognise(folder: Path) -> Layout | None:
     about = "PNGImages/ and PedMasks/: every number above 0 in a mask is a person"
     labels = Labels(("background", "person"))
     layout = Layout("segmentation", "Penn-Fudan", (about,), tuple(items), labels, tuple(problems))
-    return replace(layout, others=(_boxes(layout, masks),))
+    return replace(layout, others=(_boxes(layout, masks), _instances(layout, masks)))
 
 
 def _person(mask: Path) -> bytes:
@@ -46,6 +49,29 @@ def _boxes(layout: Layout, masks: Path) -> Layout:
     items = tuple(replace(item, mask=None, boxes=_around(masks / f"{item.name}_mask.png")) for item in layout.items)
     reasons = (*layout.reasons, "boxes are those around the pixels of each number")
     return replace(layout, task="detection", reasons=reasons, items=items, labels=Labels(("person",)))
+
+
+def _instances(layout: Layout, masks: Path) -> Layout:
+    items = tuple(replace(item, mask=None, instances=_each(masks / f"{item.name}_mask.png")) for item in layout.items)
+    return replace(layout, task="instances", items=items, labels=Labels(("person",)))
+
+
+def _each(mask: Path) -> tuple[Instance, ...]:
+    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
+    return tuple(Instance(0, partial(_pixels, mask, int(number))) for number in np.unique(ids[ids > 0]))
+
+
+def _pixels(mask: Path, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:
+    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
+    if ids.shape != size:
+        raise DatasetError(
+            str(mask),
+            expected=f"a mask of {size[0]} x {size[1]} (height x width), like its image",
+            found=f"one of {ids.shape[0]} x {ids.shape[1]}",
+            remedy="Make both the same size",
+        )
+    own: NDArray[np.bool_] = ids == number
+    return own
 
 
 def _around(mask: Path) -> tuple[Box, ...]:

@@ -165,7 +165,9 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
 
 def _unlabelled(found: Layout) -> bool:
     """Whether there are images, but nothing is said of any."""
-    return bool(found.items) and all((item.mask, item.label, item.boxes) == (None, None, None) for item in found.items)
+    return bool(found.items) and all(
+        (item.mask, item.label, item.boxes, item.instances) == (None, None, None, None) for item in found.items
+    )
 
 
 def _found(folder: Path, how: How) -> Layout | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -214,8 +214,7 @@ def _read(path: Path, number: int, offset: int, length: int, field: str) -> byte
 
 
 def _renamed(item: Item, entry: _Entry) -> Item:
-    name = f"{item.name}-{entry.path.name}-{entry.number:06d}"
-    return Item(item.split, name, item.image, item.mask, item.label, item.boxes, item.relative)
+    return replace(item, name=f"{item.name}-{entry.path.name}-{entry.number:06d}")
 
 
 def _named_ids(folder: Path, kind: _Kind) -> dict[int, str]:

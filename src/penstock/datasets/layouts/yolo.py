@@ -77,7 +77,7 @@ def recognise(folder: Path) -> Layout | None:
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
     outlines = Annotations("YOLO outlines", "images/ and text files in labels/ with outlines", drawn, names, problems)
-    return replace(layout, others=(outlines.masks(folder),))
+    return replace(layout, others=(outlines.masks(folder), outlines.instances(folder)))
 
 
 def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]:

@@ -268,7 +268,7 @@ def test_yolo_outlines_are_boxes_unless_masks_are_asked_for(tmp_path):
     tools.yolo_outlines(tmp_path)
     found = inspect(tmp_path)
     assert found.layout.kind.name == "detection"
-    assert [other.kind.name for other in found.layout.others] == ["segmentation"]
+    assert [other.kind.name for other in found.layout.others] == ["segmentation", "instances"]
     assert notes(tmp_path) == []
 
 

@@ -7,7 +7,7 @@ from support.raw_folders import penn_fudan
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.images import codecs
-from penstock.records.schema import decode_segmentation
+from penstock.records.schema import decode_detection, decode_segmentation
 
 
 def test_all_numbers_are_one_class(tmp_path):
@@ -27,6 +27,17 @@ def test_each_number_has_a_box(tmp_path):
     penn_fudan(tmp_path / "raw")
     pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
     assert boxes(tmp_path)["FudanPed00003"] == [(0, 2, 3, 8, 15), (0, 15, 5, 23, 20)]
+
+
+def test_each_number_is_an_object(tmp_path):
+    penn_fudan(tmp_path / "raw")
+    data = pack(inspect(tmp_path / "raw", how=How(task="instances")), tmp_path / "data")
+    objects = {each.name: each.objects for each in map(decode_detection, records(data, "train"))}["FudanPed00003"]
+    expected = np.zeros((2, 24, 32), np.uint8)
+    expected[0, 3:15, 2:8] = 1
+    expected[1, 5:20, 15:23] = 1
+    assert np.array_equal([codecs.decode_mask(each.mask, "mask") for each in objects], expected)
+    assert [each.label for each in objects] == [0, 0]
 
 
 def test_a_missing_mask_is_named(tmp_path):

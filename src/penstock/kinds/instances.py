@@ -1,0 +1,131 @@
+"""Instance segmentation: an image and the objects in it, each with its pixels and its class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import LabelError, PenstockError
+from penstock.images import codecs, drawing
+from penstock.images.upright import read_upright
+from penstock.kinds import boxes
+from penstock.kinds.base import TILE
+from penstock.kinds.detection import DetectionKind
+from penstock.kinds.items import Box, Problem, hashed, named
+from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
+    from penstock.images.geometry import Size
+    from penstock.kinds.base import Described
+    from penstock.kinds.items import InspectedItem, Instance, Labels
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+    Bits = NDArray[np.bool_]
+
+
+class InstancesKind(DetectionKind):
+    """Every image has any number of objects, each with its pixels and a class. Objects may overlap."""
+
+    name = "instances"
+    unit = "object"
+    label = "instances, perhaps an empty tuple of them"
+    shows_boxes_read = False
+
+    def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
+        """Draw every object; its box is the one around its pixels."""
+        del labels
+        item, name = inspected.item, named(inspected.item.image, folder)
+        if item.instances is None:
+            return self.unlabelled(inspected, folder)
+        if 0 not in item.size and item.size != image.size:
+            (problem,) = boxes.other_size(name, item.size, image.size)
+            return inspected.with_problem(problem)
+        problems, kept, around, text = [], [], [], ""
+        for number, each in enumerate(item.instances, 1):
+            try:
+                pixels = each.pixels(image.size)
+            except PenstockError as error:
+                problems.append(Problem("damaged annotation", name, str(error)))
+                continue
+            if not pixels.any():
+                problems.append(_empty(name, number))
+                continue
+            kept.append(each)
+            around.append(Box(each.label, *edges_of(pixels), crowd=each.crowd))
+            text += f"\0{each.label} {each.crowd} {hashed(np.packbits(pixels).tobytes())}"
+        drawn = replace(item, instances=tuple(kept), boxes=tuple(around), relative=False)
+        return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *problems))
+
+    def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
+        """The record, with the keys of TensorFlow's Object Detection API; masks are PNG files of the image's size."""
+        del folder
+        item, names = inspected.item, labels.classes
+        rows: Sequence[tuple[Box, Instance]] = list(zip(item.boxes or (), item.instances or (), strict=True))
+        objects = tuple(
+            Object(
+                box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd,
+                mask=codecs.encode_mask(each.pixels(info.size).astype(np.uint8)),
+            )
+            for box, each in rows
+        )  # fmt: skip
+        return encode_detection(DetectionRecord(image, objects, item.name, inspected.format, *info.size))
+
+    def check(self, record: Record, described: Described) -> None:
+        """Decode the image and every object's mask."""
+        super().check(record, described)
+        fields = decode_detection(record)
+        for number, each in enumerate(fields.objects, 1):
+            decode_object(each, (fields.height, fields.width), f"{record.origin} (object {number})")
+
+    def draw(self, record: Record, described: Described) -> Pixels:
+        """The image with its objects in colours."""
+        del described
+        fields = decode_detection(record)
+        image = read_upright(fields.image, record.origin)
+        masks = [decode_object(each, image.shape[:2], record.origin) for each in fields.objects]
+        drawn = drawing.instances(image, masks, [each.label for each in fields.objects])
+        return drawing.caption(drawing.fit(drawn, TILE), f"{fields.name} ({record.origin})")
+
+
+def decode_object(each: Object, size: Size, where: str) -> Bits:
+    """Which pixels are an object's: bool (height, width).
+
+    Args:
+        each: the object.
+        size: of the upright image, (height, width).
+        where: named in errors.
+
+    Raises:
+        DataError: it has no mask, or the mask is damaged, empty or of another size.
+    """
+    expected = f"a mask of {size[0]} x {size[1]} (height x width) with the pixels of the object"
+    remedy = "Pack the data again"
+    if not each.mask:
+        raise LabelError(where, expected=expected, found="no mask", remedy=remedy)
+    pixels = codecs.decode_mask(each.mask, where)
+    if pixels.shape != tuple(size):
+        found = f"one of {pixels.shape[0]} x {pixels.shape[1]}"
+        raise LabelError(where, expected=expected, found=found, remedy=remedy)
+    if not pixels.any():
+        raise LabelError(where, expected=expected, found="a mask without any", remedy=remedy)
+    return pixels > 0
+
+
+def edges_of(pixels: Bits) -> tuple[float, float, float, float]:
+    """The box around pixels, of which there is at least one: left, top, right, bottom."""
+    rows, columns = np.flatnonzero(pixels.any(axis=1)), np.flatnonzero(pixels.any(axis=0))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
+def _empty(name: str, number: int) -> Problem:
+    message = f"{name}: object {number} has no pixel inside the image. It is left out."
+    return Problem("object without pixels", name, message, fatal=False)

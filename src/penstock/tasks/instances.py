@@ -1,0 +1,219 @@
+"""Instance segmentation: the pixels of every object, with its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from penstock.feed import Field
+from penstock.images import drawing, geometry
+from penstock.images.warp import warp_mask
+from penstock.kinds import KINDS
+from penstock.kinds.instances import decode_object, edges_of
+from penstock.metrics import Boxes, Found, InstanceScores, check_extra, run_lengths
+from penstock.models import (
+    INSTANCE_NETWORKS,
+    Normalization,
+    build_detector,
+    normalization,
+    parse_detector,
+    unpack_masks,
+)
+from penstock.progress import counted
+from penstock.tasks.detection import Detection, PrepareDetection, found_boxes, write_object
+from penstock.tasks.predictions import SHOWN, InstancePrediction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Size, View
+    from penstock.models import Window
+    from penstock.records.schema import Object
+    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.predictions import Style
+    from penstock.values import Record
+
+    Pixels = NDArray[np.uint8]
+
+
+class PrepareInstances(PrepareDetection):
+    """A record to what detection learns from, and `masks`, uint8 (most, height, ceil(width / 8)): the pixels of every
+    object, eight to a byte, the first in the highest bit.
+
+    Boxes are those around the pixels that a view shows. In training, an object of which it shows no pixel is left out.
+    """
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        height, width = self.canvas or self.augment.crop
+        return {**super().fields, "masks": Field((self.most, height, -(-width // 8)), "uint8")}
+
+    def write_objects(
+        self,
+        kept: Sequence[tuple[Object, NDArray[np.float64]]],
+        view: View,
+        size: Size,
+        origin: str,
+        out: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Move the pixels of the objects with the image."""
+        out["masks"][...] = 0
+        shown, row = np.empty(out["image"].shape[:2], np.uint8), 0
+        for each, box in kept:
+            warp_mask(decode_object(each, size, origin).astype(np.uint8), view.affine, 0, shown)
+            there = shown > 0
+            if there.any():
+                write_object(out, row, each, edges_of(there))
+            elif self.canvas is None:
+                continue
+            else:
+                write_object(out, row, each, box)  # too small for a pixel, but scored
+            out["masks"][row] = np.packbits(there, axis=1)
+            row += 1
+
+
+class InstanceMetric:
+    """Gathers objects with their pixels. Masks are compared at the size at which images are evaluated."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.objects = Boxes()
+
+    def gather(self, ranks: Collective) -> None:
+        """Put together what all ranks have found."""
+        self.objects.gather(ranks.gather)
+
+    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Add what was found in some images; padding has no origin."""
+        for row, (origin, output) in enumerate(zip(origins, outputs, strict=True)):
+            if not origin:
+                continue
+            scale, (height, width) = float(tensors["scale"][row]), tensors["size"][row].tolist()
+            there = tensors["label"][row] >= 0
+            label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
+            masks = unpack_masks(tensors["masks"][row][there], (height, width))
+            self.objects.images.append(origin)
+            self.objects.true += _with_masks(found_boxes(origin, label, boxes, crowd, scale), masks)
+            found = found_boxes(origin, output["labels"], output["boxes"], output["scores"], scale)
+            self.objects.found += _with_masks(found, output["masks"])
+
+    def scores(self) -> InstanceScores:
+        """Average precisions."""
+        return InstanceScores(self.objects.scores(self.names, masks=True), self.objects.scores(self.names))
+
+
+def _with_masks(found: list[Found], masks: torch.Tensor) -> list[Found]:
+    size = (masks.shape[1], masks.shape[2])
+    pixels = masks.cpu().numpy()
+    return [each._replace(mask=run_lengths(mask), size=size) for each, mask in zip(found, pixels, strict=True)]
+
+
+@dataclass(frozen=True)
+class Instances(Detection):
+    """Instance segmentation, as detection is, with masks.
+
+    The losses are those of Mask R-CNN: torchvision's of detection, and that of the masks.
+    """
+
+    kind = KINDS["instances"]
+    column_names = (*Detection.column_names, "number")
+
+    @classmethod
+    def defaults(cls, weights: str = "") -> Mapping[str, Any]:
+        """Those of detection, with Mask R-CNN."""
+        return {**super().defaults(weights), "model.name": "maskrcnn:resnet50"}
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the backbone expects of its input."""
+        return normalization(parse_detector(self.name, INSTANCE_NETWORKS)[1])
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole image for evaluation."""
+        canvas = None if train else self.canvas
+        return PrepareInstances(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_detector(self.name, len(self.classes), self.weights, INSTANCE_NETWORKS)
+
+    def inputs(self, tensors: Tensors) -> dict[str, torch.Tensor]:
+        """What `Detector` takes; one image of which nothing is known has no masks."""
+        masks = {"masks": tensors["masks"]} if "masks" in tensors else {}
+        return {**super().inputs(tensors), **masks}
+
+    def metric(self) -> InstanceMetric:  # type: ignore[override] # another metric than detection's
+        """Nothing found yet.
+
+        Raises:
+            RecipeError: what scores masks is not installed.
+        """
+        check_extra()
+        return InstanceMetric(self.classes)
+
+    def draw(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        outputs: Any = None,
+        record: Record | None = None,
+    ) -> Pixels:
+        """The image with its objects and, beside it, with those that were found with a score above 0.3."""
+        del record
+        height, width = (int(side) for side in arrays["size"])
+        image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
+        masks = np.unpackbits(arrays["masks"][there], axis=2)[:, :height, :width] > 0
+        drawn = [drawing.instances(image, list(masks), arrays["label"][there].tolist())]
+        if outputs is not None:
+            sure = (outputs["scores"] > SHOWN).nonzero()[:, 0].flip(0)  # better ones lie on top
+            found = {name: value[sure].cpu().numpy() for name, value in outputs.items()}
+            words = [f"{self.classes[i]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
+            drawn.append(drawing.instances(image, list(found["masks"]), found["labels"].tolist(), words))
+        return np.hstack(drawn)
+
+    @torch.inference_mode()
+    def predict(
+        self,
+        model: nn.Module,
+        pixels: Pixels,
+        *,
+        device: torch.device,
+        precision: str = "float32",
+        window: Window | None = None,
+    ) -> InstancePrediction:
+        """The objects in one image, the highest score first; arguments as for `Task.predict`, without a window."""
+        del window
+        found, scale = self.find(model, pixels, device, precision)
+        masks = _enlarged(found["masks"], (pixels.shape[0], pixels.shape[1]))
+        return InstancePrediction(pixels, found["boxes"] * scale, found["scores"], found["labels"], self.classes, masks)
+
+    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+        """The numbers of the objects, and the drawing."""
+        del style
+        return ("", "-instances")
+
+    def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
+        """What the files hold."""
+        return (
+            f"{table} holds all {counted(rows, 'object')}, with boxes in pixels; NAME.png holds the numbers of the "
+            f"{drawn:,} that score above {style.score:g} (0 where there is none), and NAME-instances.png shows them"
+        )
+
+
+def _enlarged(masks: NDArray[np.bool_], size: Size) -> NDArray[np.bool_]:
+    """Masks brought from the size that the model saw to that of the image."""
+    if masks.shape[1:] == size:
+        return masks
+    enlarged = np.zeros((len(masks), *size), np.uint8)
+    view = geometry.resize((masks.shape[1], masks.shape[2]), size)
+    for mask, out in zip(masks, enlarged, strict=True):
+        warp_mask(mask.astype(np.uint8), view.affine, 0, out)
+    return enlarged > 0

@@ -1,0 +1,43 @@
+"""Steps that follow from the size of the data; tests/e2e/test_trying.py has those of epochs."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.assembly import resolve_settings
+from penstock.assembly.epochs import with_default_steps
+from penstock.config.presets import resolve
+from penstock.tasks import TASKS
+
+
+def resolved(**given):
+    return resolve({key.replace("__", "."): value for key, value in given.items()}, TASKS["segmentation"])
+
+
+class TestDefault:
+    @pytest.mark.parametrize(
+        ("records", "steps", "every"),
+        [(1, 1000, 50), (160, 1000, 50), (161, 1007, 50), (1600, 10_000, 500), (3199, 19_994, 999)],
+    )
+    def test_are_a_hundred_passes_between_the_bounds(self, records, steps, every):
+        train = with_default_steps(resolved(), records).recipe.train
+        assert (train.steps, train.evaluate_every, train.save_every) == (steps, every, every)
+
+    @pytest.mark.parametrize("records", [3200, 10**9])
+    def test_large_data_has_the_general_default(self, records):
+        begun = resolved()
+        assert with_default_steps(begun, records) is begun
+
+    def test_a_part_of_the_data_counts_as_such(self):
+        assert with_default_steps(resolved(data__limit=320), 10**6).recipe.train.steps == 2000
+
+    def test_what_was_given_stays(self):
+        for given in ({"train__steps": 7}, {"train__epochs": 3.0}):
+            assert with_default_steps(resolved(**given), 100) == resolved(**given)
+        kept = with_default_steps(resolved(train__save_every=3), 100)
+        assert (kept.recipe.train.save_every, kept.recipe.train.evaluate_every) == (3, 50)
+        assert kept.origin("train.save_every") == "given"
+
+    def test_a_run_says_where_they_come_from(self, packed):
+        found = resolve_settings({"data.path": str(packed.folder)})
+        assert (found.recipe.train.steps, found.origin("train.steps")) == (1000, "size of the data")
