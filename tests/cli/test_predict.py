@@ -152,7 +152,9 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
 
     assert original == (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
     assert (raw == np.array(original)[plain]).all()
-    tables = [list(csv.DictReader((tmp_path / name / "classes.csv").open())) for name in ("plain", "raw")]
+    tables = [
+        list(csv.DictReader((tmp_path / name / "classes.csv").read_text().splitlines())) for name in ("plain", "raw")
+    ]
     assert [[int(row["id"]) for row in table] for table in tables] == [list(range(19)), list(original)]
     assert tables[1][0] == {"id": "7", "name": "road", "r": "128", "g": "64", "b": "128"}
     legend = read_legend(tmp_path / "raw/classes.csv")  # as masks in colour are packed with

@@ -64,7 +64,8 @@ def test_the_matrix_of_many_classes_is_left_out():
 
 
 def test_of_boxes():
-    scores = DetectionScores(("a", "b", "c"), (4, 2, 0), (0.25, 0.5, None), (0.5, 1.0, None), 0.6, 9)
+    curves = ((1.0, 0.12345), (0.5,), ())
+    scores = DetectionScores(("a", "b", "c"), (4, 2, 0), (0.25, 0.5, None), (0.5, 1.0, None), 0.6, 9, curves)
 
     assert scores.as_json() == {
         "map": 0.375,
@@ -73,9 +74,9 @@ def test_of_boxes():
         "found": 9,
         "absent": ["c"],
         "classes": [
-            {"name": "a", "ap": 0.25, "ap50": 0.5, "boxes": 4},
-            {"name": "b", "ap": 0.5, "ap50": 1.0, "boxes": 2},
-            {"name": "c", "ap": None, "ap50": None, "boxes": 0},
+            {"name": "a", "ap": 0.25, "ap50": 0.5, "boxes": 4, "precision_at_recall": [1.0, 0.1235]},
+            {"name": "b", "ap": 0.5, "ap50": 1.0, "boxes": 2, "precision_at_recall": [0.5]},
+            {"name": "c", "ap": None, "ap50": None, "boxes": 0, "precision_at_recall": []},
         ],
     }
 

@@ -48,6 +48,9 @@ def test_what_the_readme_says_of_settings_that_nobody_named(capsys):
     text = call("recipe", capsys=capsys)[1]
     printed = tomllib.loads(text)
 
-    assert "\n# Optimizer steps.\nsteps = 20000\n" in text
+    assert (
+        "\n# Optimizer steps. By default 100 epochs, but at least 1,000 and at most 20,000 steps.\nsteps = 20000\n"
+        in text
+    )
     assert printed["model"]["weights"] == "pretrained"
     assert (printed["train"]["save_every"], printed["train"]["save_minutes"]) == (1000, 5.0)

@@ -5,6 +5,7 @@ abilities.py       what a task may support, and the sentence that refuses what i
 settings.py        the settings of a recipe that a task is made from
 augment.py         the random view and colours of a training sample
 masks.py           samples of images and masks, and their metric
+boxes.py           samples of images and boxes, and their metric
 objective.py       what training makes small
 regularize.py      mixed, erased and toned images
 predictions.py     what a model says of one image
@@ -23,8 +24,9 @@ from penstock.names import Place, load, place_of
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.boxes import PrepareDetection
 from penstock.tasks.classification import Classification, PrepareClassification
-from penstock.tasks.detection import Detection, PrepareDetection
+from penstock.tasks.detection import Detection
 from penstock.tasks.instances import Instances, PrepareInstances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting, PrepareMatte

@@ -10,12 +10,9 @@ import numpy as np
 import torch
 
 from penstock import devices
-from penstock.errors import LabelError
-from penstock.feed import Field
-from penstock.images import drawing, fetch_image, geometry, probe, warp_image
+from penstock.images import drawing, geometry, warp_image
 from penstock.kinds import KINDS
-from penstock.kinds.labels import check_objects
-from penstock.metrics import Boxes, DetectionScores, Found, check_extra
+from penstock.metrics import check_extra
 from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
 from penstock.progress import counted
@@ -23,22 +20,20 @@ from penstock.records.schema import decode_detection
 from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.boxes import DetectionMetric, PrepareDetection
 from penstock.tasks.predictions import SHOWN, BoxPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from torch import nn
 
     from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
-    from penstock.images.geometry import Size, View
-    from penstock.images.header import ImageInfo
+    from penstock.images.geometry import Size
     from penstock.models import Window
-    from penstock.records.schema import Object
-    from penstock.seeds import Generator
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -50,153 +45,6 @@ LONGEST: Final = 640
 
 MOST_UNCOUNTED: Final = 512
 """Boxes in an image of a topic, which may not know, or only those of its beginning."""
-
-
-@dataclass(frozen=True)
-class PrepareDetection:
-    """A record to `image`, uint8 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in pixels of it;
-    `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is not padding;
-    and `scale`, float32, pixels of it per pixel of the image.
-
-    Attributes:
-        classes: the number of classes.
-        most: boxes that an image may have.
-        fill: the pixel that lies outside the image, RGB.
-        augment: training's random view, and to what range of sizes images are brought.
-        canvas: the size of an evaluation sample; None trains.
-    """
-
-    classes: int
-    most: int
-    fill: tuple[int, ...]
-    augment: Augment
-    canvas: Size | None = None
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The tensors of a sample."""
-        return {
-            "image": Field((*(self.canvas or self.augment.crop), 3), "uint8"),
-            "boxes": Field((self.most, 4), "float32"),
-            "label": Field((self.most,), "int64"),
-            "crowd": Field((self.most,), "uint8"),
-            "size": Field((2,), "int64"),
-            "scale": Field((), "float32"),
-        }
-
-    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
-        """Decode, crop, scale and flip the image, and move its boxes with it.
-
-        Raises:
-            DataError: the record, its image or a box is not what it should be.
-        """
-        fields = decode_detection(record)
-        info = probe(fields.image, record.origin)
-        check_objects(fields, self.classes, info.size, record.origin)
-        if len(fields.objects) > self.most:
-            raise LabelError(
-                record.origin,
-                expected=f"at most {counted(self.most, 'box')}, as the dataset's description says",
-                found=str(len(fields.objects)),
-                remedy="Pack or publish the data again; who sends records says how many with About(objects=...)",
-            )
-        view = self._view(info, record.origin, generator)
-        matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
-        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
-        if generator and self.canvas is None:
-            self.augment.degrade(out["image"], generator)
-        edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
-        least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
-        moved, there = geometry.move_boxes(edges, view, info.size, self.augment.min_visibility, least)
-        out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
-        out["size"][...] = self._size(info, view)
-        out["scale"][...] = 1 / view.affine.shrink
-        kept = [(each, moved[number]) for number, each in enumerate(fields.objects) if there[number]]
-        self.write_objects(kept, view, info.size, record.origin, out)
-
-    def write_objects(
-        self,
-        kept: Sequence[tuple[Object, NDArray[np.float64]]],
-        view: View,
-        size: Size,
-        origin: str,
-        out: Mapping[str, NDArray[Any]],
-    ) -> None:
-        """Write the objects that a view shows into the sample.
-
-        Args:
-            kept: the objects, each with its box in pixels of the view.
-            view: what of the image the sample shows.
-            size: of the upright image.
-            origin: of the record, named in errors.
-            out: the sample's arrays; no object stands in them yet.
-        """
-        del view, size, origin
-        for row, (each, box) in enumerate(kept):
-            write_object(out, row, each, box)
-
-    def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
-        if self.canvas is None and generator:
-            return self.augment.view(info.size, generator)
-        if self.canvas is None:
-            return geometry.resize(info.size, self.augment.crop)
-        size = self.augment.fitted(info.size)
-        if size[0] > self.canvas[0] or size[1] > self.canvas[1]:
-            raise LabelError(
-                origin,
-                expected=f"an image of at most {self.canvas[0]} x {self.canvas[1]} (height x width)",
-                found=f"one of {size[0]} x {size[1]}",
-                remedy="Pack the dataset again: its dataset.json states a smaller largest size",
-            )
-        return geometry.resize(info.size, size, self.canvas)
-
-    def _size(self, info: ImageInfo, view: View) -> Size:
-        return view.size if self.canvas is None else self.augment.fitted(info.size)
-
-
-def write_object(out: Mapping[str, NDArray[Any]], row: int, each: Object, box: Sequence[float] | Any) -> None:
-    """Write one object into a row of a sample; its box is in pixels of the sample."""
-    out["boxes"][row] = box
-    out["label"][row] = each.label
-    out["crowd"][row] = each.crowd or each.difficult
-
-
-class DetectionMetric:
-    """Gathers boxes."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-        self.boxes = Boxes()
-
-    def gather(self, ranks: Collective) -> None:
-        """Put together what all ranks have found."""
-        self.boxes.gather(ranks.gather)
-
-    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
-        """Add what was found in some images; padding has no origin."""
-        for row, (origin, output) in enumerate(zip(origins, outputs, strict=True)):
-            if not origin:
-                continue
-            scale = float(tensors["scale"][row])
-            there = tensors["label"][row] >= 0
-            self.boxes.images.append(origin)
-            label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
-            self.boxes.true += found_boxes(origin, label, boxes, crowd, scale)
-            self.boxes.found += found_boxes(origin, output["labels"], output["boxes"], output["scores"], scale)
-
-    def scores(self) -> DetectionScores:
-        """Average precisions."""
-        return self.boxes.scores(self.names)
-
-
-def found_boxes(
-    origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float
-) -> list[Found]:
-    """Boxes in pixels of the image, as left, top, width, height."""
-    edges = boxes.double().cpu() / scale
-    sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)
-    rows = zip(labels.tolist(), sizes.tolist(), scores.double().cpu().tolist(), strict=True)
-    return [Found(origin, label, (x, y, w, h), score) for label, (x, y, w, h), score in rows]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from penstock.models import (
     unpack_masks,
 )
 from penstock.progress import counted
-from penstock.tasks.detection import Detection, PrepareDetection, found_boxes, write_object
+from penstock.tasks.boxes import PrepareDetection, found_boxes, write_object
+from penstock.tasks.detection import Detection
 from penstock.tasks.predictions import SHOWN, InstancePrediction
 
 if TYPE_CHECKING:

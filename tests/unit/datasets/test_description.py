@@ -36,7 +36,7 @@ class TestDescription:
         with pytest.raises(DatasetError) as caught:
             FolderDataset.open(tmp_path)
         assert str(caught.value) == (
-            f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, volumes, "
+            f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, instances, volumes, "
             "found cooking. Pack the dataset with this version of Penstock."
         )
 

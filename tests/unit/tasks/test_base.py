@@ -42,9 +42,9 @@ class TestFindTask:
              "code/depth.py:Depth, found one that learns from segmentation. Name the task: --task FILE.py:NAME."),
             ("", "code/depth.py:Depth", "task: expected FILE.py:NAME of a task for records of code/depth.py:Depth, found nothing. "
              "Name the task: --task FILE.py:NAME."),
-            ("", "", "task: expected one of segmentation, matting, classification, detection, volumes, or FILE.py:NAME, found "
+            ("", "", "task: expected one of segmentation, matting, classification, detection, instances, volumes, or FILE.py:NAME, found "
              "nothing. Name a task."),
-            ("cooking", "volumes", "task: expected one of segmentation, matting, classification, detection, volumes, or "
+            ("cooking", "volumes", "task: expected one of segmentation, matting, classification, detection, instances, volumes, or "
              "FILE.py:NAME, found cooking. Name a task."),
         ],
     )  # fmt: skip

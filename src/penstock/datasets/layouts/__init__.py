@@ -13,10 +13,12 @@ ade20k.py       ADE20K's scene parsing benchmark
 pets.py         Oxford-IIIT Pet
 penn_fudan.py   Penn-Fudan
 voc.py          Pascal VOC: palette masks, and XML boxes
-coco.py         COCO JSON: boxes, and masks from polygons and run lengths
+coco.py         COCO JSON: boxes, masks and instances from polygons and run lengths
+coco_json.py    the structure of COCO's files
 nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
-annotated.py    shapes that people drew, as boxes, masks or classes; the next ones read them
+annotated.py    shapes that people drew, as boxes, masks, instances or classes; the next ones read them
+shapes.py       polygons, boxes, ellipses and painted pixels
 labelme.py      LabelMe JSON
 cvat.py         CVAT XML
 label_studio.py Label Studio JSON

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.coco_json import Annotation, File, Image, Runs, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.images import codecs
@@ -22,63 +22,22 @@ from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_KEYS: Final = {"images", "annotations", "categories"}
 _IGNORED: Final = 255
-_KNOWN: Final = {"trainval": "train", "minival": "val", "valminusminival": "val"}  # splits of COCO 2014
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _POLYGON: Final = 6  # numbers of a triangle
-
-
-class _Runs(msgspec.Struct):
-    size: tuple[int, int]
-    counts: list[int] | str
-
-
-class _Image(msgspec.Struct):
-    id: int
-    file_name: str
-    height: int = 0
-    width: int = 0
-
-
-class _Annotation(msgspec.Struct):
-    id: int | str
-    image_id: int
-    category_id: int
-    bbox: tuple[float, float, float, float] | None = None
-    iscrowd: bool | int = False
-    area: float | None = None
-    segmentation: list[list[float]] | _Runs | None = None
-
-
-class _Category(msgspec.Struct):
-    id: int
-    name: str
-    supercategory: str | None = ""
-
-
-class _Tree(msgspec.Struct):
-    images: list[_Image]
-    annotations: list[_Annotation]
-    categories: list[_Category]
-
-
-class _File(NamedTuple):
-    path: Path
-    tree: _Tree
 
 
 class _Shown(NamedTuple):
     """An image, where it lies, and what is said of it."""
 
-    image: _Image
+    image: Image
     place: Path
-    own: list[_Annotation]
+    own: list[Annotation]
 
 
 def recognise_boxes(folder: Path) -> Layout | None:
     """JSON files with images, annotations and categories, in the folder or in `annotations/`; boxes are x, y, w, h."""
-    files, problems = _read(folder)
+    files, problems = read(folder)
     if not files:
         return None
     classes, items = _classes(files), []
@@ -98,7 +57,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
 
 def recognise_masks(folder: Path) -> Layout | None:
     """The same files, as masks: class 0 is background, smaller objects lie on larger ones, crowds do not count."""
-    files, problems = _read(folder)
+    files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
     labels, items = Labels(("background", *_classes(files))), []
@@ -121,7 +80,7 @@ def recognise_masks(folder: Path) -> Layout | None:
 
 def recognise_instances(folder: Path) -> Layout | None:
     """The same files, as objects with their pixels."""
-    files, problems = _read(folder)
+    files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
     items = []
@@ -141,70 +100,16 @@ def recognise_instances(folder: Path) -> Layout | None:
     return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(_classes(files)), tuple(problems))
 
 
-def _pixels(each: _Annotation, where: str, size: tuple[int, int]) -> Any:
+def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
     return _inside(each, size, where)
 
 
-def _read(folder: Path) -> tuple[dict[str, _File], list[Problem]]:
-    """The files by split; a second one of a split is a problem."""
-    files: dict[str, _File] = {}
-    problems = []
-    places = [folder / "annotations", folder, *listing.splits(folder).values()]
-    for path in [path for place in places for path in listing.plain(place, "*.json")]:
-        try:
-            data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
-            if not isinstance(plain, dict) or not set(plain) >= _KEYS or _is_panoptic(plain):
-                continue
-            tree = msgspec.convert(plain, _Tree)
-        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
-            found = f"another structure ({str(error) or 'nested too deeply'})"
-            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
-        split = _split(folder, path)
-        if split in files and not path.stem.startswith("person_keypoints"):
-            problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
-        files.setdefault(split, _File(path, tree))
-    problems += _without_parents(files)
-    return files, problems
-
-
-def _without_parents(files: dict[str, _File]) -> list[Problem]:
-    """Leave out the categories that only stand for others, as Roboflow's exports have one: nothing is annotated with
-    them, and others name them as their supercategory. They may have the name of a class.
-    """
-    every = [each for file in files.values() for each in file.tree.categories]
-    used = {each.category_id for file in files.values() for each in file.tree.annotations}
-    children: dict[str | None, set[int]] = {}
-    for each in every:
-        children.setdefault(each.supercategory, set()).add(each.id)
-    parents = {
-        each.id: each.name for each in every if each.id not in used and children.get(each.name, set()) - {each.id}
-    }
-    for file in files.values():
-        file.tree.categories = [each for each in file.tree.categories if each.id not in parents]
-    return [_parent(next(iter(files.values())).path.name, number, name) for number, name in parents.items()]
-
-
-def _is_panoptic(tree: dict[str, Any]) -> bool:
-    """Whether these are COCO's panoptic annotations, whose segments lie in images of their own."""
-    said = tree["annotations"]
-    return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and "segments_info" in said[0]
-
-
-def _split(folder: Path, path: Path) -> str:
-    """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
-    words = [word.lower().removesuffix("set") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path.stem)]
-    above = listing.split_of(path.parent.name) if path.parent != folder else ""
-    own = next(filter(None, (_KNOWN.get(word) or listing.split_of(word) for word in words)), "")
-    return own or above or "train"
-
-
-def _order(tree: _Tree) -> dict[int, int]:
+def _order(tree: Tree) -> dict[int, int]:
     """Category ids, which have gaps, to class ids."""
     return {number: label for label, number in enumerate(sorted(each.id for each in tree.categories))}
 
 
-def _classes(files: dict[str, _File]) -> tuple[str, ...]:
+def _classes(files: dict[str, File]) -> tuple[str, ...]:
     """Names by class id, the same in every file."""
     stated = {file.path: _names(file.tree, file.path) for file in files.values()}
     first, names = next(iter(stated.items()))
@@ -219,7 +124,7 @@ def _classes(files: dict[str, _File]) -> tuple[str, ...]:
     return listing.check_names(names, str(first))
 
 
-def _names(tree: _Tree, path: Path) -> list[str]:
+def _names(tree: Tree, path: Path) -> list[str]:
     counts = Counter(each.id for each in tree.categories)
     again = next((number for number, count in counts.items() if count > 1), None)
     if again is not None:
@@ -232,15 +137,15 @@ def _names(tree: _Tree, path: Path) -> list[str]:
     return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
 
 
-def _images(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Shown]:
+def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Shown]:
     """Every image that is there, with what is said of it; what is wrong is added to the problems."""
     path, name = file.path, file.path.relative_to(folder).as_posix()
-    known: dict[int, _Image] = {}
+    known: dict[int, Image] = {}
     problems += [_twice(name, image) for image in file.tree.images if known.setdefault(image.id, image) is not image]
-    files: dict[str, _Image] = {}
+    files: dict[str, Image] = {}
     first = {image.id: files.setdefault(image.file_name, image) for image in known.values()}
     problems += [_shared(name, first[number], image) for number, image in known.items() if first[number] is not image]
-    own: dict[int, list[_Annotation]] = {}
+    own: dict[int, list[Annotation]] = {}
     for each in file.tree.annotations:
         if each.image_id in first:
             own.setdefault(first[each.image_id].id, []).append(each)
@@ -256,11 +161,11 @@ def _images(folder: Path, file: _File, problems: list[Problem]) -> Iterator[_Sho
             yield _Shown(image, place, own.get(image.id, []))
 
 
-def _elsewhere(folder: Path, path: Path, image: _Image, images: Images) -> Path | None:
+def _elsewhere(folder: Path, path: Path, image: Image, images: Images) -> Path | None:
     """The only image of that name, unless it lies in the folder of another split."""
     found = images.find(image.file_name)
     splits = {listing.split_of(part) for part in found.relative_to(folder).parts[:-1]} if found else set()
-    return found if splits <= {"", _split(folder, path)} else None
+    return found if splits <= {"", split_of(folder, path)} else None
 
 
 def _places(folder: Path, path: Path) -> list[Path]:
@@ -269,14 +174,14 @@ def _places(folder: Path, path: Path) -> list[Path]:
     return [
         folder / stem,
         folder / "images" / stem,
-        folder / _split(folder, path),
+        folder / split_of(folder, path),
         folder / "images",
         folder,
         path.parent,
     ]
 
 
-def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:
+def _box(path: Path, each: Annotation, order: dict[int, int]) -> Box:
     if each.bbox is None:
         raise DatasetError(
             f"{path} (annotation {each.id})",
@@ -288,7 +193,7 @@ def _box(path: Path, each: _Annotation, order: dict[int, int]) -> Box:
     return Box(_category(each, order, str(path)), x, y, x + width, y + height, bool(each.iscrowd))
 
 
-def _category(each: _Annotation, order: dict[int, int], where: str) -> int:
+def _category(each: Annotation, order: dict[int, int], where: str) -> int:
     if each.category_id not in order:
         raise DatasetError(
             f"{where} (annotation {each.id})",
@@ -299,7 +204,7 @@ def _category(each: _Annotation, order: dict[int, int], where: str) -> int:
     return order[each.category_id]
 
 
-def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, int], where: str) -> bytes:
+def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int], where: str) -> bytes:
     """Class ids, 0 for what nobody outlined, as PNG."""
     if min(size) < 1 or size[0] * size[1] > MAX_PIXELS:
         raise DatasetError(
@@ -316,12 +221,12 @@ def _mask(own: Sequence[_Annotation], order: dict[int, int], size: tuple[int, in
     return codecs.encode_mask(ids)
 
 
-def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
+def _inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
     """Which pixels lie in an outline: bool of shape `size`."""
     from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
 
     shape = each.segmentation
-    if isinstance(shape, _Runs):
+    if isinstance(shape, Runs):
         sound = tuple(shape.size) == size
         sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
     else:
@@ -334,7 +239,7 @@ def _inside(each: _Annotation, size: tuple[int, int], where: str) -> Any:
             found=str(msgspec.to_builtins(shape))[:80],
             remedy="Fix the file",
         )
-    if not isinstance(shape, _Runs):
+    if not isinstance(shape, Runs):
         runs = masks.merge(masks.frPyObjects(shape, *size))
     elif isinstance(shape.counts, str):  # as pycocotools writes them
         runs = {"size": list(size), "counts": shape.counts.encode()}
@@ -353,48 +258,35 @@ def _covers(runs: list[int], size: tuple[int, int]) -> bool:
     return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
 
 
-def _missing(name: str, image: _Image, found: str) -> Problem:
+def _missing(name: str, image: Image, found: str) -> Problem:
     message = f"{name}: expected image {image.file_name}, as it says, found {found}. Add it, or remove its entry."
     return Problem("image missing", f"{name}#{image.id}", message)
 
 
-def _twice(name: str, image: _Image) -> Problem:
+def _twice(name: str, image: Image) -> Problem:
     message = (
         f"{name}: expected every image id once, found {image.id} twice ({image.file_name}). Give it one of its own."
     )
     return Problem("two images of one id", f"{name}#{image.id}", message, whole=True)
 
 
-def _shared(name: str, first: _Image, image: _Image) -> Problem:
+def _shared(name: str, first: Image, image: Image) -> Problem:
     message = (
         f"{name}: images {first.id} and {image.id} are both {image.file_name}: their annotations are put together."
     )
     return Problem("one image of two ids", f"{name}#{image.id}", message, fatal=False)
 
 
-def _unlined(name: str, each: _Annotation) -> Problem:
+def _unlined(name: str, each: Annotation) -> Problem:
     message = f"{name}: annotation {each.id} has no outline: its object is background in the mask."
     return Problem("object without an outline", name, message, fatal=False)
 
 
-def _left_out(name: str, each: _Annotation) -> Problem:
+def _left_out(name: str, each: Annotation) -> Problem:
     message = f"{name}: annotation {each.id} has no outline. It is left out."
     return Problem("object without an outline", name, message, fatal=False)
 
 
-def _parent(file: str, number: int, name: str) -> Problem:
-    message = (
-        f"{file}: category {number} ({name!r}) is only the supercategory of others, and nothing is annotated with it. "
-        "It is left out."
-    )
-    return Problem("supercategory", f"{file}#{number}", message, fatal=False)
-
-
-def _nowhere(name: str, each: _Annotation) -> Problem:
+def _nowhere(name: str, each: Annotation) -> Problem:
     message = f"{name}: expected image {each.image_id} of annotation {each.id}, found none of that id. It is left out."
     return Problem("annotation without an image", f"{name}#{each.id}", message, fatal=False)
-
-
-def _second(name: str, split: str, first: str) -> Problem:
-    message = f"{name}: expected one file for {split}, found {first} too, which is read. Join them, or rename this one."
-    return Problem("two files of one split", name, message, whole=True)

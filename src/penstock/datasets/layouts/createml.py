@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
 from penstock.progress import counted
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.shapes import Shape
 
 _KEYS: Final = (b'"image"', b'"annotations"', b'"coordinates"')
 
@@ -50,4 +51,4 @@ def _shape(each: dict[str, Any], where: str) -> Shape:
     del where
     x, y, width, height = (float(each["coordinates"][key]) for key in ("x", "y", "width", "height"))
     corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
-    return annotated.rectangle(str(each["label"]), corners)
+    return shapes.rectangle(str(each["label"]), corners)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, voc
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Bitmap, Shape
+from penstock.datasets.layouts import annotated, shapes, voc
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.kinds.items import named
 from penstock.progress import counted
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
 
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.annotated import Bits
+    from penstock.datasets.layouts.shapes import Bits
 
 _ROOT: Final = b"<annotations"
 _HEAD: Final = 4096  # bytes in which the root of the tree begins
@@ -70,13 +71,13 @@ def _shape(part: ET.Element, where: str) -> Shape | None:
     if part.tag == "box":
         corners = [(number["xtl"], number["ytl"]), (number["xbr"], number["ybr"])]
         angle = number.get("rotation", 0)
-        return _turned(label, corners, angle) if angle else annotated.rectangle(label, corners)
+        return _turned(label, corners, angle) if angle else shapes.rectangle(label, corners)
     if part.tag == "polygon":
         points = [pair.split(",") for pair in (part.get("points") or "").split(";")]
-        return annotated.polygon(label, [(float(x), float(y)) for x, y in points])
+        return shapes.polygon(label, [(float(x), float(y)) for x, y in points])
     if part.tag == "ellipse":
         radii = number["rx"], number["ry"]
-        return annotated.ellipse(label, (number["cx"], number["cy"]), radii, number.get("rotation", 0))
+        return shapes.ellipse(label, (number["cx"], number["cy"]), radii, number.get("rotation", 0))
     if part.tag == "mask":
         left, top, width, height = (int(number[key]) for key in ("left", "top", "width", "height"))
         runs = [int(text) for text in (part.get("rle") or "").split(",")]
@@ -100,7 +101,7 @@ def _turned(label: str, corners: list[tuple[float, float]], angle: float) -> Sha
     x, y = (left + right) / 2, (top + bottom) / 2
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     around = [(left - x, top - y), (right - x, top - y), (right - x, bottom - y), (left - x, bottom - y)]
-    return annotated.polygon(label, [(x + dx * cos - dy * sin, y + dx * sin + dy * cos) for dx, dy in around])
+    return shapes.polygon(label, [(x + dx * cos - dy * sin, y + dx * sin + dy * cos) for dx, dy in around])
 
 
 def _bits(runs: tuple[int, ...], height: int, width: int) -> Bits:

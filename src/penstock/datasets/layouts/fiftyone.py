@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
 from penstock.progress import counted
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.shapes import Shape
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -87,6 +88,6 @@ def _shape(each: dict[str, Any], where: str) -> Shape:
     del where
     if each.get("points"):
         outer, *holes = each["points"]
-        return annotated.polygon(each["label"], outer, holes)
+        return shapes.polygon(each["label"], outer, holes)
     left, top, width, height = (float(number) for number in each["bounding_box"])
-    return annotated.rectangle(each["label"], [(left, top), (left + width, top + height)])
+    return shapes.rectangle(each["label"], [(left, top), (left + width, top + height)])

@@ -8,13 +8,15 @@ import msgspec
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import annotated
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import annotated, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.datasets.layouts.shapes import Shape
 
 _NAME: Final = "metadata.jsonl"
 _FILE: Final = "file_name"
@@ -87,4 +89,4 @@ def _shape(entry: tuple[str, list[float]], where: str) -> Shape:
     """A box as x, y, width, height in pixels."""
     del where
     label, (left, top, width, height) = entry
-    return annotated.rectangle(label, [(left, top), (left + width, top + height)])
+    return shapes.rectangle(label, [(left, top), (left + width, top + height)])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
 from penstock.progress import counted
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.shapes import Shape
 
 _WHOLE: Final = (b'"annotations"', b'"result"', b'"data"')
 _SHORT: Final = (b'"annotator"', b'"annotation_id"')  # the export JSON-MIN
@@ -113,12 +114,12 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
     del where
     label = _label(each)
     if "points" in each:
-        return annotated.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
+        return shapes.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
     if "radiusX" in each:
         middle, radii = ([each[key] / _PER_CENT for key in keys] for keys in (("x", "y"), ("radiusX", "radiusY")))
-        return annotated.ellipse(label, middle, (radii[0], radii[1]))
+        return shapes.ellipse(label, middle, (radii[0], radii[1]))
     if "rle" in each:
         message = "a brush's pixels. Export the project as COCO or as PNG masks"
         raise ValueError(message)
     left, top, width, height = (each[key] / _PER_CENT for key in ("x", "y", "width", "height"))
-    return annotated.rectangle(label, [(left, top), (left + width, top + height)])
+    return shapes.rectangle(label, [(left, top), (left + width, top + height)])

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Bitmap, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, named
@@ -21,7 +22,7 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.annotated import Bits
+    from penstock.datasets.layouts.shapes import Bits
 
 _KEYS: Final = (b'"shapes"', b'"imagePath"')
 _PAIR: Final = 2
@@ -98,16 +99,16 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
         message = "no label"
         raise ValueError(message)
     if kind == "rectangle":
-        return annotated.rectangle(label, points)
+        return shapes.rectangle(label, points)
     if kind == "circle":
         (x, y), (edge_x, edge_y) = points
         radius = math.hypot(edge_x - x, edge_y - y)
-        return annotated.ellipse(label, (x, y), (radius, radius))
+        return shapes.ellipse(label, (x, y), (radius, radius))
     if kind == "mask":
         (left, top), *_ = points
         return Shape(label, bitmap=Bitmap(round(left), round(top), partial(_painted, each["mask"], where)))
     if kind == "polygon":
-        return annotated.polygon(label, points)
+        return shapes.polygon(label, points)
     return None
 
 

@@ -12,8 +12,9 @@ import cv2
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Bitmap, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
+from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
 from penstock.kinds.items import named
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.annotated import Bits
+    from penstock.datasets.layouts.shapes import Bits
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -68,9 +69,9 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape; None for points and lines, which have no inside."""
     label, kind = str(each["classTitle"]), each["geometryType"]
     if kind == "rectangle":
-        return annotated.rectangle(label, each["points"]["exterior"])
+        return shapes.rectangle(label, each["points"]["exterior"])
     if kind == "polygon":
-        return annotated.polygon(label, each["points"]["exterior"], each["points"].get("interior") or ())
+        return shapes.polygon(label, each["points"]["exterior"], each["points"].get("interior") or ())
     if kind == "bitmap":
         left, top = (int(number) for number in each["bitmap"]["origin"])
         return Shape(label, bitmap=Bitmap(left, top, partial(_bits, each["bitmap"]["data"], where)))

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
 from penstock.progress import counted
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts.shapes import Shape
 
 _KEYS: Final = (b'"regions"', b'"filename"')
 _PROJECT: Final = "_via_img_metadata"
@@ -81,13 +82,13 @@ def _shape(region: dict[str, Any], where: str) -> Shape | None:
     kind = shape["name"]
     if kind in {"polygon", "polyline"}:
         points = list(zip(shape["all_points_x"], shape["all_points_y"], strict=True))
-        return annotated.polygon(label, points) if kind == "polygon" else None
+        return shapes.polygon(label, points) if kind == "polygon" else None
     if kind == "rect":
         x, y, width, height = (float(shape[key]) for key in ("x", "y", "width", "height"))
-        return annotated.rectangle(label, [(x, y), (x + width, y + height)])
+        return shapes.rectangle(label, [(x, y), (x + width, y + height)])
     if kind == "circle":
-        return annotated.ellipse(label, (shape["cx"], shape["cy"]), (shape["r"], shape["r"]))
+        return shapes.ellipse(label, (shape["cx"], shape["cy"]), (shape["r"], shape["r"]))
     if kind == "ellipse":
         angle = math.degrees(shape.get("theta") or 0)
-        return annotated.ellipse(label, (shape["cx"], shape["cy"]), (shape["rx"], shape["ry"]), angle)
+        return shapes.ellipse(label, (shape["cx"], shape["cy"]), (shape["rx"], shape["ry"]), angle)
     return None

@@ -13,9 +13,10 @@ import yaml
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import annotated
-from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations, Shape
+from penstock.datasets.layouts import shapes
+from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.masks import outside
+from penstock.datasets.layouts.shapes import Shape
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
@@ -84,7 +85,7 @@ def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]
     """Objects by the names of their classes, as the masks of outlines need them."""
     named = [names[each.box.label] if each.box.label < len(names) else f"class{each.box.label}" for each in objects]
     return tuple(
-        annotated.polygon(name, each.outline) if each.outline else Shape(name, corners=edges_of(each.box))
+        shapes.polygon(name, each.outline) if each.outline else Shape(name, corners=edges_of(each.box))
         for name, each in zip(named, objects, strict=True)
     )
 

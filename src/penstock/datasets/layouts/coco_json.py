@@ -1,0 +1,136 @@
+"""The structure of COCO's JSON (Lin et al. 2014), and the files of it in a folder."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from penstock.datasets import listing
+from penstock.errors import DatasetError
+from penstock.kinds.items import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KEYS: Final = {"images", "annotations", "categories"}
+_KNOWN: Final = {"trainval": "train", "minival": "val", "valminusminival": "val"}  # splits of COCO 2014
+
+
+class Runs(msgspec.Struct):
+    """A mask as run lengths, column by column: numbers, or compressed as text. `size` is (height, width)."""
+
+    size: tuple[int, int]
+    counts: list[int] | str
+
+
+class Image(msgspec.Struct):
+    """An image, with its size in pixels where it is stated."""
+
+    id: int
+    file_name: str
+    height: int = 0
+    width: int = 0
+
+
+class Annotation(msgspec.Struct):
+    """An object: its box as x, y, width and height, and its polygons or its mask."""
+
+    id: int | str
+    image_id: int
+    category_id: int
+    bbox: tuple[float, float, float, float] | None = None
+    iscrowd: bool | int = False
+    area: float | None = None
+    segmentation: list[list[float]] | Runs | None = None
+
+
+class Category(msgspec.Struct):
+    """A class."""
+
+    id: int
+    name: str
+    supercategory: str | None = ""
+
+
+class Tree(msgspec.Struct):
+    """What a file holds."""
+
+    images: list[Image]
+    annotations: list[Annotation]
+    categories: list[Category]
+
+
+class File(NamedTuple):
+    """A file, and what it holds."""
+
+    path: Path
+    tree: Tree
+
+
+def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
+    """The files by split; a second one of a split is a problem."""
+    files: dict[str, File] = {}
+    problems = []
+    places = [folder / "annotations", folder, *listing.splits(folder).values()]
+    for path in [path for place in places for path in listing.plain(place, "*.json")]:
+        try:
+            data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
+            if not isinstance(plain, dict) or not set(plain) >= _KEYS or _is_panoptic(plain):
+                continue
+            tree = msgspec.convert(plain, Tree)
+        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
+            found = f"another structure ({str(error) or 'nested too deeply'})"
+            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
+        split = split_of(folder, path)
+        if split in files and not path.stem.startswith("person_keypoints"):
+            problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
+        files.setdefault(split, File(path, tree))
+    problems += _without_parents(files)
+    return files, problems
+
+
+def _without_parents(files: dict[str, File]) -> list[Problem]:
+    """Leave out the categories that only stand for others, as Roboflow's exports have one: nothing is annotated with
+    them, and others name them as their supercategory. They may have the name of a class.
+    """
+    every = [each for file in files.values() for each in file.tree.categories]
+    used = {each.category_id for file in files.values() for each in file.tree.annotations}
+    children: dict[str | None, set[int]] = {}
+    for each in every:
+        children.setdefault(each.supercategory, set()).add(each.id)
+    parents = {
+        each.id: each.name for each in every if each.id not in used and children.get(each.name, set()) - {each.id}
+    }
+    for file in files.values():
+        file.tree.categories = [each for each in file.tree.categories if each.id not in parents]
+    return [_parent(next(iter(files.values())).path.name, number, name) for number, name in parents.items()]
+
+
+def _is_panoptic(tree: dict[str, Any]) -> bool:
+    """Whether these are COCO's panoptic annotations, whose segments lie in images of their own."""
+    said = tree["annotations"]
+    return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and "segments_info" in said[0]
+
+
+def split_of(folder: Path, path: Path) -> str:
+    """`instances_val2017` is val, `trainval` is train, `valid/_annotations.coco.json` (Roboflow's) is val."""
+    words = [word.lower().removesuffix("set") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path.stem)]
+    above = listing.split_of(path.parent.name) if path.parent != folder else ""
+    own = next(filter(None, (_KNOWN.get(word) or listing.split_of(word) for word in words)), "")
+    return own or above or "train"
+
+
+def _parent(file: str, number: int, name: str) -> Problem:
+    message = (
+        f"{file}: category {number} ({name!r}) is only the supercategory of others, and nothing is annotated with it. "
+        "It is left out."
+    )
+    return Problem("supercategory", f"{file}#{number}", message, fatal=False)
+
+
+def _second(name: str, split: str, first: str) -> Problem:
+    message = f"{name}: expected one file for {split}, found {first} too, which is read. Join them, or rename this one."
+    return Problem("two files of one split", name, message, whole=True)

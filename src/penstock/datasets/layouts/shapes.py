@@ -1,0 +1,138 @@
+"""Objects as people draw them: polygons with holes, boxes, ellipses, painted pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.datasets.layouts.fill import inside
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.bool_]
+
+_FAR: Final = 1e6  # pixels: what lies further out is no coordinate
+_TRIANGLE: Final = 3
+_CORNERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap:
+    """The pixels of an object, as a small image at a place.
+
+    Attributes:
+        left, top: where its first pixel is in the image.
+        make: gives its pixels, bool (height, width); raises a DatasetError where they are damaged.
+    """
+
+    left: int
+    top: int
+    make: Callable[[], Bits]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One object, as somebody drew it.
+
+    Attributes:
+        label: the name of its class.
+        outlines: polygons of (x, y), in pixels of the upright image; one inside another is a hole.
+        corners: left, top, right and bottom where only a box was drawn.
+        bitmap: its pixels, where these were painted.
+    """
+
+    label: str
+    outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    corners: tuple[float, float, float, float] | None = None
+    bitmap: Bitmap | None = None
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether its outline is known, and not only its box."""
+        return bool(self.outlines) or self.bitmap is not None
+
+    def box(self) -> tuple[float, float, float, float]:
+        """The edges of the box around it: left, top, right, bottom."""
+        if self.corners is not None:
+            return self.corners
+        if self.bitmap is not None:
+            rows, columns = (np.flatnonzero(self.bitmap.make().any(axis=axis)) for axis in (1, 0))
+            if not rows.size:
+                return self.bitmap.left, self.bitmap.top, self.bitmap.left, self.bitmap.top
+            left, top = self.bitmap.left, self.bitmap.top
+            return (
+                left + float(columns[0]),
+                top + float(rows[0]),
+                left + float(columns[-1] + 1),
+                top + float(rows[-1] + 1),
+            )
+        points = np.array([point for outline in self.outlines for point in outline])
+        low, high = points.min(axis=0), points.max(axis=0)
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+    def pixels(self, size: tuple[int, int]) -> Bits:
+        """Which pixels of an image of a (height, width) are its own: bool of that shape."""
+        if self.bitmap is None:
+            return inside([np.array(outline, np.float64) for outline in self.outlines], size)
+        there = np.zeros(size, bool)
+        bits = self.bitmap.make()
+        left, top = self.bitmap.left, self.bitmap.top
+        part = there[max(0, top) : top + bits.shape[0], max(0, left) : left + bits.shape[1]]
+        part[:] = bits[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
+        return there
+
+
+def polygon(label: str, points: Sequence[Sequence[float]], holes: Sequence[Sequence[Sequence[float]]] = ()) -> Shape:
+    """A shape from the points of its outline.
+
+    Raises:
+        ValueError: there are fewer than three points, or one is no finite number of pixels.
+    """
+    outlines = tuple(tuple(_point(point) for point in outline) for outline in (points, *holes))
+    if min(map(len, outlines)) < _TRIANGLE:
+        message = f"{len(points)} points"
+        raise ValueError(message)
+    return Shape(label, outlines)
+
+
+def rectangle(label: str, corners: Sequence[Sequence[float]]) -> Shape:
+    """A shape from two opposite corners of a box, whichever they are.
+
+    Raises:
+        ValueError: there are not two corners, or one is no finite number of pixels.
+    """
+    points = [_point(corner) for corner in corners]
+    if len(points) < _CORNERS:
+        message = f"{counted(len(points), 'corner')}"
+        raise ValueError(message)
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    return Shape(label, corners=(min(xs), min(ys), max(xs), max(ys)))
+
+
+def ellipse(label: str, middle: Sequence[float], radii: tuple[float, float], angle: float = 0) -> Shape:
+    """A shape from the middle and the radii of an ellipse, as an outline of 64 points; angle in degrees, clockwise."""
+    turns = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    x, y = radii[0] * np.cos(turns), radii[1] * np.sin(turns)
+    cos, sin = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+    points = np.stack([middle[0] + x * cos - y * sin, middle[1] + x * sin + y * cos], axis=1)
+    return polygon(label, points.tolist())
+
+
+def _point(point: Sequence[float]) -> tuple[float, float]:
+    x, y = (float(number) for number in point)
+    if not (abs(x) < _FAR and abs(y) < _FAR):
+        message = f"the point {x:g}, {y:g}"
+        raise ValueError(message)
+    return x, y
+
+
+def in_pixels(shape: Shape, size: tuple[int, int]) -> Shape:
+    """A shape in fractions of an image's size, in pixels."""
+    height, width = size
+    return replace(shape, outlines=tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines))
