@@ -37,8 +37,8 @@ class TestExport:
     def test_predictions_that_differ_are_counted_and_said(self, shaken_run, tmp_path, capsys, monkeypatch):
         export = importlib.import_module("penstock.inference.export")
 
-        def otherwise(path, images):
-            classes, found = read(path, images)
+        def otherwise(path, images, names):
+            classes, found = read(path, images, names)
             classes = classes.clone()
             classes[:, ::2, ::2] += 1  # a quarter of them
             return classes, found
@@ -48,7 +48,7 @@ class TestExport:
         code, out, _ = call("export", shaken_run, "-o", tmp_path / "a.pt2", capsys=capsys)
 
         assert code == 1
-        assert "compared with the PyTorch model on random images: 75.00 % of the predictions are equal, " in out
+        assert "compared with the PyTorch model on random images: 75.00 % of 12,288 pixels are equal, " in out
 
 
 def test_a_size_that_a_network_cannot_take_is_refused(tmp_path):

@@ -301,21 +301,22 @@ def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", t
     return LoadedModel(inference.load_model(_trusted(run, trust=trust), checkpoint, device))
 
 
-def export(run: str | Path | Run, path: str | Path, *, size: tuple[int, int] | None = None) -> Exported:
+def export(
+    run: str | Path | Run, path: str | Path, *, size: tuple[int, int] | None = None, dynamic: bool = False
+) -> Exported:
     """Write a run's model as one file for other programs: .onnx or .pt2.
 
     Args:
         run: the run or its folder.
         path: the file.
-        size: (height, width) of the images that it takes; by default what holds the dataset's.
+        size: (height, width) of the images that it takes; by default what holds the dataset's. Detectors take any.
+        dynamic: whether height and width of the images of masks may be any multiples of 32.
 
     Raises:
         RecipeError: the task cannot be exported, or takes no images of that size.
     """
     trained = inference.load_model(_trusted(run, trust=False), device="cpu")
-    task, splits = trained.parts.task, trained.parts.dataset.description.splits.values()
-    chosen = size or task.export_size(splits) or trained.parts.recipe.augment.crop
-    return inference.export(task, trained.model, Path(path), chosen)
+    return inference.export_run(trained, Path(path), size, dynamic=dynamic)
 
 
 def _trusted(run: str | Path | Run, *, trust: bool) -> Path:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
-from penstock.inference import export as export_model
-from penstock.inference import load_model
+from penstock.inference import export_run, load_model
 from penstock.models import TestTimeAugmentation
+from penstock.progress import counted
 from penstock.runs import code
+
+if TYPE_CHECKING:
+    from penstock.inference.comparing import Comparison
 
 Size = Annotated[
     tuple[int, int] | None,
     Parameter(
-        help="Height and width of the input. By default: for classifiers the crop, for other models a size "
-        "that holds every image of the dataset."
+        help="Height and width of the input. By default: for classifiers the crop, for masks a size that holds every "
+        "image of the dataset. Detectors take images of any size."
     ),
 ]
 _CLOSE = 0.99
@@ -27,27 +30,35 @@ def export(
     run: Run, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="FILE.onnx or FILE.pt2 (torch.export).")],
     size: Size = None,
+    dynamic: Annotated[
+        bool, Parameter(help="Let height and width of images for masks be any multiples of 32.", negative="")
+    ] = False,
     checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0, trust: Trust = False,
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
 
-    For masks, mattes and classes. The file takes uint8 images (n, height, width, 3) in RGB and gives `classes` and
-    `probabilities`; class names, and what of an image to give it, are in its metadata. It is read again and compared
-    with the model; exits with 1 where they differ.
+    The file takes uint8 images in RGB. For masks, mattes, classes and patches of volumes it gives `classes` and
+    `probabilities`; for objects in an image of any size, `boxes`, `scores`, `labels` and, for instances, `masks`. Class
+    names, and what of an image to give it, are in its metadata. It is read again and compared with the model; exits
+    with 1 if they differ.
     """
     if trust:
         code.trust_folder(run)
     trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
-    splits = trained.parts.dataset.description.splits.values()
-    size = size or trained.parts.task.export_size(splits) or trained.parts.recipe.augment.crop
-    found = export_model(trained.parts.task, trained.model, output, size)
+    found = export_run(trained, output, size, dynamic=dynamic)
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
-    kind = ", RGB" if found.channels == 3 else ""  # noqa: PLR2004 - colours
-    shape = f"(n, {found.size[0]}, {found.size[1]}, {found.channels})"
-    print(f"takes: image, uint8 {shape}{kind}; gives: classes, probabilities")
+    kind = ", RGB" if found.shape[-1] == "3" else ""
+    print(f"takes: image, uint8 ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")
     print(f"give it {found.input_note}")
-    print(
-        f"compared with the PyTorch model on random images: {100 * found.agreement:.2f} % of the predictions are "
-        f"equal, probabilities differ by at most {found.largest:.1e}"
+    print(f"compared with the PyTorch model on random images: {_compared(found.comparison)}")
+    return 0 if found.comparison.agreement >= _CLOSE else 1
+
+
+def _compared(found: Comparison) -> str:
+    if not found.count:
+        return "both find no objects in them"
+    what = "scores" if found.what == "object" else "probabilities"
+    return (
+        f"{100 * found.agreement:.2f} % of {counted(found.count, found.what)} are equal, {what} differ by at most "
+        f"{found.largest:.1e}"
     )
-    return 0 if found.agreement >= _CLOSE else 1

@@ -7,10 +7,11 @@ volumes.py     predictions for NIfTI volumes
 writing.py     predictions as files
 evaluation.py  the scores of a model on a split
 export.py      a model as one file for other programs
+comparing.py   how the predictions of such a file differ from those of the model
 """
 
 from penstock.inference.evaluation import Evaluation, evaluate_run, evaluation_name
-from penstock.inference.export import Exported, export
+from penstock.inference.export import Exported, export, export_run
 from penstock.inference.model import Trained, load_model
 from penstock.inference.predict import Predicted, predict_images
 from penstock.inference.volumes import PredictedVolumes, predict_volumes
@@ -24,6 +25,7 @@ __all__ = [
     "evaluate_run",
     "evaluation_name",
     "export",
+    "export_run",
     "load_model",
     "predict_images",
     "predict_volumes",

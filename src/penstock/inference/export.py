@@ -1,7 +1,7 @@
 """A trained model as one file for other programs: ONNX, or PyTorch's own exported program (.pt2).
 
-What goes in are images as they are decoded, what comes out are classes and probabilities: normalising is inside, so
-that nobody has to know what the backbone expects.
+What goes in are images as they are decoded, what comes out are predictions: normalising is inside, so that nobody has
+to know what the backbone expects.
 """
 
 from __future__ import annotations
@@ -15,38 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import nn
 
 from penstock import files
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
+from penstock.inference import comparing
 from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.images.geometry import Size
-    from penstock.tasks import Task
+    from penstock.inference.comparing import Arrays, Comparison
+    from penstock.inference.model import Trained
+    from penstock.tasks import Graph, Task
 
 SUFFIXES: Final = (".onnx", ".pt2")
-_OUTPUTS: Final = ["classes", "probabilities"]
-_LOOKED_AT: Final = 2  # images that the export is compared on
-
-
-class Predictor(nn.Module):
-    """Images to predictions.
-
-    From uint8 (n, height, width, 3) RGB: of masks `classes`, int32 (n, height, width), and `probabilities`, float32
-    (n, classes, height, width); of classes `classes`, int32 (n,), and `probabilities`, float32 (n, classes).
-    """
-
-    def __init__(self, task: Task, model: nn.Module) -> None:
-        super().__init__()
-        self.task, self.model = task, model
-
-    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Classes and probabilities."""
-        probabilities = self.model(self.task.inputs({"image": image})).float().softmax(dim=1)
-        return probabilities.argmax(dim=1).to(torch.int32), probabilities
+_LARGEST: Final = 1 << 14  # side of an image in pixels
+_OPSET: Final = 17  # of graphs that are traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +40,53 @@ class Exported:
 
     Attributes:
         path: the file.
-        size: (height, width) of the images that it takes, any number of them.
-        channels: theirs.
+        shape: of what it takes, with words for the axes that are free: `("n", "64", "96", "3")`.
+        outputs: the names of what it gives.
         input_note: what of an image to give it, as it was trained; in the file's metadata too.
-        agreement: the fraction of predictions on random images that are the model's own.
-        largest: the largest difference of a probability.
+        comparison: how its predictions on random images differ from the model's own.
     """
 
     path: Path
-    size: Size
-    channels: int
+    shape: tuple[str, ...]
+    outputs: tuple[str, ...]
     input_note: str
-    agreement: float
-    largest: float
+    comparison: Comparison
 
 
-def export(task: Task, model: nn.Module, path: Path, size: Size) -> Exported:
+def export_run(trained: Trained, path: Path, size: Size | None = None, *, dynamic: bool = False) -> Exported:
+    """Write a run's model, as `export` does.
+
+    Args:
+        trained: the run's model, on the CPU.
+        path: FILE.onnx or FILE.pt2.
+        size: (height, width) of the images; by default what holds those of the dataset, or else training's crop.
+        dynamic: whether height and width may differ from call to call.
+
+    Raises:
+        RecipeError: as `export`; or a size is given where images may be of any size.
+    """
+    task = trained.parts.task
+    if size and Ability.ANY_SIZE_EXPORT in task.supports:
+        raise RecipeError(
+            "--size",
+            expected="none, as the exported file takes images of any size",
+            found=f"{size[0]} x {size[1]}",
+            remedy="Remove --size",
+        )
+    splits = trained.parts.dataset.description.splits.values()
+    size = size or task.export_size(splits) or trained.parts.recipe.augment.crop
+    return export(task, trained.model, path, size, dynamic=dynamic)
+
+
+def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynamic: bool = False) -> Exported:
     """Write a model, read the file again, and compare both on random images.
 
     Args:
-        task: what it was trained for: masks or classes.
+        task: what it was trained for.
         model: in evaluation mode, on the CPU.
         path: FILE.onnx (needs penstock[export]) or FILE.pt2.
         size: (height, width) of the images. Sides of masks must divide by 32.
+        dynamic: whether height and width of masks may be any multiples of 32, and not only `size`.
 
     Raises:
         RecipeError: the task, the ending or the size is not one that can be exported, or an extra is missing.
@@ -85,31 +94,39 @@ def export(task: Task, model: nn.Module, path: Path, size: Size) -> Exported:
     if Ability.EXPORT not in task.supports:
         raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
     _check(task, path, size)
-    predictor = Predictor(task, model).eval()
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (_LOOKED_AT, *size, task.channels), dtype=torch.uint8, generator=generator)
-    _try(predictor, images, size)
-    with _quiet():
-        program = torch.export.export(predictor, (images,), dynamic_shapes=({0: torch.export.Dim("n")},))
-    input_note = task.export_input(size)
-    about = {"classes": list(task.classes), "height": size[0], "width": size[1], "input": input_note}
-    write, read = (_write_onnx, _read_onnx) if path.suffix == ".onnx" else (_write_pt2, _read_pt2)
+    graph = task.graph(model, size)
+    _check_graph(task, graph, path, dynamic=dynamic)
+    images = comparing.random_images(graph, size, dynamic=dynamic)
+    _try(graph, images[0], size)
+    input_note = task.export_input(size) if not dynamic or graph.any_size else task.export_any_input()
+    about: dict[str, Any] = {"classes": list(task.classes), "input": input_note}
+    if not (dynamic or graph.any_size):
+        about |= {"height": size[0], "width": size[1]}
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
-        write(program, made, about)
-        found, probabilities = read(made, images)
+        _write(graph, images[0], made, about, dynamic=dynamic)
+        read = _read_onnx if path.suffix == ".onnx" else _read_pt2
+        found = [read(made, each, graph.outputs) for each in images]
         files.replace_whole(path, made.read_bytes())
     with torch.inference_mode():
-        expected, own = predictor(images)
-    agreement = (found == expected).float().mean().item()
-    return Exported(path, size, task.channels, input_note, agreement, (probabilities - own).abs().max().item())
+        expected = [graph.module(each) for each in images]
+    comparison = comparing.compared(graph.outputs, found, expected)
+    return Exported(path, _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
 
 
-def _try(predictor: nn.Module, images: torch.Tensor, size: Size) -> None:
+def _said(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:
+    """The shape of what a file takes."""
+    shape = [str(side) for side in graph.shape]
+    if dynamic or graph.any_size:
+        shape[-3:-1] = ["height", "width"]
+    return tuple(shape) if graph.any_size else ("n", *shape)
+
+
+def _try(graph: Graph, images: torch.Tensor, size: Size) -> None:
     """Every network has its own way to refuse a size."""
     try:
         with torch.inference_mode():
-            predictor(images[:1])
+            graph.module(images if graph.any_size else images[:1])
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -134,6 +151,23 @@ def _check(task: Task, path: Path, size: Size) -> None:
     task.check_export_size(size)
 
 
+def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None:
+    if graph.any_size and path.suffix != ".onnx":
+        raise RecipeError(
+            str(path),
+            expected=f"a file that ends in .onnx for {task.kind.name}",
+            found=path.suffix,
+            remedy="Use .onnx: the number of objects differs from image to image, which .pt2 cannot hold",
+        )
+    if dynamic and not (graph.multiple or graph.any_size):
+        raise RecipeError(
+            "--dynamic",
+            expected="a model that predicts masks or objects",
+            found=task.kind.name,
+            remedy="Remove --dynamic, and bring images to the size that is printed",
+        )
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Exporters warn of their own coming changes, which no user of theirs can do anything about."""
@@ -141,32 +175,74 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _write_pt2(program: torch.export.ExportedProgram, path: Path, about: dict[str, Any]) -> None:
+def _write(graph: Graph, images: torch.Tensor, path: Path, about: dict[str, Any], *, dynamic: bool) -> None:
+    if graph.any_size:
+        _write_traced(graph, images, path, about)
+        return
+    axes: dict[int, Any] = {0: torch.export.Dim("n")}
+    if dynamic:
+        last = len(graph.shape)
+        for axis, name in ((last - 2, "rows"), (last - 1, "columns")):
+            axes[axis] = graph.multiple * torch.export.Dim(name, min=2, max=_LARGEST // graph.multiple)
+    with _quiet():
+        program = torch.export.export(graph.module, (images,), dynamic_shapes=(axes,))
+    write = _write_onnx if path.suffix == ".onnx" else _write_pt2
+    write(program, path, graph.outputs, about)
+
+
+def _write_pt2(
+    program: torch.export.ExportedProgram, path: Path, names: tuple[str, ...], about: dict[str, Any]
+) -> None:
+    del names  # a program's outputs have none
     with _quiet():
         torch.export.save(program, path, extra_files={"penstock.json": json.dumps(about)})
 
 
-def _read_pt2(path: Path, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_pt2(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Arrays:
+    del names
     with _quiet(), torch.inference_mode():
-        classes, probabilities = torch.export.load(path).module()(images)
-    return classes, probabilities
+        found: Arrays = torch.export.load(path).module()(images)
+    return found
 
 
-def _write_onnx(program: torch.export.ExportedProgram, path: Path, about: dict[str, Any]) -> None:
+def _write_onnx(
+    program: torch.export.ExportedProgram, path: Path, names: tuple[str, ...], about: dict[str, Any]
+) -> None:
     _extra()
     with _quiet():
         made = torch.onnx.export(
-            program, (), input_names=["image"], output_names=_OUTPUTS, dynamo=True, verbose=False, external_data=False
+            program,
+            (),
+            input_names=["image"],
+            output_names=list(names),
+            dynamo=True,
+            verbose=False,
+            external_data=False,
         )
     assert made is not None  # noqa: S101 - dynamo=True always gives a program
     made.model.metadata_props.update({name: json.dumps(value) for name, value in about.items()})
     made.save(path)
 
 
-def _read_onnx(path: Path, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _write_traced(graph: Graph, image: torch.Tensor, path: Path, about: dict[str, Any]) -> None:
+    """How many objects there are is known only when the graph runs, which torch.export cannot express; tracing can."""
+    _extra()
+    import onnx  # noqa: PLC0415 - an extra
+
+    free = {"image": {0: "height", 1: "width"}, **{name: {0: "objects"} for name in graph.outputs}}
+    with _quiet():
+        torch.onnx.export(
+            graph.module, (image,), path, dynamo=False, opset_version=_OPSET, input_names=["image"],
+            output_names=list(graph.outputs), dynamic_axes=free,
+        )  # fmt: skip
+    made = onnx.load(path)
+    onnx.helper.set_model_props(made, {name: json.dumps(value) for name, value in about.items()})
+    onnx.save(made, path)
+
+
+def _read_onnx(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Arrays:
     session = _extra().InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    classes, probabilities = session.run(_OUTPUTS, {"image": images.numpy()})
-    return torch.from_numpy(classes), torch.from_numpy(probabilities)
+    return tuple(torch.from_numpy(each) for each in session.run(list(names), {"image": images.numpy()}))
 
 
 def _extra() -> Any:

@@ -23,7 +23,14 @@ from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
-from penstock.models.detection import INSTANCE_NETWORKS, Detector, build_detector, parse_detector, unpack_masks
+from penstock.models.detection import (
+    INSTANCE_NETWORKS,
+    Detector,
+    build_detector,
+    parse_detector,
+    unpack_masks,
+    with_resizing,
+)
 from penstock.models.normalization import Normalization, as_floats
 from penstock.models.segmentation import (
     ARCHITECTURES,
@@ -67,4 +74,5 @@ __all__ = [
     "silent_norms",
     "synchronise_norms",
     "unpack_masks",
+    "with_resizing",
 ]

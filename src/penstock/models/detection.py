@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
@@ -175,6 +176,35 @@ class Detector(nn.Module):
         """
         (found,) = self.network([image])
         return {**found, "labels": found["labels"] - self.first}
+
+
+class _Resizing(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision has no types
+    """Brings normalised images to a range of sizes, and what was found in them back; without a range as they are."""
+
+    def __init__(self, resize_range: tuple[int, int] | None) -> None:
+        shortest, longest = resize_range or (1, 1)
+        super().__init__(shortest, longest, [0.0] * 3, [1.0] * 3)
+        self.fixed = resize_range is None
+
+    def resize(self, image: torch.Tensor, target: Any = None) -> tuple[torch.Tensor, Any]:
+        """Bilinear, by torchvision."""
+        if self.fixed:
+            return image, target
+        resized: tuple[torch.Tensor, Any] = super().resize(image, target)
+        return resized
+
+
+def with_resizing(detector: Detector, resize_range: tuple[int, int] | None) -> nn.Module:
+    """A copy of torchvision's network of a detector that takes images of any size and resizes them by itself; masks are
+    probabilities, (n, 1, height, width).
+
+    Args:
+        detector: in evaluation mode.
+        resize_range: what the shorter and the longer side are brought to; None leaves images as they are.
+    """
+    network = copy.deepcopy(detector.network)
+    network.transform = _Resizing(resize_range)
+    return network
 
 
 def _heads(network: nn.Module) -> list[nn.Module]:

@@ -9,6 +9,7 @@ boxes.py           samples of images and boxes, and their metric
 objective.py       what training makes small
 regularize.py      mixed, erased and toned images
 predictions.py     what a model says of one image
+exported.py        what of a model is exported
 segmentation.py    semantic segmentation
 classification.py  classification
 detection.py       detection
@@ -27,6 +28,7 @@ from penstock.tasks.base import Task
 from penstock.tasks.boxes import PrepareDetection
 from penstock.tasks.classification import Classification, PrepareClassification
 from penstock.tasks.detection import Detection
+from penstock.tasks.exported import Graph
 from penstock.tasks.instances import Instances, PrepareInstances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting, PrepareMatte
@@ -101,6 +103,7 @@ __all__ = [
     "Augment",
     "Classification",
     "Detection",
+    "Graph",
     "Instances",
     "Matting",
     "Model",

@@ -28,6 +28,7 @@ class Ability(Enum):
     SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
     SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
     EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"
+    ANY_SIZE_EXPORT = "Export for images of any size", "the module of `graph` takes one image of any size"
     PREDICT_IMAGES = (
         "Prediction of images",
         "`predict`, `prediction_suffixes` and `explain` (a sentence on the written files) are implemented",

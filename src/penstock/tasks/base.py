@@ -9,6 +9,7 @@ import torch
 
 from penstock.models.segmentation import STRIDE
 from penstock.tasks.abilities import Ability, refusal
+from penstock.tasks.exported import Graph, Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -357,3 +358,16 @@ class Task(ABC):
     def export_input(self, size: Size) -> str:
         """What an exported model must be given of an image, in words."""
         raise NotImplementedError
+
+    def export_any_input(self) -> str:
+        """The same, of a model whose images may have any height and width that it takes."""
+        raise NotImplementedError
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """What of a model is exported: by default images of one size, to classes and probabilities.
+
+        Args:
+            model: in evaluation mode, on the CPU.
+            size: (height, width) of the images.
+        """
+        return Graph(Predictor(self, model).eval(), Predictor.outputs, (*size, self.channels))

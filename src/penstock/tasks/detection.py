@@ -13,7 +13,7 @@ from penstock import devices
 from penstock.images import drawing, geometry, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
-from penstock.models import Normalization, as_floats, build_detector, normalization, parse_detector
+from penstock.models import Detector, Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
@@ -21,6 +21,7 @@ from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
+from penstock.tasks.exported import Graph, ObjectPredictor
 from penstock.tasks.predictions import SHOWN, BoxPrediction
 
 if TYPE_CHECKING:
@@ -70,13 +71,15 @@ class Detection(Task):
     weights: str = "none"
 
     kind = KINDS["detection"]
+    gives_masks = False
+    """Whether the pixels of objects are predicted too."""
     best_metric = "map"
     evaluates_loss = False
     column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
     supports = frozenset(
         {
             Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
-            Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED,
+            Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED, Ability.EXPORT, Ability.ANY_SIZE_EXPORT,
         }
     )  # fmt: skip
 
@@ -238,6 +241,17 @@ class Detection(Task):
         found = {name: value.cpu().numpy() for name, value in output.items()}
         found["boxes"] = found["boxes"].astype(np.float32)
         return found, np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """One image of any size, to the objects in it."""
+        assert isinstance(model, Detector)  # noqa: S101 - `model` makes no other
+        module = ObjectPredictor(model, self.normalization, self.augment.resize_range, masks=self.gives_masks)
+        return Graph(module.eval(), module.outputs, (*size, self.channels), any_size=True)
+
+    def export_input(self, size: Size) -> str:
+        """Whole images."""
+        del size
+        return "one whole image at a time, of any size"
 
     def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
         """The drawing."""

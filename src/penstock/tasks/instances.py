@@ -126,6 +126,7 @@ class Instances(Detection):
     """
 
     kind = KINDS["instances"]
+    gives_masks = True
     column_names = (*Detection.column_names, "number")
 
     @classmethod

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.tasks.base import Tensors
+    from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -322,8 +323,23 @@ class Segmentation(Task):
 
     def export_input(self, size: Size) -> str:
         """Whole images, padded."""
-        fill = ", ".join(f"{value:g}" for value in self.normalization.fill)
-        return f"images that are not resized, but padded on the right and below to {size[0]} x {size[1]} with {fill}"
+        return (
+            f"images that are not resized, but padded on the right and below to {size[0]} x {size[1]} with {self._fill}"
+        )
+
+    def export_any_input(self) -> str:
+        """Whole images, padded."""
+        return (
+            f"images that are not resized, but padded on the right and below to multiples of {STRIDE} with {self._fill}"
+        )
+
+    @property
+    def _fill(self) -> str:
+        return ", ".join(f"{value:g}" for value in self.normalization.fill)
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """Images to masks; their sides may be any multiples of 32, where that is asked for."""
+        return replace(super().graph(model, size), multiple=STRIDE)
 
 
 def _check_colors(augment: Augment, channels: int) -> None:

@@ -10,18 +10,19 @@ import numpy as np
 import torch
 
 from penstock import devices
-from penstock.errors import ImageError, LabelError
+from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.feed import Field
 from penstock.images import drawing, probe
 from penstock.kinds import KINDS
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.volumes import read_slices, telling_slice
 from penstock.metrics import Cases, VolumeScores
-from penstock.models import build_volume_network
+from penstock.models import VolumeNetwork, build_volume_network
 from penstock.records.schema import decode_segmentation
 from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.exported import Graph, Predictor
 from penstock.tasks.masks import classes_in
 from penstock.tasks.objective import Objective, weights_of
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
+    from penstock.images.geometry import Size
     from penstock.images.volumes import Volume
     from penstock.losses import Mixture
     from penstock.models import Window
@@ -171,6 +173,7 @@ class Volumes(Task):
     supports = frozenset(
         {
             Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS,
+            Ability.EXPORT,
         }
     )  # fmt: skip
 
@@ -313,3 +316,26 @@ class Volumes(Task):
         with devices.autocast(device, precision):
             logits = model(self.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
         return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """Patches of one size, without the sliding window."""
+        assert isinstance(model, VolumeNetwork)  # noqa: S101 - `model` makes no other
+        return Graph(Predictor(self, model.network).eval(), Predictor.outputs, (self.patch[0], *size, self.channels))
+
+    def check_export_size(self, size: Size) -> None:
+        """The network takes patches of training's size."""
+        if size != self.augment.crop:
+            raise RecipeError(
+                "--size",
+                expected="the size of the patches of training",
+                found=f"{size[0]} x {size[1]}",
+                remedy=f"Use --size {self.augment.crop[0]} {self.augment.crop[1]}, or remove --size",
+            )
+
+    def export_input(self, size: Size) -> str:
+        """Patches."""
+        slices, (height, width) = self.patch[0], size
+        return (
+            f"patches of {slices} x {height} x {width} voxels (slices, rows, columns) of a volume that is oriented and "
+            "scaled to 0 to 255 as penstock pack does it"
+        )

@@ -1,24 +1,27 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import onnx
 import pytest
 import torch
 from support import miniatures
 from support.commands import call
-from support.datasets import classes, learn_colors
+from support.datasets import classes, learn_colors, learn_squares
 from support.training import recipe
 
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.inference import load_model
+from penstock.inference.comparing import Comparison, compared
 from penstock.inference.export import export
 from penstock.models import TestTimeAugmentation
-from penstock.tasks import Augment, Detection
+from penstock.tasks import Augment, Classification, Detection, Instances, Segmentation, Volumes
 from penstock.training import train
 
 
@@ -35,7 +38,7 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
 
     assert (status, errors) == (0, "")
     assert "takes: image, uint8 (n, 64, 96, 3), RGB; gives: classes, probabilities" in out
-    assert "compared with the PyTorch model on random images: 100.00 % of the predictions are equal, " in out
+    assert "compared with the PyTorch model on random images: 100.00 % of 12,288 pixels are equal, " in out
     trained, images = load_model(run, device="cpu"), torch.randint(0, 256, (3, 64, 96, 3), dtype=torch.uint8)
     classes, probabilities = predictions(file, images)
     with torch.inference_mode():
@@ -80,8 +83,8 @@ def test_several_looks_are_exported_with_it(run, tmp_path):
     trained = load_model(run, device="cpu").with_tta(TestTimeAugmentation((0.5, 1.0), flip=True))
     found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", (64, 64))
 
-    assert found.agreement > 0.999
-    assert found.largest < 1e-4
+    assert found.comparison.agreement > 0.999
+    assert found.comparison.largest < 1e-4
 
 
 def test_classes_are_exported_too(tmp_path):
@@ -92,7 +95,8 @@ def test_classes_are_exported_too(tmp_path):
 
     for suffix in (".onnx", ".pt2"):
         found = export(trained.parts.task, trained.model, tmp_path / f"a{suffix}", trained.parts.recipe.augment.crop)
-        assert (found.agreement, found.size) == (1.0, trained.parts.task.augment.crop)
+        assert (found.comparison.agreement, found.comparison.what) == (1.0, "image")
+        assert found.shape == ("n", *map(str, trained.parts.task.augment.crop), "3")
         assert found.input_note == (
             "the middle 87.5 % of the largest centred 32:32 rectangle of an image, resized to 32 x 32"
         )
@@ -138,14 +142,176 @@ def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
     assert str(error.value) == message.format(tmp_path / name)
 
 
-def test_detectors_are_refused(tmp_path):
-    task = Detection("ssd:resnet18", ("a",), 4)
-    with pytest.raises(RecipeError) as error:
-        export(task, torch.nn.Identity(), tmp_path / "a.onnx", (32, 32))
+class TestAnySize:
+    @pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+    def test_masks_of_images_of_several_sizes(self, run, tmp_path, suffix, capsys):
+        file = tmp_path / f"model{suffix}"
+        code, out, errors = call("export", run, "-o", file, "--size", 64, 96, "--dynamic", capsys=capsys)
+        trained = load_model(run, device="cpu")
 
+        assert (code, errors) == (0, "")
+        assert "takes: image, uint8 (n, height, width, 3), RGB; gives: classes, probabilities" in out
+        assert (
+            "give it images that are not resized, but padded on the right and below to multiples of 32 with 128, 128, "
+            "128\n" in out
+        )
+        for size in ((64, 96), (160, 64), (96, 224)):
+            images = torch.randint(0, 256, (1, *size, 3), dtype=torch.uint8)
+            classes, probabilities = predictions(file, images)
+            with torch.inference_mode():
+                expected = trained.model(trained.parts.task.inputs({"image": images})).softmax(dim=1)
+            torch.testing.assert_close(probabilities, expected, rtol=1e-4, atol=1e-5)
+            assert tuple(classes.shape) == (1, *size)
+
+    def test_a_network_that_pools_to_one_size_is_found_out(self, tmp_path):
+        """What is fixed when a graph is made shows at another size."""
+        task = Segmentation("unet:test_resnet", ("a", "b"))
+
+        class Fixed(torch.nn.Module):
+            def forward(self, images):
+                bits = torch.linspace(-1, 1, 64 * 64).view(1, 1, 64, 64)
+                coarse = torch.nn.functional.adaptive_avg_pool2d(images[:, :1], 64) + bits
+                logits = torch.nn.functional.interpolate(coarse, images.shape[2:])
+                return torch.cat([logits, -logits], dim=1)
+
+        found = None
+        with contextlib.suppress(Exception):
+            found = export(task, Fixed().eval(), tmp_path / "a.onnx", (64, 64), dynamic=True)
+        assert found is None or found.comparison.agreement < 1
+
+    def test_classes_take_one_size(self, tmp_path):
+        task = Classification("test_resnet", ("a", "b"))
+        with pytest.raises(RecipeError) as error:
+            export(task, task.model().eval(), tmp_path / "a.onnx", (32, 32), dynamic=True)
+        assert str(error.value) == (
+            "--dynamic: expected a model that predicts masks or objects, found classification. Remove --dynamic, and "
+            "bring images to the size that is printed."
+        )
+
+
+def objects(file, pixels):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file))
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"image": pixels}), strict=True))
+
+
+class TestObjects:
+    """Boxes are found in noise too, as the networks are new."""
+
+    @pytest.mark.parametrize("name", ["fasterrcnn", "retinanet", "fcos", "ssd"])
+    def test_boxes_are_those_of_the_model(self, tmp_path, name):
+        torch.manual_seed(1)
+        task = Detection(f"{name}:test_resnet", ("cat", "dog"), 4)
+        model = task.model().eval()
+        if name == "retinanet":  # new ones score no box above the least score
+            torch.nn.init.constant_(model.network.head.classification_head.cls_logits.bias, 0.5)
+            torch.nn.init.normal_(model.network.head.classification_head.cls_logits.weight, std=0.3)  # no equal scores
+        found = export(task, model, tmp_path / "a.onnx", (64, 96))
+
+        assert found.shape == ("height", "width", "3")
+        assert found.outputs == ("boxes", "scores", "labels")
+        assert found.comparison.count > 10
+        assert found.comparison.agreement > 0.99
+        for size in ((64, 96), (150, 70)):
+            pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+            expected = task.predict(model, pixels, device=torch.device("cpu"))
+            given = objects(tmp_path / "a.onnx", pixels)
+            assert len(expected.boxes) > 0
+            np.testing.assert_allclose(given["boxes"], expected.boxes, atol=0.05)
+            np.testing.assert_allclose(given["scores"], expected.scores, atol=1e-4)
+            assert given["labels"].tolist() == expected.labels.tolist()
+
+    def test_pixels_of_instances_are_those_of_the_model(self, tmp_path):
+        torch.manual_seed(1)
+        task = Instances("maskrcnn:test_resnet", ("cat", "dog"), 4)
+        model = task.model().eval()
+        found = export(task, model, tmp_path / "a.onnx", (64, 64))
+        pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), np.uint8)
+        expected, given = task.predict(model, pixels, device=torch.device("cpu")), objects(tmp_path / "a.onnx", pixels)
+
+        assert found.outputs == ("boxes", "scores", "labels", "masks")
+        assert found.comparison.agreement > 0.95
+        assert given["masks"].shape == expected.masks.shape
+        assert (given["masks"] == expected.masks).mean() > 0.999
+
+    def test_images_are_resized_inside(self, tmp_path):
+        """A smooth image of twice the size has its boxes at twice the places, as predict finds them."""
+        torch.manual_seed(1)
+        task = Detection("fcos:test_resnet", ("cat", "dog"), 4, Augment((64, 64), resize_range=(60, 90)))
+        model = task.model().eval()
+        export(task, model, tmp_path / "a.onnx", (64, 64))
+        small = np.random.default_rng(0).integers(0, 256, (12, 18, 3), np.uint8)
+        pixels = cv2.resize(small, (120, 80), interpolation=cv2.INTER_CUBIC)
+        expected, given = task.predict(model, pixels, device=torch.device("cpu")), objects(tmp_path / "a.onnx", pixels)
+
+        assert given["boxes"].max() > 90  # in pixels of the image that was given
+        np.testing.assert_allclose(given["boxes"][:5], expected.boxes[:5], atol=1.0)
+
+    def test_an_image_without_objects_has_none(self, tmp_path):
+        torch.manual_seed(1)
+        task = Detection("fasterrcnn:test_resnet", ("cat",), 4)
+        model = task.model().eval()
+        torch.nn.init.constant_(model.network.roi_heads.box_predictor.cls_score.bias, 0.0)
+        with torch.no_grad():
+            model.network.roi_heads.box_predictor.cls_score.bias[0] = 50.0  # all is background
+        found = export(task, model, tmp_path / "a.onnx", (64, 64))
+
+        assert (found.comparison.count, found.comparison.agreement) == (0, 1.0)
+        assert objects(tmp_path / "a.onnx", np.zeros((40, 50, 3), np.uint8))["boxes"].shape == (0, 4)
+
+    def test_a_size_and_a_program_are_refused(self, squares, tmp_path, capsys):
+        folder, _ = train(learn_squares(squares, steps=1), tmp_path / "runs")
+        assert call("export", folder.path, "-o", tmp_path / "a.onnx", "--size", 64, 64, capsys=capsys) == (
+            2,
+            "",
+            "error: --size: expected none, as the exported file takes images of any size, found 64 x 64. Remove "
+            "--size.\n",
+        )
+        assert call("export", folder.path, "-o", tmp_path / "a.pt2", capsys=capsys)[2] == (
+            f"error: {tmp_path}/a.pt2: expected a file that ends in .onnx for detection, found .pt2. Use .onnx: the "
+            "number of objects differs from image to image, which .pt2 cannot hold.\n"
+        )
+        code, out, _ = call("export", folder.path, "-o", tmp_path / "a.onnx", capsys=capsys)
+        assert code == 0
+        assert "takes: image, uint8 (height, width, 3), RGB; gives: boxes, scores, labels\n" in out
+        assert "give it one whole image at a time, of any size\n" in out
+
+
+def test_patches_of_volumes_are_exported(tmp_path):
+    task = Volumes("unet3d", ("back", "front"), augment=Augment((16, 24), slices=16))
+    model = task.model().eval()
+    found = export(task, model, tmp_path / "a.onnx", (16, 24))
+    patch = np.random.default_rng(0).integers(0, 256, (1, 16, 16, 24, 1), np.uint8)
+    with torch.inference_mode():
+        expected = model.network(task.inputs({"image": torch.from_numpy(patch)})).softmax(dim=1)
+
+    assert found.shape == ("n", "16", "16", "24", "1")
+    assert found.comparison.agreement > 0.999
+    np.testing.assert_allclose(predictions(tmp_path / "a.onnx", torch.from_numpy(patch))[1], expected, atol=1e-5)
+    with pytest.raises(RecipeError) as error:
+        export(task, model, tmp_path / "a.onnx", (32, 32))
     assert str(error.value) == (
-        "Export is not supported for detection. Use penstock predict, or load the run from Python."
+        "--size: expected the size of the patches of training, found 32 x 32. Use --size 16 24, or remove --size."
     )
+
+
+class TestComparison:
+    def arrays(self, boxes, scores=(0.9, 0.8), labels=(0, 1)):
+        return torch.tensor(boxes), torch.tensor(scores), torch.tensor(labels)
+
+    def test_objects_differ_by_box_class_and_number(self):
+        one = self.arrays([[0.0, 0, 10, 10], [5, 5, 9, 9]])
+        names = ("boxes", "scores", "labels")
+        assert compared(names, [one], [one]) == Comparison("object", 2, 1.0, 0.0)
+        moved = self.arrays([[0.0, 0, 10, 12], [5, 5, 9, 9]])
+        assert compared(names, [moved], [one]).agreement == 0.5
+        other = self.arrays([[0.0, 0, 10, 10], [5, 5, 9, 9]], labels=(0, 0), scores=(0.9, 0.5))
+        found = compared(names, [other], [one])
+        assert (found.agreement, round(found.largest, 6)) == (0.5, 0.3)
+        fewer = tuple(each[:1] for each in one)
+        assert compared(names, [fewer, one], [one, one]) == Comparison("object", 4, 0.75, 0.0)
 
 
 def test_the_tutorials_network_is_exported(tmp_path, capsys):

@@ -1,0 +1,81 @@
+"""What of a model is exported for other programs: from images as they are decoded to predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from penstock.models import as_floats, with_resizing
+
+if TYPE_CHECKING:
+    from penstock.models import Detector, Normalization
+    from penstock.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What is exported.
+
+    Attributes:
+        module: takes uint8 images, and gives a tuple of tensors.
+        outputs: their names.
+        shape: of the images to export it with, without a batch axis; channels are last.
+        multiple: of what height and width may be any multiples, where that is asked for; 0 where they are fixed.
+        any_size: whether it takes one image of any size, and gives as many rows as it finds objects.
+    """
+
+    module: nn.Module
+    outputs: tuple[str, ...]
+    shape: tuple[int, ...]
+    multiple: int = 0
+    any_size: bool = False
+
+
+class Predictor(nn.Module):
+    """Images to predictions.
+
+    From uint8 (n, height, width, 3) RGB: of masks `classes`, int32 (n, height, width), and `probabilities`, float32
+    (n, classes, height, width); of classes `classes`, int32 (n,), and `probabilities`, float32 (n, classes). Patches of
+    volumes have an axis of slices before their height.
+    """
+
+    outputs = ("classes", "probabilities")
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        super().__init__()
+        self.task, self.model = task, model
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Classes and probabilities."""
+        probabilities = self.model(self.task.inputs({"image": image})).float().softmax(dim=1)
+        return probabilities.argmax(dim=1).to(torch.int32), probabilities
+
+
+class ObjectPredictor(nn.Module):
+    """One image to the objects in it.
+
+    From uint8 (height, width, 3) RGB of any size: `boxes`, float32 (n, 4) as x1, y1, x2, y2 in pixels of the image;
+    `scores`, float32 (n,), the highest first; `labels`, int64 (n,), class ids; and of Mask R-CNN `masks`, bool
+    (n, height, width). Images are resized inside, where the model was trained so.
+    """
+
+    def __init__(
+        self, detector: Detector, normalization: Normalization, resize_range: tuple[int, int] | None, *, masks: bool
+    ) -> None:
+        super().__init__()
+        self.network, self.first = with_resizing(detector, resize_range), detector.first
+        self.normalization, self.masks = normalization, masks
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what it gives."""
+        return ("boxes", "scores", "labels", "masks") if self.masks else ("boxes", "scores", "labels")
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Boxes, scores, labels, and perhaps masks."""
+        (found,) = self.network([self.normalization.apply(as_floats(image.unsqueeze(0)))[0]])
+        objects = found["boxes"], found["scores"], found["labels"] - self.first
+        return (*objects, found["masks"][:, 0] > 0.5) if self.masks else objects  # noqa: PLR2004 - as in prediction
