@@ -42,3 +42,11 @@ def test_a_dataset_without_val_is_told_how_to_get_one(tmp_path, capsys):
         "evaluation none there is no split val: pack again with --validation 0.1, or add --set data.validation="
     )
     assert "fasterrcnn:resnet50" in out
+
+
+def test_a_small_network_of_the_task_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(devices, "choose", lambda name: torch.device("cpu"))
+    miniatures.csv_boxes(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    lines = [" ".join(line.split()) for line in call("doctor", tmp_path / "data", capsys=capsys)[1].splitlines()]
+    assert "device cpu no GPU was found: try a small network first, such as --model ssd:resnet18" in lines

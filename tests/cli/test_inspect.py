@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import cv2
 import numpy as np
+from support import miniatures
 from support.commands import call
 from support.images import array_png
 
-from penstock.datasets import scenes
+from penstock.datasets import checks, scenes
 from penstock.datasets.inspection import grouped
 from penstock.kinds.items import Problem
 
@@ -61,3 +63,52 @@ def test_the_layout_that_is_said_is_the_one_that_is_inspected(tmp_path, capsys):
     assert call("inspect", tmp_path, capsys=capsys)[0] == 1
     code, out, _ = call("inspect", tmp_path, "--layout", "folders", capsys=capsys)
     assert (code, "each folder with images is a class; found 2" in out) == (0, True)
+
+
+class TestBeforeImagesAreRead:
+    def test_what_the_annotations_show_is_said_first(self, tmp_path, capsys, monkeypatch):
+        miniatures.coco(tmp_path)
+        (tmp_path / "train2017/000000000001.jpg").unlink()
+        read = []
+        check = checks.check_item
+
+        def checked(folder, item, **more):
+            read.append(capsys.readouterr().out)
+            return check(folder, item, **more)
+
+        monkeypatch.setattr(checks, "check_item", checked)
+        code, _, _ = call("inspect", tmp_path, "--threads", 1, capsys=capsys)
+        assert code == 1
+        assert read[0] == "problems before any image is read: 1 x image missing\n"
+        assert len(read) == 5
+
+    def test_nothing_is_said_of_sound_annotations(self, tmp_path, capsys):
+        miniatures.coco(tmp_path)
+        assert "before any image" not in call("inspect", tmp_path, capsys=capsys)[1]
+
+
+class TestDuplicates:
+    def made(self, root, seed):
+        noise = np.random.default_rng(1).integers(0, 256, (6, 8, 3), np.uint8)
+        other = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+        for split, small, quality in (("train", noise, 95), ("val", other, 40)):
+            pixels = cv2.resize(small, (128, 96), interpolation=cv2.INTER_CUBIC)
+            encoded = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
+            miniatures.write(root / f"images/{split}/{split}.jpg", encoded)
+            miniatures.write(root / f"masks/{split}/{split}.png", miniatures.gray(np.eye(96, 128, dtype=np.uint8)))
+
+    def test_they_are_drawn_side_by_side(self, tmp_path, capsys):
+        self.made(tmp_path / "raw", 1)
+        code, out, err = call("inspect", tmp_path / "raw", "--draw-duplicates", tmp_path / "pairs.png", capsys=capsys)
+        assert (code, out.splitlines()[-1]) == (0, f"drawn {tmp_path}/pairs.png (1 of 1 pair)"), err
+        drawn = cv2.imread(str(tmp_path / "pairs.png"))[..., ::-1]
+        sides = [cv2.imread(str(tmp_path / f"raw/images/{split}/{split}.jpg"))[..., ::-1] for split in ("val", "train")]
+        large = [side.repeat(2, axis=0).repeat(2, axis=1) for side in sides]
+        assert np.array_equal(drawn[12:204, 12:268], large[0])
+        assert np.array_equal(drawn[12:204, 274:530], large[1])
+
+    def test_there_may_be_none(self, tmp_path, capsys):
+        self.made(tmp_path / "raw", 2)
+        out = call("inspect", tmp_path / "raw", "--draw-duplicates", tmp_path / "pairs.png", capsys=capsys)[1]
+        assert out.splitlines()[-1] == "no image outside train looks nearly like a training image: nothing is drawn"
+        assert not (tmp_path / "pairs.png").exists()

@@ -8,12 +8,14 @@ from penstock import devices
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.resolving import resolve_settings
 from penstock.progress import counted
+from penstock.tasks import find_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.config import Recipe, Resolved
     from penstock.datasets.description import Split
+    from penstock.tasks import Task
 
 
 class Advice(NamedTuple):
@@ -39,12 +41,16 @@ def advise(uri: str) -> tuple[Advice, ...]:
     data = f"{described.kind.name}, {counted(len(described.classes), 'class')}"
     return (
         Advice("data", data, f"{counted(split.records, 'training record')}, {largest}"),
-        *_choices(resolved, split),
+        *_choices(resolved, split, find_task(resolved.recipe.task, described.task)),
         _evaluation(resolved.recipe, dataset.splits),
     )
 
 
-def _choices(resolved: Resolved, split: Split) -> Iterator[Advice]:
+def _small(task: type[Task]) -> str:
+    return f": try a small network first, such as --model {task.small_model}" if task.small_model else ""
+
+
+def _choices(resolved: Resolved, split: Split, task: type[Task]) -> Iterator[Advice]:
     recipe = resolved.recipe
     weights = f"weights of the backbone: {recipe.model.weights}"
     yield Advice("model", recipe.model.name, f"{resolved.origin('model.name')}; {weights}")
@@ -55,7 +61,7 @@ def _choices(resolved: Resolved, split: Split) -> Iterator[Advice]:
     steps, epoch = recipe.train.steps, max(1.0, split.records / recipe.train.batch)
     passes = f"{steps / epoch:,.0f} epochs; --epochs N takes {epoch:,.1f} steps for each"
     if devices.choose(recipe.train.device).type == "cpu":
-        yield Advice("device", "cpu", "no GPU was found: try a small network first, such as --model unet:resnet18")
+        yield Advice("device", "cpu", f"no GPU was found{_small(task)}")
     yield Advice("steps", f"{steps:,}", f"{resolved.origin('train.steps')}; {passes}")
 
 

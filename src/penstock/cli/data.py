@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
 from penstock import files
+from penstock.cli.describing import SHOWN, describe, left_out, notes_on, warn
 from penstock.datasets import How, Labels, PackOptions, locate, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
+from penstock.datasets.duplicates import pairs_of
 from penstock.datasets.inspection import grouped
 from penstock.datasets.layouts.legend import read as read_legend
 from penstock.datasets.listing import check_names, names_in_file
 from penstock.errors import DatasetError, RecipeError
 from penstock.kinds import KINDS
-from penstock.kinds.base import NO_LABEL
 from penstock.progress import Progress, counted
 from penstock.runs import code
 
 if TYPE_CHECKING:
-    from penstock.datasets import Inspection, Layout
+    from penstock.datasets import Inspection
 
 _IGNORED: Final = 255
 _SMALLEST = 16  # a shape needs some pixels
-_SHOWN = 8  # classes in a line
-_NAMED = 200  # files of a kind of problem, in what inspect prints
+_PAIRS = 24  # of near-duplicates in a drawing
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
 Classes = Annotated[
@@ -84,6 +83,9 @@ def inspect(
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
     limit: LimitEach = 0,
+    draw_duplicates: Annotated[
+        Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
+    ] = None,
     threads: Threads = 4,
 ) -> int:  # fmt: skip
     """Report the contents and the problems of a folder of raw images.
@@ -91,20 +93,32 @@ def inspect(
     Exits with 1 where packing would be refused.
     """
     if locate(folder).remote:
-        from penstock.cli.topics import describe
+        from penstock.cli.topics import describe as describe_topic
 
         _refuse_for_topic(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--evaluate-only": evaluate_only, "--limit": limit}
+             "--evaluate-only": evaluate_only, "--limit": limit, "--draw-duplicates": draw_duplicates}
         )  # fmt: skip
-        print(describe(folder))
+        print(describe_topic(folder))
         return 0
     how = How(layout, task, pattern, boxes or "", evaluate_only, limit)
     found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
-    print(_describe(found))
+    print(describe(found))
+    if draw_duplicates:
+        print(_drawn_duplicates(found, draw_duplicates))
     return 1 if found.fatal else 0
+
+
+def _drawn_duplicates(found: Inspection, output: Path) -> str:
+    pairs = pairs_of(found.items)
+    if not pairs:
+        return "no image outside train looks nearly like a training image: nothing is drawn"
+    from penstock.report.sheets import duplicates_sheet, encode
+
+    files.replace_whole(output, encode(duplicates_sheet(pairs, found.folder, _PAIRS)))
+    return f"drawn {output} ({min(len(pairs), _PAIRS)} of {counted(len(pairs), 'pair')})"
 
 
 def pack(
@@ -132,8 +146,8 @@ def pack(
     if validation:
         found = found.divided(validation)
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
-    notes = [*(f"note: {reason}" for reason in read), *_left_out(found.layout), *_notes(found)]
-    notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
+    notes = [*(f"note: {reason}" for reason in read), *left_out(found.layout), *notes_on(found)]
+    notes += grouped([problem for problem in found.problems if not problem.fatal], SHOWN)
     if found.items and notes:
         print(*notes, sep="\n")
     with Progress("pack", "records") as progress:
@@ -249,7 +263,7 @@ def scenes_command(
 
 def _inspect(folder: Path, labels: Labels, how: How, threads: int) -> Inspection:
     with Progress("inspect", "images") as progress:
-        return inspect_folder(folder, labels, how=how, threads=threads, progress=progress)
+        return inspect_folder(folder, labels, how=how, threads=threads, progress=progress, on_layout=warn)
 
 
 def _refuse_for_topic(given: dict[str, object]) -> None:
@@ -303,65 +317,3 @@ def _pair(text: str) -> tuple[int, int]:
             remedy="Write for example --map 255=1",
         ) from None
     return old, new
-
-
-def _describe(found: Inspection) -> str:
-    layout, labels = found.layout, found.labels
-    lines = [f"{found.folder}: {layout.kind.name}, {layout.name}"]
-    lines += [f"  because {reason}" for reason in layout.reasons]
-    how = "" if found.stated else f", inferred from the {layout.kind.inferred_from}"
-    lines.append(f"classes ({len(labels.classes)}{how}): {', '.join(labels.classes)}")
-    if layout.kind.ignores:
-        lines.append(f"ignore label: {labels.ignore}")
-    lines += _left_out(layout)
-    lines += [line for split, items in found.splits.items() for line in _split_lines(found, split, items)]
-    lines += _notes(found)
-    lines += _problem_lines(found)
-    return "\n".join(lines)
-
-
-def _left_out(layout: Layout) -> list[str]:
-    if not layout.ignored:
-        return []
-    shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
-    return [f"left out, not images: {counted(len(layout.ignored), 'file')} ({shown})"]
-
-
-def _notes(found: Inspection) -> list[str]:
-    """What is no problem, but people may not expect."""
-    notes = []
-    if found.items and all(any(problem.kind == NO_LABEL for problem in each.problems) for each in found.items):
-        notes.append(
-            f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
-            "--layout NAME, or --layout FILE.py:NAME for one of your own"
-        )
-    for other in found.layout.others:
-        what = f"{other.name}, {other.kind.name}, labels for {counted(other.labelled, 'image')}"
-        notes.append(f"note: the folder can also be read as {what}: choose it with {other.option}")
-    if "val" not in found.splits:
-        notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
-    counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
-    if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
-        shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
-        notes.append(f"note: classes that do not occur in train ({len(absent)} of {len(counts)}): {shown}")
-    if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
-        name = found.labels.classes[found.labels.ignore]
-        notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")
-    return notes
-
-
-def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # type: ignore[type-arg]
-    sizes = Counter((each.height, each.width) for each in items if each.height)
-    common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
-    lines = [f"{split}: {counted(len(items), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
-    return [*lines, *found.layout.kind.describe(items, found.labels)]
-
-
-def _problem_lines(found: Inspection) -> list[str]:
-    if not found.problems:
-        return ["no problems found"]
-    kinds = Counter(problem.kind for problem in found.problems)
-    title = "PROBLEMS" if found.fatal else "no problems found; notes"
-    lines = [f"{title}: {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}"]
-    lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
-    return lines

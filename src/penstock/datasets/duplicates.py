@@ -48,13 +48,25 @@ def perceptual_hash(pixels: Pixels) -> int:
 
 def near(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
     """Notes of the images that another split has too, nearly, and of names that share a source."""
-    single = [each for each in items if each.content and not each.item.group]
+    single = _single(items)
     pairs = list(_alike(single))
     if pairs:
         yield _note("near-duplicates across splits", "looks nearly like", pairs, folder)
     sources = list(_of_one_source(single))
     if sources:
         yield _note("one source in two splits", "is made from the same image as", sources, folder)
+
+
+def pairs_of(items: Sequence[InspectedItem]) -> list[tuple[InspectedItem, InspectedItem]]:
+    """Every image outside train with the one of train that it looks like, or shares a source with."""
+    single = _single(items)
+    found = {each.item.image: (each, twin) for each, twin in (*_of_one_source(single), *_alike(single))}
+    return list(found.values())
+
+
+def _single(items: Sequence[InspectedItem]) -> list[InspectedItem]:
+    """Sound images that are no slices and no frames."""
+    return [each for each in items if each.content and not each.item.group]
 
 
 def _alike(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, InspectedItem]]:

@@ -104,6 +104,7 @@ def inspect(
     how: How = How(),  # noqa: B008 - frozen
     threads: int = 4,
     progress: Callable[[int, int], None] = silent,
+    on_layout: Callable[[Layout], None] | None = None,
 ) -> Inspection:
     """Recognise a folder's layout and check every file in it.
 
@@ -113,11 +114,14 @@ def inspect(
         how: what is said of the layout, where it is not to be told from the folder alone.
         threads: how many files are decoded at once.
         progress: called with the items done and the items in all.
+        on_layout: called with the layout before any image is read.
 
     Raises:
         DatasetError: the folder has no layout that we know, or no images.
     """
     layout = layouts.recognise(folder, how)
+    if on_layout:
+        on_layout(layout)
     wanted = (labels or Labels()).over(layout.labels)
     listing.check_letters(wanted.classes, str(folder))
     if layout.kind.names_classes and layout.labels.classes not in {(), wanted.classes}:

@@ -15,6 +15,8 @@ from penstock.report.tables import class_table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
+
     from penstock.runs import RunFolder
 
 _PAGE = """<!doctype html>
@@ -29,7 +31,8 @@ pre {{ background: var(--ground); padding: 1em; overflow-x: auto; font-size: 13p
 img {{ max-width: 100%; background: #fff }} details {{ margin-top: 1em }}
 summary {{ cursor: pointer; font-weight: 600 }}
 dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-weight: 600 }} dd {{ margin: 0 }}
-dd {{ overflow-wrap: anywhere }}
+dd {{ overflow-wrap: anywhere }} .pair {{ display: flex; flex-wrap: wrap }}
+.pair img {{ flex: 1 1 320px; min-width: 0 }}
 @media (max-width: 600px) {{ dl {{ grid-template-columns: 1fr }} dd {{ margin: 0 0 .5em }} pre {{ font-size: 11px }} }}
 {style}</style></head><body>
 <h1>{title}</h1>
@@ -100,13 +103,14 @@ def _curves(folder: RunFolder) -> str:
 
     metrics = folder.lines("metrics.jsonl")
     steps, scores = _steps(metrics), _scores(metrics)
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    losses, ratings = (Figure(figsize=(5, 3.2), layout="constrained") for _ in range(2))
+    left, right = losses.subplots(), ratings.subplots()
     left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
     smooth = _smoothed([line["loss"] for line in steps])
     left.plot([line["step"] for line in steps], smooth, color="#155", label="training (smoothed)")
     lost = [line for line in scores if "loss" in line["evaluation"]]
-    left.plot([s["step"] for s in lost], [s["evaluation"]["loss"] for s in lost], "o-", ms=3, label="evaluation")
+    if lost:
+        left.plot([s["step"] for s in lost], [s["evaluation"]["loss"] for s in lost], "o-", ms=3, label="evaluation")
     left.set(xlabel="step", ylabel="loss", title="Loss")
     left.legend()
     for name in [key for key in (scores[-1]["evaluation"] if scores else ()) if key != "loss"]:
@@ -114,9 +118,14 @@ def _curves(folder: RunFolder) -> str:
     right.set(xlabel="step", ylim=(0, 1), title="Scores")
     if scores:
         right.legend()
+    images = _plotted(losses, "loss over steps") + _plotted(ratings, "scores over steps")
+    return _section("Curves", f'<div class="pair">{images}</div>')
+
+
+def _plotted(figure: Figure, text: str) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
-    return _section("Curves", _image(buffer.getvalue(), "loss and scores over steps"))
+    return _image(buffer.getvalue(), text)
 
 
 def _smoothed(values: list[float]) -> list[float]:

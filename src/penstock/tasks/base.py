@@ -106,6 +106,9 @@ class Task(ABC):
     lower_is_better: ClassVar[frozenset[str]] = frozenset()
     """Those of the scores of which smaller ones are better."""
 
+    small_model: ClassVar[str] = ""
+    """A small network, to try things with on a CPU; "" where there is no choice."""
+
     evaluates_loss = True
     """Whether the model gives what the losses need in evaluation too."""
 

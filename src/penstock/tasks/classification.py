@@ -153,6 +153,7 @@ class Classification(Task):
     class_weights: tuple[float, ...] = ()
 
     kind = KINDS["classification"]
+    small_model = "resnet18"
     best_metric = "top1"
     ignore = PADDING
     supports = frozenset(

@@ -71,6 +71,7 @@ class Detection(Task):
     weights: str = "none"
 
     kind = KINDS["detection"]
+    small_model = "ssd:resnet18"
     gives_masks = False
     """Whether the pixels of objects are predicted too."""
     best_metric = "map"

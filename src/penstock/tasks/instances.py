@@ -126,6 +126,7 @@ class Instances(Detection):
     """
 
     kind = KINDS["instances"]
+    small_model = "maskrcnn:resnet18"
     gives_masks = True
     column_names = (*Detection.column_names, "number")
 

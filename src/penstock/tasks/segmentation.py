@@ -91,6 +91,7 @@ class Segmentation(Task):
     channels: int = 3
 
     kind = KINDS["segmentation"]
+    small_model = "unet:resnet18"
     best_metric = "mean_iou"
     supports = MASK_ABILITIES | {
         Ability.SEGMENT_SCORES, Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.PALETTE, Ability.COLOR_MASKS,

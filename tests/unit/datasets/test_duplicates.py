@@ -65,3 +65,12 @@ def test_augmented_copies_of_roboflow_say_their_source(tmp_path):
     assert [problem.message for problem in inspect(tmp_path).problems] == [
         f"1 image outside train: {val} is made from the same image as {train}. Scores on such images are too good."
     ]
+
+
+def test_pairs_are_all_there_once_with_their_training_image(tmp_path):
+    for number in range(4):
+        add(tmp_path, "train", f"t{number}", jpeg(scene(number)))
+        add(tmp_path, "val", f"v{number}", jpeg(scene(number), quality=30))
+    add(tmp_path, "val", "other", jpeg(scene(77)))
+    pairs = duplicates.pairs_of(inspect(tmp_path).items)
+    assert [(one.item.name, other.item.name) for one, other in pairs] == [(f"v{n}", f"t{n}") for n in range(4)]

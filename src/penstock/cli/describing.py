@@ -1,0 +1,90 @@
+"""What inspect and pack say of a folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.inspection import grouped
+from penstock.kinds.base import NO_LABEL
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from penstock.datasets import Inspection, Layout
+
+SHOWN: Final = 8
+"""Classes, or problems of a kind, in a line."""
+
+_NAMED: Final = 200  # files of a kind of problem, in what inspect prints
+
+
+def warn(layout: Layout) -> None:
+    """Say what the annotations alone show to be wrong, as reading the images may take long."""
+    kinds = Counter(problem.kind for problem in layout.problems if problem.fatal)
+    if kinds:
+        listed = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+        print(f"problems before any image is read: {listed}", flush=True)
+
+
+def describe(found: Inspection) -> str:
+    """All that inspect prints of a folder."""
+    layout, labels = found.layout, found.labels
+    lines = [f"{found.folder}: {layout.kind.name}, {layout.name}"]
+    lines += [f"  because {reason}" for reason in layout.reasons]
+    how = "" if found.stated else f", inferred from the {layout.kind.inferred_from}"
+    lines.append(f"classes ({len(labels.classes)}{how}): {', '.join(labels.classes)}")
+    if layout.kind.ignores:
+        lines.append(f"ignore label: {labels.ignore}")
+    lines += left_out(layout)
+    lines += [line for split, items in found.splits.items() for line in _split_lines(found, split, items)]
+    lines += notes_on(found)
+    lines += _problem_lines(found)
+    return "\n".join(lines)
+
+
+def left_out(layout: Layout) -> list[str]:
+    """The files that are no images, as a line."""
+    if not layout.ignored:
+        return []
+    shown = ", ".join(layout.ignored[:5]) + (", ..." if len(layout.ignored) > 5 else "")  # noqa: PLR2004 - a line
+    return [f"left out, not images: {counted(len(layout.ignored), 'file')} ({shown})"]
+
+
+def notes_on(found: Inspection) -> list[str]:
+    """What is no problem, but people may not expect."""
+    notes = []
+    if found.items and all(any(problem.kind == NO_LABEL for problem in each.problems) for each in found.items):
+        notes.append(
+            f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
+            "--layout NAME, or --layout FILE.py:NAME for one of your own"
+        )
+    for other in found.layout.others:
+        what = f"{other.name}, {other.kind.name}, labels for {counted(other.labelled, 'image')}"
+        notes.append(f"note: the folder can also be read as {what}: choose it with {other.option}")
+    if "val" not in found.splits:
+        notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
+    counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
+    if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
+        shown = ", ".join(absent[:SHOWN]) + ", ..." * (len(absent) > SHOWN)
+        notes.append(f"note: classes that do not occur in train ({len(absent)} of {len(counts)}): {shown}")
+    if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
+        name = found.labels.classes[found.labels.ignore]
+        notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")
+    return notes
+
+
+def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # type: ignore[type-arg]
+    sizes = Counter((each.height, each.width) for each in items if each.height)
+    common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
+    lines = [f"{split}: {counted(len(items), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
+    return [*lines, *found.layout.kind.describe(items, found.labels)]
+
+
+def _problem_lines(found: Inspection) -> list[str]:
+    if not found.problems:
+        return ["no problems found"]
+    kinds = Counter(problem.kind for problem in found.problems)
+    title = "PROBLEMS" if found.fatal else "no problems found; notes"
+    lines = [f"{title}: {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}"]
+    lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
+    return lines
