@@ -109,6 +109,12 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # as a size_t the largest: never
 
 
+def release_memory(device: torch.device) -> None:
+    """Give memory that nobody uses back to the device, so that other sizes find room."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def use_available_cores() -> None:
     """Have torch compute with as many threads as there are cores for this process, which in a container are fewer than
     torch sees. As `keep_freed_memory`, a setting of the whole process that commands make; nothing is done where the

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import devices
 from penstock.assembly.parts import open_dataset
-from penstock.assembly.resolving import resolve_settings
 from penstock.progress import counted
 from penstock.tasks import find_task
 
@@ -26,14 +25,16 @@ class Advice(NamedTuple):
     reason: str
 
 
-def advise(uri: str) -> tuple[Advice, ...]:
-    """The choices that `penstock train` would make for a packed dataset.
+def advise(resolved: Resolved) -> tuple[Advice, ...]:
+    """The choices of a training, and where they come from.
+
+    Args:
+        resolved: the settings of the training.
 
     Raises:
         DatasetError: there is no such dataset.
         SourceError: the topic cannot be reached.
     """
-    resolved = resolve_settings({"data.path": uri})
     dataset = open_dataset(resolved.recipe.data)
     split = dataset.split(resolved.recipe.data.train)
     described = dataset.description

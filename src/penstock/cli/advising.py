@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.assembly import advise
+from penstock.assembly import advise, resolve_settings
+from penstock.assembly.advising import Advice
+from penstock.config import parsed
+from penstock.progress import Progress, counted
+from penstock.training import finders
+
+if TYPE_CHECKING:
+    from penstock.config import Recipe
 
 
 def doctor(
-    dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /
-) -> None:
+    dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
+    settings: Annotated[
+        list[str] | None, Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
+    ] = None,
+    find_lr: Annotated[
+        bool, Parameter(negative="", help="Train for up to 100 steps with a rising learning rate, and suggest one.")
+    ] = False,
+    find_batch: Annotated[
+        bool, Parameter(negative="", help="Find the largest batch that fits into the memory of the GPU.")
+    ] = False,
+) -> None:  # fmt: skip
     """Print what `penstock train` would choose for a dataset, and why.
 
     A reason is the task, the model, the size of the images, or a general default. Any of them can be changed with an
     option of `penstock train`, or with --set.
     """
-    choices = advise(dataset)
+    resolved = resolve_settings({"data.path": dataset, **parsed(settings or [])})
+    choices = list(advise(resolved))
+    if find_batch:
+        choices.append(_batch_advice(resolved.recipe))
+    if find_lr:
+        choices.append(_lr_advice(resolved.recipe))
     about, value = (max(len(getattr(each, name)) for each in choices) for name in ("about", "value"))
     for each in choices:
         print(f"{each.about:<{about}}  {each.value:<{value}}  {each.reason}")
+
+
+def _batch_advice(recipe: Recipe) -> Advice:
+    found = finders.find_batch(recipe)
+    fails = f"{found.fails:,} images do not" if found.fails else "more were not tried"
+    return Advice("batch found", counted(found.fits, "image"), f"fit into the memory of {found.device}; {fails}")
+
+
+def _lr_advice(recipe: Recipe) -> Advice:
+    with Progress("find lr", "steps") as progress:
+        found = finders.find_lr(recipe, progress=progress)
+    fell = f"the loss falls fastest there, from {found.losses[0]:.3g} to {min(found.losses):.3g} in all"
+    tried = f"{counted(len(found.rates), 'step')} from {found.rates[0]:g} to {found.rates[-1]:.2g}"
+    return Advice("lr found", f"{found.suggested:g}", f"{fell}; {tried}")

@@ -8,9 +8,11 @@ compatibility.py    whether a network takes images of the recipe's size, and its
 reproducibility.py  what weights depend on besides, and whether they come out the same again
 streaming.py        the next snapshot of a topic that grows
 wiring.py           what a session is made with
+finders.py          a learning rate and a batch that suit a training
 """
 
 from penstock.config.checks import check_follow
+from penstock.training.finders import BatchFound, RateFound, find_batch, find_lr
 from penstock.training.run import resume, train
 
-__all__ = ["check_follow", "resume", "train"]
+__all__ = ["BatchFound", "RateFound", "check_follow", "find_batch", "find_lr", "resume", "train"]

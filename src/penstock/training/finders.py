@@ -1,0 +1,195 @@
+"""What suits a training: a learning rate, and a batch that fits into the memory of the device."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock import devices
+from penstock.assembly import open_parts
+from penstock.errors import NonFiniteError, RecipeError, is_out_of_memory
+from penstock.events import Events
+from penstock.progress import silent
+from penstock.ranks import Ranks
+from penstock.session import Learner
+from penstock.training.reproducibility import isolated
+from penstock.training.weights import initial_model
+from penstock.training.wiring import options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import torch
+
+    from penstock.config import Recipe
+    from penstock.feed import Batch
+    from penstock.tasks import Task
+
+LOWEST: Final = 1e-6
+HIGHEST: Final = 1.0
+STEPS: Final = 100
+LARGEST: Final = 1024
+"""Images in a batch that is tried."""
+
+_SMOOTH: Final = 0.9  # of the mean of losses that forgets
+_DIVERGED: Final = 4.0  # times the lowest loss
+_BEFORE: Final = 10  # steps after which a training may be ended
+_TRIED: Final = 2  # steps with a batch: the second one has the optimizer's state too
+
+
+@dataclass(frozen=True)
+class RateFound:
+    """A short training with a rising learning rate.
+
+    Attributes:
+        rates: of every step.
+        losses: smoothed, of every step.
+        suggested: the rate at which the loss fell fastest, with two digits.
+    """
+
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    suggested: float
+
+
+@dataclass(frozen=True)
+class BatchFound:
+    """What fits on the device.
+
+    Attributes:
+        fits: the largest power of two of images that was trained on.
+        fails: the smallest that ran out of memory; 0 where none did.
+        device: its name.
+    """
+
+    fits: int
+    fails: int
+    device: str
+
+
+def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int], None] = silent) -> RateFound:
+    """Train for some steps with a learning rate that rises from 1e-6 to 1 in equal factors (Smith 2017,
+    arXiv:1506.01186).
+
+    The training ends early where the loss diverges. Nothing of it is kept.
+
+    Args:
+        recipe: its learning rate and schedule are not used.
+        steps: at most.
+        progress: called with the steps done and the steps in all.
+
+    Raises:
+        RecipeError: the loss falls at no rate.
+        PenstockError: the dataset or the weights cannot be had.
+    """
+    device = devices.choose(recipe.train.device)
+    rates: list[float] = []
+    losses: list[float] = []
+    mean = 0.0
+    with _training(recipe, device, steps) as (task, learner, batches):
+        for step, batch in enumerate(batches):
+            rate = LOWEST * (HIGHEST / LOWEST) ** (step / (steps - 1))
+            fixed = replace(recipe.optimizer, lr=rate, schedule="constant", warmup_steps=0)
+            try:
+                loss = learner.backward(task.after(step), batch, step, 0)
+                value, _ = replace(learner, spec=fixed).update(loss, batch, step)
+            except NonFiniteError:
+                break
+            mean = _SMOOTH * mean + (1 - _SMOOTH) * value
+            rates.append(rate)
+            losses.append(mean / (1 - _SMOOTH ** (step + 1)))
+            progress(step + 1, steps)
+            if step >= _BEFORE and losses[-1] > _DIVERGED * min(losses):
+                break
+    return RateFound(tuple(rates), tuple(losses), _steepest(rates, losses))
+
+
+def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
+    """Train for two steps with batches of 1, 2, 4, ... images until one runs out of memory.
+
+    Args:
+        recipe: its batch is not used.
+        largest: images in a batch at most.
+
+    Raises:
+        RecipeError: the device is a CPU, whose memory other programs need too; or not even two images fit.
+        PenstockError: the dataset or the weights cannot be had.
+    """
+    device = devices.choose(recipe.train.device)
+    if not _is_limited(device):
+        raise RecipeError(
+            "--find-batch",
+            expected="a GPU, whose memory sets the limit",
+            found="a CPU",
+            remedy="Remove --find-batch, and choose the batch with --batch",
+        )
+    fits = 0
+    for size in itertools.takewhile(lambda size: size <= largest, (2**power for power in itertools.count(1))):
+        if not _trains(recipe, device, size):
+            return BatchFound(_some(fits, size), size, str(device))
+        fits = size
+    return BatchFound(fits, 0, str(device))
+
+
+def _some(fits: int, size: int) -> int:
+    if not fits:
+        raise RecipeError(
+            "--find-batch",
+            expected=f"a training with {size} images to fit into the memory of the device",
+            found="too little memory",
+            remedy="Make the crop smaller with --set augment.crop, or choose a smaller model",
+        )
+    return fits
+
+
+def _trains(recipe: Recipe, device: torch.device, size: int) -> bool:
+    """Whether a batch of some size fits."""
+    sized = replace(recipe, train=replace(recipe.train, batch=size, accumulate=1))
+    try:
+        with _training(sized, device, _TRIED) as (task, learner, batches):
+            for step, batch in enumerate(batches):
+                learner.update(learner.backward(task.after(step), batch, step, 0), batch, step)
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            return False
+        raise
+    finally:
+        devices.release_memory(device)
+    return True
+
+
+def _is_limited(device: torch.device) -> bool:
+    """Whether the memory of a device is its own: what needs more fails, and nothing else does."""
+    return device.type != "cpu"
+
+
+@contextlib.contextmanager
+def _training(recipe: Recipe, device: torch.device, steps: int) -> Iterator[tuple[Task, Learner, Iterator[Batch]]]:
+    """A new model and the batches of some steps; nothing is written."""
+    with isolated(device, deterministic=False):
+        parts = open_parts(recipe)
+        model = initial_model(parts, Events(None, silent=True))
+        options = replace(options_of(recipe), steps=steps)
+        learner = Learner.of(model, options=options, optimizer=recipe.optimizer, ranks=Ranks(), device=device)
+        learner.begin()
+        feed = parts.training_feed(pin_memory=device.type == "cuda")
+        with contextlib.closing(feed.batches()) as batches:  # type: ignore[type-var] # a generator
+            yield parts.task, learner, itertools.islice(batches, steps)
+
+
+def _steepest(rates: list[float], losses: list[float]) -> float:
+    """The rate at which the loss falls fastest, before it is lowest."""
+    lowest = int(np.argmin(losses)) if losses else 0
+    if lowest < 2:  # noqa: PLR2004 - a slope has two ends
+        raise RecipeError(
+            "--find-lr",
+            expected=f"a loss that falls at some learning rate from {LOWEST:g} to {HIGHEST:g}",
+            found="one that does not",
+            remedy="Check the labels with penstock show, or choose another model or loss",
+        )
+    slopes = np.gradient(losses[: lowest + 1], np.log10(rates[: lowest + 1]))
+    return float(f"{rates[int(np.argmin(slopes))]:.1e}")
