@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
+from penstock.datasets.layouts import jsons
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
@@ -67,6 +68,11 @@ _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
 _MOST: Final = 3
 _WORDS_OF_A_BOX: Final = 5
+_KEYS: Final = 6  # of a JSON file, in a line
+_JSON: Final = (
+    "images, annotations, categories (coco); version, shapes, imagePath (labelme); regions, filename (via); "
+    "size, objects (supervisely); or a list with data, annotations (label-studio) or image, annotations (createml)"
+)
 
 
 def without_images(folder: Path) -> DatasetError | None:
@@ -98,12 +104,11 @@ def nearest(folder: Path) -> str:
 
 def _near(folder: Path) -> Iterator[str]:
     ends: dict[str, Counter[str]] = defaultdict(Counter)
-    texts: list[Path] = []
+    first: dict[str, Path] = {}
     for path in listing.files(folder):
         kind = "image" if listing.is_image(path) else path.suffix.lower()
         ends[kind][_parent(folder, path)] += 1
-        if kind == ".txt" and not texts:
-            texts.append(path)
+        first.setdefault(kind, path)
     images = _said(ends["image"], "image")
     if not ends["image"]:
         return
@@ -112,7 +117,10 @@ def _near(folder: Path) -> Iterator[str]:
             "XML of Pascal VOC, each with the name of its image, in annotations/ beside images/ or beside the image"
         )
         yield f"labelimg: {_said(ends['.xml'], 'XML file')}, {images}. Expected: {wanted}."
-    if texts and _is_box(texts[0]):
+    if ends[".json"]:
+        said = f"{_said(ends['.json'], 'JSON file')}, {images}. {first['.json'].name} holds {_keys(first['.json'])}"
+        yield f"{said}. Expected: {_JSON}."
+    if ".txt" in first and _is_box(first[".txt"]):
         wanted = "text files in labels/ with the names of the images in images/"
         yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
@@ -139,6 +147,20 @@ def _is_box(path: Path) -> bool:
         return len(words) >= _WORDS_OF_A_BOX and all(float(word) >= 0 for word in words)
     except (ValueError, DatasetError):
         return False
+
+
+def _keys(path: Path) -> str:
+    """What a JSON file holds at its top."""
+    try:
+        found = jsons.read(path)
+    except (DatasetError, OSError):
+        return "no JSON"
+    if isinstance(found, list):
+        keys = (
+            f"the keys {', '.join(list(found[0])[:_KEYS])}" if found and isinstance(found[0], dict) else "other values"
+        )
+        return f"a list of {counted(len(found), 'value')} with {keys}"
+    return f"the keys {', '.join(list(found)[:_KEYS])}" if isinstance(found, dict) else "a single value"
 
 
 def _columns(path: Path) -> list[str]:

@@ -52,6 +52,30 @@ def test_layouts_that_come_near_are_named_with_what_is_there(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"images": [], "boxes": []}', "the keys images, boxes"),
+        ('[{"file": "0.jpg", "box": [1, 2]}, {"file": "1.jpg"}]', "a list of 2 values with the keys file, box"),
+        ("[1]", "a list of 1 value with other values"),
+        ("7", "a single value"),
+        ("{", "no JSON"),
+    ],
+)
+def test_json_of_no_known_tool_is_described(tmp_path, content, said):
+    for number in range(3):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+    write(tmp_path / "labels.json", content)
+
+    (found,) = words(tmp_path)
+    assert found.partition(" These layouts come near:")[2].splitlines()[1] == (
+        "  1 JSON file in the folder itself, 3 images in the folder itself. labels.json holds "
+        f"{said}. Expected: images, annotations, categories (coco); version, shapes, imagePath (labelme); regions, "
+        "filename (via); size, objects (supervisely); or a list with data, annotations (label-studio) or image, "
+        "annotations (createml)."
+    )
+
+
 def test_images_of_less_usual_names_are_images(tmp_path):
     write(tmp_path / "cat/a.jfif", make_image())
     write(tmp_path / "dog/b.JPE", make_image(seed=1))
