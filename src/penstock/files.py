@@ -10,11 +10,18 @@ import json
 import math
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+
+def state_folder() -> Path:
+    """Where Penstock keeps what it knows of this user's files: below XDG_STATE_HOME."""
+    state = os.environ.get("XDG_STATE_HOME")
+    home = Path(state) if state else Path.home() / ".local" / "state"
+    return home / "penstock"
 
 
 def sync_folder(folder: Path) -> None:

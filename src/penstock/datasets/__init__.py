@@ -4,6 +4,7 @@ items.py          the values: Item, Layout, Problem, Labels
 layouts/          which layout a folder has, and why we think so: one module each
 boxes.py          whether boxes make sense
 checks.py         one item at a time: sizes, ids, damage; and all together: leaks, empty classes
+findings.py       what inspect found of every file, kept for pack
 inspection.py     all of that, in parallel, as one report
 packing.py        a sound inspection to shards
 description.py    dataset.json

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import checks, layouts, listing
+from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
 from penstock.images import single_threaded
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
-    from penstock.kinds.items import InspectedItem
+    from penstock.kinds.items import InspectedItem, Item
 
 
 _WHOLE: Final = 5
@@ -134,15 +135,18 @@ def inspect(
             "Remove --classes.",
         )
     items = []
+    findings = Findings.of(folder, wanted, layout.kind, layout.channels)
     with single_threaded(), ThreadPoolExecutor(threads) as pool:
         try:
-            check = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
-            for each in pool.map(check, layout.items):
+            check = partial(_found, folder, findings, wanted, layout)
+            for item, each in zip(layout.items, pool.map(check, layout.items), strict=True):
                 items.append(each)
+                findings.put(item, each)
                 progress(len(items), len(layout.items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    findings.save(part=bool(how.limit))
     stated = bool(wanted.classes)
     classes = wanted.classes or checks.infer_classes(items, wanted)
     filled = replace(wanted, classes=classes)
@@ -153,6 +157,12 @@ def inspect(
     problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems))
+
+
+def _found(folder: Path, findings: Findings, labels: Labels, layout: Layout, item: Item) -> InspectedItem:
+    """What is known of an item, or what its files show."""
+    known = findings.get(item)
+    return known or checks.check_item(folder, item, labels, layout.kind, layout.channels)
 
 
 def _together(inspected: InspectedItem) -> str:

@@ -7,8 +7,6 @@ else only once somebody says so. The hashes of trusted files are in the user's s
 from __future__ import annotations
 
 import contextlib
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import files, names
@@ -16,6 +14,7 @@ from penstock.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 FOLDER: Final = "code"
 _TRUSTED_NOW: Final[set[str]] = set()
@@ -119,6 +118,4 @@ def _trusted() -> set[str]:
 
 
 def _list() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    home = Path(state) if state else Path.home() / ".local" / "state"
-    return home / "penstock" / "trusted"
+    return files.state_folder() / "trusted"

@@ -1,0 +1,151 @@
+"""What inspect found of every file, kept for the next inspect and for pack: what did not change is not decoded again.
+
+A finding is kept for an image in a file of its own, under the paths, sizes and times of change of its files and all
+else that it follows from. Files that changed in the last seconds are not trusted, as some file systems keep time in
+whole seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+import penstock
+from penstock import files
+from penstock.kinds import KINDS
+from penstock.kinds.items import Box, FilePart, InspectedItem, Problem, hashed
+
+if TYPE_CHECKING:
+    from penstock.kinds.base import Kind
+    from penstock.kinds.items import Item, Labels
+
+_FRESH: Final = 3.0  # seconds in which a file may change again without its time showing it
+_FOLDERS: Final = 32  # whose findings are kept
+
+
+class _Finding(msgspec.Struct, array_like=True):
+    """An `InspectedItem` without its item; boxes are as the check left them."""
+
+    height: int
+    width: int
+    format: str
+    size: int
+    content: str
+    key: str
+    pixels: list[tuple[int, int]]
+    problems: list[tuple[str, str, str, bool, bool]]
+    perceptual_hash: int
+    boxes: list[tuple[int, float, float, float, float, bool, bool]] | None
+
+
+@dataclass
+class Findings:
+    """The findings of one folder, read in one way.
+
+    Attributes:
+        path: the file that keeps them.
+        known: from the last time, by what they follow from.
+        found: this time.
+    """
+
+    path: Path
+    known: dict[str, _Finding] = field(default_factory=dict)
+    found: dict[str, _Finding] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, labels: Labels, kind: Kind, channels: int) -> Findings:
+        """Those of a folder; none where there are none, or they cannot be read.
+
+        Args:
+            folder: what is inspected.
+            labels: what masks mean.
+            kind: of the records.
+            channels: of the images.
+        """
+        way = (_code(), str(folder.resolve()), repr(labels), kind.name, channels)
+        path = _home() / f"{hashed(repr(way).encode(errors='surrogateescape'))}.msgpack"
+        known: dict[str, _Finding] = {}
+        if KINDS.get(kind.name) is kind:  # another kind's code may have changed
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                known = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, _Finding])
+        return cls(path, known)
+
+    def get(self, item: Item) -> InspectedItem | None:
+        """What was found of an item whose files are as they were; None where that is not known."""
+        identity = _identity(item)
+        finding = self.known.get(identity) if identity else None
+        if finding is None:
+            return None
+        self.found[identity] = finding
+        boxes = item.boxes if finding.boxes is None else tuple(Box(*box) for box in finding.boxes)
+        checked = item if finding.boxes is None else replace(item, boxes=boxes, relative=False)
+        problems = tuple(Problem(*problem) for problem in finding.problems)
+        return InspectedItem(
+            checked, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
+            tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
+        )  # fmt: skip
+
+    def put(self, item: Item, inspected: InspectedItem) -> None:
+        """Keep what was found of an item, unless it holds what cannot be written down."""
+        identity = _identity(item)
+        checked = replace(inspected.item, boxes=item.boxes, relative=item.relative)
+        if not identity or inspected.label is not None or checked != item:
+            return
+        boxes = None
+        if inspected.item.boxes is not None:
+            boxes = [(b.label, b.left, b.top, b.right, b.bottom, b.crowd, b.difficult) for b in inspected.item.boxes]
+        self.found[identity] = _Finding(
+            inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
+            list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
+            inspected.perceptual_hash, boxes,
+        )  # fmt: skip
+
+    def save(self, *, part: bool) -> None:
+        """Write them down; a home that cannot be written to keeps none.
+
+        Args:
+            part: whether only a part of the folder was inspected, so that findings of the rest stay.
+        """
+        kept = {**self.known, **self.found} if part else self.found
+        if not kept or kept == self.known:
+            return
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            files.replace_whole(self.path, msgspec.msgpack.encode(kept))
+            newest = sorted(self.path.parent.glob("*.msgpack"), key=lambda path: -path.stat().st_mtime)
+            for path in newest[_FOLDERS:]:
+                path.unlink(missing_ok=True)
+
+
+def _code() -> int:
+    """When the code last changed that findings come from."""
+    return max(path.stat().st_mtime_ns for path in Path(penstock.__file__).parent.rglob("*.py"))
+
+
+def _home() -> Path:
+    return files.state_folder() / "inspections"
+
+
+def _identity(item: Item) -> str:
+    """What the finding of an item follows from; "" where that is more than its files, or these are new."""
+    if not isinstance(item.image, Path) or item.group or item.slices or item.instances is not None:
+        return ""
+    parts = [item.split, item.name, repr(item.label), repr(item.boxes), repr(item.relative), repr(item.size)]
+    for place in (item.image, item.mask):
+        file = place.file if isinstance(place, FilePart) else place
+        if file is None:
+            continue
+        try:
+            seen = file.stat()
+        except OSError:
+            return ""
+        if time.time() - seen.st_mtime < _FRESH:
+            return ""
+        part = place.part if isinstance(place, FilePart) else ""
+        parts += [str(file), part, str(seen.st_mtime_ns), str(seen.st_size), str(seen.st_ino)]
+    return hashed("\0".join(parts).encode(errors="surrogateescape"))

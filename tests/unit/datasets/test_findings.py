@@ -1,0 +1,163 @@
+"""What inspect found is used again where nothing changed, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+from support import annotations as tools
+from support import miniatures
+from support.commands import call
+from support.datasets import records
+from support.miniatures import gray, make_image, write
+
+from penstock import files
+from penstock.datasets import How, Labels, checks, inspect, pack
+from penstock.images import codecs
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state/penstock/inspections"
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the images that are decoded."""
+    seen, check = [], checks.check_item
+    monkeypatch.setattr(
+        checks, "check_item", lambda folder, item, *more: seen.append(item.name) or check(folder, item, *more)
+    )
+    return seen
+
+
+def aged(folder, seconds=60):
+    """Let all files be as old as if nobody had worked on them for a minute."""
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - seconds, time.time() - seconds))
+
+
+@pytest.fixture
+def masks(tmp_path):
+    miniatures.masks(tmp_path / "raw")
+    aged(tmp_path / "raw")
+    return tmp_path / "raw"
+
+
+def test_pack_decodes_nothing_that_inspect_has_seen(masks, read, tmp_path, capsys):
+    assert call("inspect", masks, capsys=capsys)[0] == 0
+    count = len(read)
+    code, _, err = call("pack", masks, "-o", tmp_path / "data", capsys=capsys)
+
+    assert (code, count) == (0, 2), err
+    assert len(read) == count
+
+
+@pytest.mark.parametrize("tool", ["LabelMe", "YOLO outlines"])
+@pytest.mark.parametrize("task", ["segmentation", "detection"])
+def test_the_second_inspection_is_the_first_one(tmp_path, read, tool, task):
+    tools.OUTLINES[tool](tmp_path / "raw")
+    aged(tmp_path / "raw")
+    first = inspect(tmp_path / "raw", how=How(task=task))
+    count = len(read)
+    second = inspect(tmp_path / "raw", how=How(task=task))
+
+    assert (count, len(read)) == (3, 3)
+    assert second.problems == first.problems
+    assert second.labels == first.labels
+    kept = [(each.key, each.content, each.pixels, each.item.boxes, each.item.relative) for each in first.items]
+    assert [(each.key, each.content, each.pixels, each.item.boxes, each.item.relative) for each in second.items] == kept
+    one, other = (pack(found, tmp_path / name) for found, name in ((first, "one"), (second, "other")))
+    assert one.description.content == other.description.content
+    assert [r.payload for r in records(one, "train")] == [r.payload for r in records(other, "train")]
+
+
+def test_problems_are_kept_too(masks, read):
+    (masks / "images/train/broken.jpg").write_bytes(b"\xff\xd8\xff no image")
+    write(masks / "masks/train/broken.png", gray(np.zeros((24, 32), np.uint8)))
+    aged(masks)
+    first, count = inspect(masks).problems, len(read)
+
+    assert any(problem.fatal for problem in first)
+    assert (inspect(masks).problems, len(read)) == (first, count)
+
+
+def test_a_file_that_changed_is_read_again(masks, read):
+    inspect(masks)
+    read.clear()
+    image, mask = min((masks / "images/train").iterdir()), max((masks / "masks/train").iterdir())
+    for path, data in ((image, make_image(seed=99)), (mask, codecs.encode_mask(np.ones((24, 32), np.uint8)))):
+        path.write_bytes(data)
+        os.utime(path, (time.time() - 30, time.time() - 30))
+    found = inspect(masks)
+
+    assert sorted(read) == sorted({image.stem, mask.stem})
+    assert dict(next(each for each in found.items if each.item.name == mask.stem).pixels) == {1: 24 * 32}
+
+
+def test_files_that_are_new_may_still_change(tmp_path, read):
+    miniatures.masks(tmp_path / "raw")
+    inspect(tmp_path / "raw")
+    count = len(read)
+    inspect(tmp_path / "raw")
+    assert len(read) == 2 * count
+
+
+def test_masks_that_mean_something_else_are_read_again(masks, read):
+    inspect(masks)
+    count = len(read)
+    found = inspect(masks, Labels(mapping={1: 0}))
+    assert len(read) == 2 * count
+    assert all(1 not in dict(each.pixels) for each in found.items)
+
+
+def test_a_part_leaves_the_findings_of_the_rest(masks, read):
+    inspect(masks)
+    count = len(read)
+    inspect(masks, how=How(limit=1))
+    inspect(masks)
+    assert len(read) == count
+
+
+def test_masks_of_another_order_of_classes_are_read_again(tmp_path, read):
+    """The ids in a mask follow from the classes of all files together."""
+    tools.labelme(tmp_path / "raw")
+    aged(tmp_path / "raw")
+    before = inspect(tmp_path / "raw").items[0].pixels
+    text = (tmp_path / "raw/val/c.json").read_text()
+    (tmp_path / "raw/val/c.json").write_text(text.replace('"cat"', '"ant"'))
+    aged(tmp_path / "raw", 30)
+    after = inspect(tmp_path / "raw").items[0].pixels
+
+    assert dict(before).keys() == {0, 1, 2}
+    assert dict(after).keys() == {0, 2, 3}
+
+
+def test_without_a_home_everything_is_read(masks, read, monkeypatch, home):
+    write(home.parent, b"a file where the folder should be")
+    inspect(masks)
+    count = len(read)
+    inspect(masks)
+    assert len(read) == 2 * count
+
+
+def test_damaged_findings_are_none(masks, read, home):
+    inspect(masks)
+    count = len(read)
+    (path,) = home.iterdir()
+    for damage in (b"", b"\xc1", b"\x81\xa1a\x01"):
+        path.write_bytes(damage)
+        inspect(masks)
+    assert len(read) == 4 * count
+
+
+def test_findings_of_few_folders_are_kept(tmp_path, home):
+    for number in range(35):
+        write(tmp_path / f"raw{number}/cat/a.jpg", make_image(seed=number))
+        aged(tmp_path / f"raw{number}")
+        inspect(tmp_path / f"raw{number}")
+    assert len(list(home.iterdir())) == 32
+    assert files.state_folder() == home.parent
