@@ -114,7 +114,7 @@ class TestFace:
         assert [path.name for path in saved] == ["scene.png", "scene-overlay.png"]
         assert (decode_mask(saved[0].read_bytes(), "scene.png") == from_file.mask).all()
         assert model.predict_folder(raw / "images" / "val", tmp_path / "out").done == 7
-        assert (shown.size, (tmp_path / "a.pt2").is_file()) == ((64, 96), True)
+        assert (shown.shape, (tmp_path / "a.pt2").is_file()) == (("n", "64", "96", "3"), True)
         assert run.best["mean_iou"] == max(e["evaluation"]["mean_iou"] for e in run.metrics if "evaluation" in e)
         assert f"mean_iou: {run.best['mean_iou']}" in run._repr_html_()
         assert run.evaluate("val").step == run.best["step"]

@@ -69,5 +69,6 @@ def test_what_it_cannot_do_is_refused(instances, tmp_path, capsys):
     assert call(*words, "fasterrcnn:resnet10t", capsys=capsys) == (
         2,
         "",
-        "error: model.name = 'fasterrcnn:resnet10t': expected maskrcnn, found fasterrcnn. Did you mean maskrcnn?\n",
+        "error: model.name = 'fasterrcnn:resnet10t': expected maskrcnn, found fasterrcnn, which gives boxes without "
+        "masks. Choose another model, or pack the data for the other task: penstock pack --task detection.\n",
     )

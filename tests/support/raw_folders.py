@@ -304,6 +304,7 @@ FOLDERS = (
     RawFolder("COCO JSON, instances", "annotations/instances_train2017.json train2017/0.jpg", miniatures.coco, "--task instances", task="instances"),
     RawFolder("LabelMe polygons, beside the images", "train/a.jpg train/a.json", tools.labelme),
     RawFolder("LabelMe polygons, in a folder", "images/a.jpg annotations/a.json", _labelme_apart),
+    RawFolder("LabelMe polygons, as instances", "train/a.jpg train/a.json", tools.labelme, "--task instances", task="instances"),
     RawFolder("LabelMe rectangles alone, as boxes", "train/a.jpg train/a.json", lambda root: tools.labelme(root, rectangles=True), task="detection"),
     RawFolder("CVAT for images", "annotations.xml images/train/a.jpg", tools.cvat),
     RawFolder("Label Studio, polygons", "project.json train/a.jpg", tools.label_studio),

@@ -66,12 +66,17 @@ def export_run(trained: Trained, path: Path, size: Size | None = None, *, dynami
         RecipeError: as `export`; or a size is given where images may be of any size.
     """
     task = trained.parts.task
-    if size and Ability.ANY_SIZE_EXPORT in task.supports:
+    needless = {"--size": bool(size), "--dynamic": dynamic}
+    if Ability.ANY_SIZE_EXPORT in task.supports and (
+        given := [name for name, is_given in needless.items() if is_given]
+    ):
+        options = " and ".join(given)
         raise RecipeError(
-            "--size",
-            expected="none, as the exported file takes images of any size",
-            found=f"{size[0]} x {size[1]}",
-            remedy="Remove --size",
+            options,
+            expected="neither --size nor --dynamic",
+            found=options,
+            remedy=f"Remove {options}",
+            message=f"{options} has no effect: the exported file takes images of any size. Remove {options}.",
         )
     splits = trained.parts.dataset.description.splits.values()
     size = size or task.export_size(splits) or trained.parts.recipe.augment.crop
@@ -229,7 +234,10 @@ def _write_traced(graph: Graph, image: torch.Tensor, path: Path, about: dict[str
     _extra()
     import onnx  # noqa: PLC0415 - an extra
 
-    free = {"image": {0: "height", 1: "width"}, **{name: {0: "objects"} for name in graph.outputs}}
+    free: dict[str, dict[int, str]] = {name: {0: "objects"} for name in graph.outputs}
+    free |= {"image": {0: "height", 1: "width"}}
+    if "masks" in free:
+        free["masks"] |= {1: "height", 2: "width"}
     with _quiet():
         torch.onnx.export(
             graph.module, (image,), path, dynamo=False, opset_version=_OPSET, input_names=["image"],
@@ -241,7 +249,10 @@ def _write_traced(graph: Graph, image: torch.Tensor, path: Path, about: dict[str
 
 
 def _read_onnx(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Arrays:
-    session = _extra().InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    runtime = _extra()
+    quiet = runtime.SessionOptions()
+    quiet.log_severity_level = 3  # errors: the shapes of what a detector finds surprise it where there is nothing
+    session = runtime.InferenceSession(str(path), quiet, providers=["CPUExecutionProvider"])
     return tuple(torch.from_numpy(each) for each in session.run(list(names), {"image": images.numpy()}))
 
 

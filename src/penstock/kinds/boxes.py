@@ -41,9 +41,10 @@ def check(name: str, inspected: InspectedItem) -> InspectedItem:
 
 def other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
     """The problem of an image that is not of the size that its annotations were made for."""
+    said = f"{stated[0]} x {stated[1]} (height x width), which its annotations were made for"
     message = (
-        f"{name}: expected an image of {stated[0]} x {stated[1]} (height x width), which its boxes were made for, "
-        f"found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). Save it as the boxes want it."
+        f"{name}: expected an image of {said}, found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). "
+        "Use the image that was annotated."
     )
     return [Problem("size mismatch", name, message)]
 

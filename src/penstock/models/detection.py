@@ -238,6 +238,15 @@ def parse_detector(name: str, known: Mapping[str, str] = DETECTORS) -> tuple[str
         RecipeError: one of them is unknown; the error suggests the nearest.
     """
     architecture, _, backbone = name.partition(":")
+    if architecture not in known and architecture in {**DETECTORS, **INSTANCE_NETWORKS}:
+        gives = "boxes without masks" if architecture in DETECTORS else "masks, for the task instances"
+        raise RecipeError(
+            f"model.name = {name!r}",
+            expected=" or ".join(known),
+            found=f"{architecture}, which gives {gives}",
+            remedy="Choose another model, or pack the data for the other task: penstock pack --task "
+            f"{'detection' if architecture in DETECTORS else 'instances'}",
+        )
     if architecture not in known:
         raise unknown(name, " or ".join(known), architecture, list(known))
     if backbone.startswith(tv_backbones.PREFIX):

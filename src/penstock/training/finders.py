@@ -125,7 +125,7 @@ def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
             "--find-batch",
             expected="a GPU, whose memory sets the limit",
             found="a CPU",
-            remedy="Remove --find-batch, and choose the batch with --batch",
+            remedy="Remove --find-batch, and choose the batch with --set train.batch=N",
         )
     fits = 0
     for size in itertools.takewhile(lambda size: size <= largest, (2**power for power in itertools.count(1))):

@@ -232,6 +232,11 @@ class TestObjects:
         expected, given = task.predict(model, pixels, device=torch.device("cpu")), objects(tmp_path / "a.onnx", pixels)
 
         assert found.outputs == ("boxes", "scores", "labels", "masks")
+        shapes = {
+            each.name: [d.dim_param for d in each.type.tensor_type.shape.dim]
+            for each in onnx.load(tmp_path / "a.onnx").graph.output
+        }
+        assert shapes["masks"] == ["objects", "height", "width"]
         assert found.comparison.agreement > 0.95
         assert given["masks"].shape == expected.masks.shape
         assert (given["masks"] == expected.masks).mean() > 0.999
@@ -263,12 +268,12 @@ class TestObjects:
 
     def test_a_size_and_a_program_are_refused(self, squares, tmp_path, capsys):
         folder, _ = train(learn_squares(squares, steps=1), tmp_path / "runs")
-        assert call("export", folder.path, "-o", tmp_path / "a.onnx", "--size", 64, 64, capsys=capsys) == (
-            2,
-            "",
-            "error: --size: expected none, as the exported file takes images of any size, found 64 x 64. Remove "
-            "--size.\n",
-        )
+        for words in (["--size", 64, 64], ["--dynamic"]):
+            assert call("export", folder.path, "-o", tmp_path / "a.onnx", *words, capsys=capsys) == (
+                2,
+                "",
+                f"error: {words[0]} has no effect: the exported file takes images of any size. Remove {words[0]}.\n",
+            )
         assert call("export", folder.path, "-o", tmp_path / "a.pt2", capsys=capsys)[2] == (
             f"error: {tmp_path}/a.pt2: expected a file that ends in .onnx for detection, found .pt2. Use .onnx: the "
             "number of objects differs from image to image, which .pt2 cannot hold.\n"

@@ -61,8 +61,8 @@ class TestRecords:
     def test_an_image_of_another_size_than_was_annotated_is_named(self, tmp_path):
         found = made(tmp_path, [(4, 4), (12, 4), (12, 14), (4, 14)], size=(30, 32))
         assert [problem.message for problem in found.problems] == [
-            "a.jpg: expected an image of 30 x 32 (height x width), which its boxes were made for, found 24 x 32, as "
-            "viewers show it (EXIF orientation counts). Save it as the boxes want it."
+            "a.jpg: expected an image of 30 x 32 (height x width), which its annotations were made for, found 24 x 32, as "
+            "viewers show it (EXIF orientation counts). Use the image that was annotated."
         ]
 
     def test_other_pixels_of_the_same_objects_are_another_record(self, tmp_path):
@@ -86,7 +86,7 @@ class TestRecords:
         assert problem.fatal
         assert problem.message == (
             f"{tmp_path}/train/_annotations.coco.json#1 (annotation 4): expected outlines of at least three points, or "
-            "run lengths of an image of 24 x 32, found {'size': (24, 32), 'counts': [5, 6]}. Fix the file."
+            "run lengths of an image of 24 x 32, found run lengths of 24 x 32 that sum to 11, the smallest 5. Fix the file."
         )
 
 

@@ -96,7 +96,7 @@ class TestBatch:
             find_batch(recipe(packed.folder))
         assert str(caught.value) == (
             "--find-batch: expected a GPU, whose memory sets the limit, found a CPU. Remove --find-batch, and choose the "
-            "batch with --batch."
+            "batch with --set train.batch=N."
         )
 
     def limited(self, monkeypatch, most, words="CUDA out of memory. Tried to allocate 2 GiB"):

@@ -236,7 +236,7 @@ def _inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
         raise DatasetError(
             f"{where} (annotation {each.id})",
             expected=f"outlines of at least three points, or run lengths of an image of {size[0]} x {size[1]}",
-            found=str(msgspec.to_builtins(shape))[:80],
+            found=_described(shape),
             remedy="Fix the file",
         )
     if not isinstance(shape, Runs):
@@ -249,8 +249,20 @@ def _inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
         return masks.decode(runs).astype(bool)
     except (RuntimeError, ValueError) as error:
         raise DatasetError(
-            f"{where} (annotation {each.id})", expected="run lengths", found=str(error), remedy="Fix the file"
+            f"{where} (annotation {each.id})",
+            expected="run lengths",
+            found=str(error).rstrip("."),
+            remedy="Fix the file",
         ) from None
+
+
+def _described(shape: list[list[float]] | Runs | None) -> str:
+    """What is said of an object's pixels, in words."""
+    if isinstance(shape, Runs) and isinstance(shape.counts, list):
+        sides = " x ".join(map(str, shape.size))
+        least = min(shape.counts, default=0)
+        return f"run lengths of {sides} that sum to {sum(shape.counts):,}, the smallest {least:,}"
+    return str(msgspec.to_builtins(shape))[:80]
 
 
 def _covers(runs: list[int], size: tuple[int, int]) -> bool:

@@ -96,7 +96,8 @@ def polygon(label: str, points: Sequence[Sequence[float]], holes: Sequence[Seque
     """
     outlines = tuple(tuple(_point(point) for point in outline) for outline in (points, *holes))
     if min(map(len, outlines)) < _TRIANGLE:
-        message = f"{len(points)} points"
+        fewest = min(map(len, outlines))
+        message = f"a polygon of {counted(fewest, 'point')}, which needs three"
         raise ValueError(message)
     return Shape(label, outlines)
 

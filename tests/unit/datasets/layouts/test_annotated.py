@@ -131,7 +131,9 @@ class TestLabelMe:
             "train/d.json: expected image d.jpg, as it says, found nothing. Add it, or remove its annotations."
         )
         assert damaged.startswith("train/e.json: expected LabelMe's JSON, found ")
-        assert few == ("train/f.json, shape 1: expected a label and its points, found 1 points. Fix it, or remove it.")
+        assert few == (
+            "train/f.json, shape 1: expected a label and its points, found a polygon of 1 point, which needs three. Fix it, or remove it."
+        )
         assert (
             nameless == "train/g.json, shape 1: expected a label and its points, found no label. Fix it, or remove it."
         )

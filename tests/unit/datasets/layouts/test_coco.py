@@ -95,7 +95,7 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
 
     assert [problem.message for problem in found.fatal] == [
         f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of an "
-        "image of 24 x 32, found {'size': (24, 32), 'counts': [0, 96, 1]}. Fix the file."
+        "image of 24 x 32, found run lengths of 24 x 32 that sum to 97, the smallest 0. Fix the file."
     ]
 
 
@@ -369,8 +369,8 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
     found = words(tmp_path, How(task="detection"))
 
     assert found[0] == (
-        f"{name}: expected an image of 24 x 32 (height x width), which its boxes were made for, found 32 x 24, as viewers show "
-        "it (EXIF orientation counts). Save it as the boxes want it."
+        f"{name}: expected an image of 24 x 32 (height x width), which its annotations were made for, found 32 x 24, as viewers show "
+        "it (EXIF orientation counts). Use the image that was annotated."
     )
 
 
