@@ -43,8 +43,8 @@ def other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> lis
     """The problem of an image that is not of the size that its annotations were made for."""
     said = f"{stated[0]} x {stated[1]} (height x width), which its annotations were made for"
     message = (
-        f"{name}: expected an image of {said}, found {size[0]} x {size[1]}, as viewers show it (EXIF orientation counts). "
-        "Use the image that was annotated."
+        f"{name}: expected an image of {said}, found {size[0]} x {size[1]}, as viewers show it (EXIF orientation "
+        "counts). Use the image that was annotated."
     )
     return [Problem("size mismatch", name, message)]
 
