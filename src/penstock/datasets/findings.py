@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-import penstock
 from penstock import files
 from penstock.kinds import KINDS
 from penstock.kinds.items import Box, FilePart, InspectedItem, Problem, hashed
@@ -124,7 +123,7 @@ class Findings:
 
 def _code() -> int:
     """When the code last changed that findings come from."""
-    return max(path.stat().st_mtime_ns for path in Path(penstock.__file__).parent.rglob("*.py"))
+    return max(path.stat().st_mtime_ns for path in Path(files.__file__).parent.rglob("*.py"))
 
 
 def _home() -> Path:
