@@ -118,6 +118,7 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
         "origins": {
             "optimizer.schedule": "optimizer adamw", "optimizer.lr": "optimizer adamw",
             "optimizer.weight_decay": "optimizer adamw",
+            **{f"augment.jitter.{name}": "images in colour" for name in ("brightness", "contrast", "saturation", "hue")},
         },
         "code": {},
     }  # fmt: skip
