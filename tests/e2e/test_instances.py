@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 
 import numpy as np
-import pytest
 from support.commands import call
 from support.datasets import learn_squares
 from support.training import Stop, state
 
-import penstock as ps
-from penstock.config import apply
 from penstock.images import codecs
 from penstock.training import resume, train
 
@@ -52,16 +49,6 @@ def test_a_run_that_is_stopped_at_any_step_ends_the_same(instances, tmp_path):
         stopped, _ = train(learn_squares(instances, MODEL), tmp_path / f"stopped{step}", hooks=[Stop(step)])
         resume(stopped.path)
         assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step
-
-
-@pytest.mark.soak
-def test_it_finds_the_pixels_of_triangles(instances, tmp_path):
-    chosen = learn_squares(instances, MODEL, steps=250, batch=4, evaluate_every=250, save_every=250)
-    folder, _ = train(apply(chosen, ["optimizer.lr=0.01"]), tmp_path)
-    scores = folder.lines("metrics.jsonl")[-1]["evaluation"]
-    assert scores["map50"] > 0.5
-    found = ps.load(folder.path).predict(instances.folder.parent / "raw/val/p12.png")
-    assert set(found.labels[:2].tolist()) == {0, 1}
 
 
 def test_what_it_cannot_do_is_refused(instances, tmp_path, capsys):
