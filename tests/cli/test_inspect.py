@@ -72,9 +72,9 @@ class TestBeforeImagesAreRead:
         read = []
         check = checks.check_item
 
-        def checked(folder, item, *more):
+        def checked(folder, item, **more):
             read.append(capsys.readouterr().out)
-            return check(folder, item, *more)
+            return check(folder, item, **more)
 
         monkeypatch.setattr(checks, "check_item", checked)
         code, _, _ = call("inspect", tmp_path, "--threads", 1, capsys=capsys)

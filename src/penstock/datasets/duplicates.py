@@ -58,7 +58,7 @@ def near(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
 
 
 def pairs_of(items: Sequence[InspectedItem]) -> list[tuple[InspectedItem, InspectedItem]]:
-    """Every image outside train with the one of train that it looks like, or shares a source with."""
+    """Every image outside train with the one of train that looks like it, or was made from the same image."""
     single = _single(items)
     found = {each.item.image: (each, twin) for each, twin in (*_of_one_source(single), *_alike(single))}
     return list(found.values())

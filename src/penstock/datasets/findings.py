@@ -20,6 +20,8 @@ from penstock.kinds import KINDS
 from penstock.kinds.items import Box, FilePart, InspectedItem, Problem, hashed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.kinds.base import Kind
     from penstock.kinds.items import Item, Labels
 
@@ -47,12 +49,12 @@ class Findings:
     """The findings of one folder, read in one way.
 
     Attributes:
-        path: the file that keeps them.
+        path: the file that keeps them; None keeps none.
         known: from the last time, by what they follow from.
         found: this time.
     """
 
-    path: Path
+    path: Path | None = None
     known: dict[str, _Finding] = field(default_factory=dict)
     found: dict[str, _Finding] = field(default_factory=dict)
 
@@ -66,43 +68,31 @@ class Findings:
             kind: of the records.
             channels: of the images.
         """
+        if KINDS.get(kind.name) is not kind:  # another kind's code may change
+            return cls()
         way = (_code(), str(folder.resolve()), repr(labels), kind.name, channels)
         path = _home() / f"{hashed(repr(way).encode(errors='surrogateescape'))}.msgpack"
         known: dict[str, _Finding] = {}
-        if KINDS.get(kind.name) is kind:  # another kind's code may have changed
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                known = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, _Finding])
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            known = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, _Finding])
         return cls(path, known)
 
-    def get(self, item: Item) -> InspectedItem | None:
-        """What was found of an item whose files are as they were; None where that is not known."""
-        identity = _identity(item)
-        finding = self.known.get(identity) if identity else None
-        if finding is None:
-            return None
-        self.found[identity] = finding
-        boxes = item.boxes if finding.boxes is None else tuple(Box(*box) for box in finding.boxes)
-        checked = item if finding.boxes is None else replace(item, boxes=boxes, relative=False)
-        problems = tuple(Problem(*problem) for problem in finding.problems)
-        return InspectedItem(
-            checked, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
-            tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
-        )  # fmt: skip
+    def check(self, item: Item, read: Callable[[Item], InspectedItem]) -> InspectedItem:
+        """What was found of an item whose files are as they were, or what they show now.
 
-    def put(self, item: Item, inspected: InspectedItem) -> None:
-        """Keep what was found of an item, unless it holds what cannot be written down."""
-        identity = _identity(item)
+        Args:
+            item: the item.
+            read: reads and checks its files.
+        """
+        identity = _identity(item) if self.path else ""  # before they are read, as they may change meanwhile
+        if identity in self.known:
+            self.found[identity] = self.known[identity]
+            return _inspected(item, self.known[identity])
+        inspected = read(item)
         checked = replace(inspected.item, boxes=item.boxes, relative=item.relative)
-        if not identity or inspected.label is not None or checked != item:
-            return
-        boxes = None
-        if inspected.item.boxes is not None:
-            boxes = [(b.label, b.left, b.top, b.right, b.bottom, b.crowd, b.difficult) for b in inspected.item.boxes]
-        self.found[identity] = _Finding(
-            inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
-            list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
-            inspected.perceptual_hash, boxes,
-        )  # fmt: skip
+        if identity and inspected.label is None and checked == item:
+            self.found[identity] = _finding(inspected)
+        return inspected
 
     def save(self, *, part: bool) -> None:
         """Write them down; a home that cannot be written to keeps none.
@@ -111,7 +101,7 @@ class Findings:
             part: whether only a part of the folder was inspected, so that findings of the rest stay.
         """
         kept = {**self.known, **self.found} if part else self.found
-        if not kept or kept == self.known:
+        if self.path is None or not kept or kept == self.known:
             return
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,6 +109,28 @@ class Findings:
             newest = sorted(self.path.parent.glob("*.msgpack"), key=lambda path: -path.stat().st_mtime)
             for path in newest[_FOLDERS:]:
                 path.unlink(missing_ok=True)
+
+
+def _finding(inspected: InspectedItem) -> _Finding:
+    boxes = None
+    if inspected.item.boxes is not None:
+        boxes = [(b.label, b.left, b.top, b.right, b.bottom, b.crowd, b.difficult) for b in inspected.item.boxes]
+    return _Finding(
+        inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
+        list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
+        inspected.perceptual_hash, boxes,
+    )  # fmt: skip
+
+
+def _inspected(item: Item, finding: _Finding) -> InspectedItem:
+    checked = item
+    if finding.boxes is not None:
+        checked = replace(item, boxes=tuple(Box(*box) for box in finding.boxes), relative=False)
+    problems = tuple(Problem(*problem) for problem in finding.problems)
+    return InspectedItem(
+        checked, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
+        tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
+    )  # fmt: skip
 
 
 def _code() -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
-    from penstock.kinds.items import InspectedItem, Item
+    from penstock.kinds.items import InspectedItem
 
 
 _WHOLE: Final = 5
@@ -138,10 +138,9 @@ def inspect(
     findings = Findings.of(folder, wanted, layout.kind, layout.channels)
     with single_threaded(), ThreadPoolExecutor(threads) as pool:
         try:
-            check = partial(_found, folder, findings, wanted, layout)
-            for item, each in zip(layout.items, pool.map(check, layout.items), strict=True):
+            read = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
+            for each in pool.map(partial(findings.check, read=read), layout.items):
                 items.append(each)
-                findings.put(item, each)
                 progress(len(items), len(layout.items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -157,12 +156,6 @@ def inspect(
     problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems))
-
-
-def _found(folder: Path, findings: Findings, labels: Labels, layout: Layout, item: Item) -> InspectedItem:
-    """What is known of an item, or what its files show."""
-    known = findings.get(item)
-    return known or checks.check_item(folder, item, labels, layout.kind, layout.channels)
 
 
 def _together(inspected: InspectedItem) -> str:

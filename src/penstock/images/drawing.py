@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import cv2
 import numpy as np
 
-from penstock.images import palettes
+from penstock.images import geometry, palettes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Pixels = NDArray[np.uint8]
+
+T = TypeVar("T", bound=np.generic)
 
 _FONT: Final = cv2.FONT_HERSHEY_SIMPLEX
 _WHITE: Final = (255, 255, 255)
@@ -137,9 +139,9 @@ def instances(
         outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
         cv2.drawContours(drawn, outlines, -1, color.tolist(), 1)
     for mask, label, word in zip(masks, labels, words, strict=False):
-        rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-        if rows.size:
-            _tag(drawn, word, int(columns[0]), int(rows[0]), colors[label % len(colors)].tolist())
+        if mask.any():
+            left, top, _, _ = geometry.edges_of(mask)
+            _tag(drawn, word, int(left), int(top), colors[label % len(colors)].tolist())
     return drawn
 
 
@@ -153,8 +155,8 @@ def _tag(image: Pixels, text: str, left: int, bottom: int, color: Sequence[int])
     cv2.putText(image, text, (x + 2, y - base), _FONT, 0.4, (0, 0, 0) if bright else _WHITE, 1, cv2.LINE_AA)
 
 
-def enlarge(image: Pixels, scale: int) -> Pixels:
-    """The image with every pixel a square of `scale` x `scale`."""
+def enlarge(image: NDArray[T], scale: int) -> NDArray[T]:
+    """The image, or a mask, with every pixel a square of `scale` x `scale`."""
     return np.ascontiguousarray(image.repeat(scale, axis=0).repeat(scale, axis=1))
 
 

@@ -221,6 +221,12 @@ def move_boxes(
     return inside, stays
 
 
+def edges_of(pixels: NDArray[np.bool_]) -> tuple[float, float, float, float]:
+    """The box around pixels, bool (height, width), of which there is at least one: left, top, right, bottom."""
+    rows, columns = np.flatnonzero(pixels.any(axis=1)), np.flatnonzero(pixels.any(axis=0))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
 def flip(view: View) -> View:
     """The view mirrored left to right."""
     return View(view.size, Affine(xx=-1.0, x0=view.size[1]).then(view.affine))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import LabelError, PenstockError
-from penstock.images import codecs, drawing
+from penstock.images import codecs, drawing, geometry
 from penstock.images.upright import read_upright
 from penstock.kinds import boxes
 from penstock.kinds.base import TILE
@@ -60,7 +60,7 @@ class InstancesKind(DetectionKind):
                 problems.append(_empty(name, number))
                 continue
             kept.append(each)
-            around.append(Box(each.label, *edges_of(pixels), crowd=each.crowd))
+            around.append(Box(each.label, *geometry.edges_of(pixels), crowd=each.crowd))
             text += f"\0{each.label} {each.crowd} {hashed(np.packbits(pixels).tobytes())}"
         drawn = replace(item, instances=tuple(kept), boxes=tuple(around), relative=False)
         return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *problems))
@@ -118,12 +118,6 @@ def decode_object(each: Object, size: Size, where: str) -> Bits:
     if not pixels.any():
         raise LabelError(where, expected=expected, found="a mask without any", remedy=remedy)
     return pixels > 0
-
-
-def edges_of(pixels: Bits) -> tuple[float, float, float, float]:
-    """The box around pixels, of which there is at least one: left, top, right, bottom."""
-    rows, columns = np.flatnonzero(pixels.any(axis=1)), np.flatnonzero(pixels.any(axis=0))
-    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
 
 
 def _empty(name: str, number: int) -> Problem:

@@ -25,7 +25,7 @@ from penstock.models import tv as tv_backbones
 from penstock.models.segmentation import check_backbone, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 DETECTORS: Final = {
     "fasterrcnn": "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
@@ -35,6 +35,9 @@ DETECTORS: Final = {
 }
 INSTANCE_NETWORKS: Final = {"maskrcnn": "Mask R-CNN (He et al. 2017) on a feature pyramid"}
 """Detectors that give the pixels of every object too."""
+
+MASK_THRESHOLD: Final = 0.5
+"""Probability above which a pixel is an object's."""
 
 KEPT: Final = 100
 """Boxes that are found in an image at most, as COCO counts."""
@@ -47,7 +50,6 @@ _STRIDES: Final = {
     "fcos": (8, 16, 32),
     "ssd": (8, 16, 32),
 }
-_SURE: Final = 0.5  # probability of a pixel that is an object's
 _LEAST: Final = 0.05  # score of a box that is found
 _SIZES: Final = tuple((2 * stride, int(2 * 2**0.5 * stride)) for stride in (8, 16, 32, 64, 128))  # of SSD's boxes
 
@@ -81,7 +83,7 @@ def _pasted(masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]) -> 
     pasted = torch.zeros((len(masks), *size), dtype=torch.bool, device=masks.device)
     for number in range(len(masks)):
         own = slice(number, number + 1)
-        pasted[number] = paste_masks_in_image(masks[own], boxes[own], size)[0, 0] > _SURE
+        pasted[number] = paste_masks_in_image(masks[own], boxes[own], size)[0, 0] > MASK_THRESHOLD
     return pasted
 
 
@@ -300,18 +302,11 @@ def _encoder(name: str, architecture: str, backbone: str, *, encoder_weights: ob
     )
 
 
-def _faster_rcnn(encoder: Any, classes: int) -> Detector:
+def _rcnn(network: type[tv.FasterRCNN], encoder: Any, classes: int) -> Detector:
+    """Faster R-CNN, or Mask R-CNN, which is one with more to it."""
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
-    network = tv.FasterRCNN(
-        Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT
-    )
-    return Detector(network, 1)
-
-
-def _mask_rcnn(encoder: Any, classes: int) -> Detector:
-    pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
-    network = tv.MaskRCNN(Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT)
-    return Detector(network, 1)
+    made = network(Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT)
+    return Detector(made, 1)
 
 
 def _retina_net(encoder: Any, classes: int) -> Detector:
@@ -342,9 +337,9 @@ def _ssd(encoder: Any, classes: int) -> Detector:
     return Detector(network, 1)
 
 
-_HEADS: Final = {
-    "fasterrcnn": _faster_rcnn,
-    "maskrcnn": _mask_rcnn,
+_HEADS: Final[dict[str, Callable[[Any, int], Detector]]] = {
+    "fasterrcnn": functools.partial(_rcnn, tv.FasterRCNN),
+    "maskrcnn": functools.partial(_rcnn, tv.MaskRCNN),
     "retinanet": _retina_net,
     "fcos": _fcos,
     "ssd": _ssd,

@@ -54,7 +54,8 @@ def class_bars(scores: dict[str, Any]) -> str:
     if not key:
         return ""
     bars = "".join(_bar(str(row["name"]), row[key]) for row in rows)
-    return _folded(f"Bars of {len(rows):,} classes: {title}", f'<div class="bars">{bars}</div>', len(rows))
+    title = f"Bars of {len(rows):,} classes: {title}"
+    return folded(title, f'<div class="bars">{bars}</div>', is_open=len(rows) <= FOLDED)
 
 
 def _bar(name: str, value: float | None) -> str:
@@ -76,7 +77,7 @@ def confusion(scores: dict[str, Any]) -> str:
     body = "".join(_row(name, names, row) for name, row in zip(names, fractions, strict=True))
     table = f'<div class="wide"><table class="matrix"><thead><tr><th></th>{head}</tr></thead>{body}</table></div>'
     about = "<p>Rows are true classes and columns predicted ones, in per cent of the row.</p>"
-    return _folded("Confusion matrix", about + table, len(names)) + listed
+    return folded("Confusion matrix", about + table, is_open=len(names) <= FOLDED) + listed
 
 
 def _row(name: str, names: Sequence[str], fractions: Sequence[float]) -> str:
@@ -127,7 +128,7 @@ def precision_recall(scores: dict[str, Any]) -> str:
     )
     title = "Precision over recall at an overlap of 0.5"
     plot = f'<svg class="curve" viewBox="-34 -8 {_SIDE + 44} {_SIDE + 42}" role="img" aria-label="{title}">'
-    return _folded(title, f'{plot}{_axes()}{lines}</svg><div class="key">{key}</div>', 1)
+    return folded(title, f'{plot}{_axes()}{lines}</svg><div class="key">{key}</div>', is_open=True)
 
 
 def _points(values: Sequence[float]) -> str:
@@ -146,7 +147,7 @@ def _axes() -> str:
     return ticks + f'<text x="{_SIDE / 2}" y="{_SIDE + 30}" text-anchor="middle" {text}>recall</text>'
 
 
-def _folded(title: str, body: str, count: int) -> str:
-    """A part of the page that is unfolded where it is short."""
-    is_open = " open" if count <= FOLDED else ""
-    return f"<details{is_open}><summary>{html.escape(title)}</summary>{body}</details>"
+def folded(title: str, body: str, *, is_open: bool = False) -> str:
+    """A part of the page that is unfolded by a click, or folded where it is open."""
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{html.escape(title)}</summary>{body}</details>"

@@ -9,7 +9,7 @@ import io
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
-from penstock.report.figures import FOLDED, STYLE, figures
+from penstock.report.figures import FOLDED, STYLE, figures, folded
 from penstock.report.tables import class_table
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
         title += f": loss {loss}" if "loss" in scores else ""
         table = f"<pre>{html.escape(class_table(scores))}</pre>"
         if len(scores.get("classes") or []) > FOLDED:
-            table = f"<details><summary>Scores of {len(scores['classes']):,} classes</summary>{table}</details>"
+            table = folded(f"Scores of {len(scores['classes']):,} classes", table)
         return _section(title, table + figures(scores))
 
 
@@ -211,7 +211,7 @@ def _image(data: bytes, text: str) -> str:
 def _folded(folder: RunFolder, name: str) -> str:
     """A file, to be unfolded by who wants to read it."""
     text = html.escape((folder.path / name).read_text(errors="replace"))
-    return f"<details><summary>{name}</summary><pre>{text}</pre></details>"
+    return folded(name, f"<pre>{text}</pre>")
 
 
 def _section(title: str, body: str) -> str:

@@ -12,7 +12,7 @@ from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import fetch_image, geometry, probe
 from penstock.kinds.labels import check_objects
-from penstock.metrics import Boxes, DetectionScores, Found
+from penstock.metrics import Boxes, Found
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.records.schema import Object
     from penstock.seeds import Generator
     from penstock.tasks.augment import Augment
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Collective, Scores, Tensors
     from penstock.values import Record
 
 
@@ -155,21 +155,24 @@ class DetectionMetric:
         for row, (origin, output) in enumerate(zip(origins, outputs, strict=True)):
             if not origin:
                 continue
-            scale = float(tensors["scale"][row])
-            there = tensors["label"][row] >= 0
+            true, found = self.objects(origin, {name: tensor[row] for name, tensor in tensors.items()}, output)
             self.boxes.images.append(origin)
-            label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
-            self.boxes.true += found_boxes(origin, label, boxes, crowd, scale)
-            self.boxes.found += found_boxes(origin, output["labels"], output["boxes"], output["scores"], scale)
+            self.boxes.true += true
+            self.boxes.found += found
 
-    def scores(self) -> DetectionScores:
+    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[Found], list[Found]]:
+        """The true objects of one image, and those that were found in it."""
+        scale, there = float(sample["scale"]), sample["label"] >= 0
+        label, boxes, crowd = (sample[name][there] for name in ("label", "boxes", "crowd"))
+        true = _found(origin, label, boxes, crowd, scale)
+        return true, _found(origin, output["labels"], output["boxes"], output["scores"], scale)
+
+    def scores(self) -> Scores:
         """Average precisions."""
         return self.boxes.scores(self.names)
 
 
-def found_boxes(
-    origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float
-) -> list[Found]:
+def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float) -> list[Found]:
     """Boxes in pixels of the image, as left, top, width, height."""
     edges = boxes.double().cpu() / scale
     sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)

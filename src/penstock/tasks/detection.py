@@ -14,6 +14,7 @@ from penstock.images import drawing, geometry, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
 from penstock.models import Detector, Normalization, as_floats, build_detector, normalization, parse_detector
+from penstock.models.detection import DETECTORS
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
@@ -25,7 +26,7 @@ from penstock.tasks.exported import Graph, ObjectPredictor
 from penstock.tasks.predictions import SHOWN, BoxPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import nn
@@ -74,6 +75,10 @@ class Detection(Task):
     small_model = "ssd:resnet18"
     gives_masks = False
     """Whether the pixels of objects are predicted too."""
+    networks: ClassVar[Mapping[str, str]] = DETECTORS
+    """The architectures that a model may have."""
+    samples: ClassVar[type[PrepareDetection]] = PrepareDetection
+    """What makes samples of records."""
     best_metric = "map"
     evaluates_loss = False
     column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
@@ -121,12 +126,12 @@ class Detection(Task):
     @cached_property
     def normalization(self) -> Normalization:
         """What the backbone expects of its input."""
-        return normalization(parse_detector(self.name)[1])
+        return normalization(parse_detector(self.name, self.networks)[1])
 
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole image for evaluation."""
         canvas = None if train else self.canvas
-        return PrepareDetection(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
+        return self.samples(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task with a canvas that images of up to a size fit."""
@@ -137,7 +142,7 @@ class Detection(Task):
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_detector(self.name, len(self.classes), self.weights)
+        return build_detector(self.name, len(self.classes), self.weights, self.networks)
 
     def inputs(self, tensors: Tensors) -> dict[str, torch.Tensor]:
         """What `Detector` takes; crowds are not learnt."""
@@ -203,13 +208,21 @@ class Detection(Task):
         del record
         height, width = (int(side) for side in arrays["size"])
         image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
-        drawn = [drawing.boxes(image, arrays["boxes"][there], arrays["label"][there])]
+        drawn = [self.draw_true(image, arrays, there)]
         if outputs is not None:
             sure = outputs["scores"] > SHOWN
-            found = {name: value[sure].float().cpu().numpy() for name, value in outputs.items()}
-            words = [f"{self.classes[int(i)]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
-            drawn.append(drawing.boxes(image, found["boxes"], found["labels"].astype(np.int64), words))
+            found = {name: value[sure].cpu().numpy() for name, value in outputs.items()}
+            words = [f"{self.classes[i]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
+            drawn.append(self.draw_found(image, found, words))
         return np.hstack(drawn)
+
+    def draw_true(self, image: Pixels, arrays: Mapping[str, NDArray[Any]], there: NDArray[np.bool_]) -> Pixels:
+        """An image with its objects, which stand in some rows of a sample's arrays."""
+        return drawing.boxes(image, arrays["boxes"][there], arrays["label"][there])
+
+    def draw_found(self, image: Pixels, found: Mapping[str, NDArray[Any]], words: Sequence[str]) -> Pixels:
+        """An image with what the network found in it, the highest score first, and a word for each."""
+        return drawing.boxes(image, found["boxes"], found["labels"], words)
 
     @torch.inference_mode()
     def predict(

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from penstock.models import as_floats, with_resizing
+from penstock.models.detection import MASK_THRESHOLD
 
 if TYPE_CHECKING:
     from penstock.models import Detector, Normalization
@@ -78,4 +79,4 @@ class ObjectPredictor(nn.Module):
         """Boxes, scores, labels, and perhaps masks."""
         (found,) = self.network([self.normalization.apply(as_floats(image.unsqueeze(0)))[0]])
         objects = found["boxes"], found["scores"], found["labels"] - self.first
-        return (*objects, found["masks"][:, 0] > 0.5) if self.masks else objects  # noqa: PLR2004 - as in prediction
+        return (*objects, found["masks"][:, 0] > MASK_THRESHOLD) if self.masks else objects

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +12,13 @@ from penstock.feed import Field
 from penstock.images import drawing, geometry
 from penstock.images.warp import warp_mask
 from penstock.kinds import KINDS
-from penstock.kinds.instances import decode_object, edges_of
-from penstock.metrics import Boxes, Found, InstanceScores, check_extra, run_lengths
-from penstock.models import (
-    INSTANCE_NETWORKS,
-    Normalization,
-    build_detector,
-    normalization,
-    parse_detector,
-    unpack_masks,
-)
+from penstock.kinds.instances import decode_object
+from penstock.metrics import Found, InstanceScores, check_extra, run_lengths
+from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
-from penstock.tasks.boxes import PrepareDetection, found_boxes, write_object
+from penstock.tasks.boxes import DetectionMetric, PrepareDetection, write_object
 from penstock.tasks.detection import Detection
-from penstock.tasks.predictions import SHOWN, InstancePrediction
+from penstock.tasks.predictions import InstancePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,13 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.feed import Prepare
     from penstock.images.geometry import Size, View
     from penstock.models import Window
     from penstock.records.schema import Object
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
-    from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
 
@@ -73,7 +63,7 @@ class PrepareInstances(PrepareDetection):
             warp_mask(decode_object(each, size, origin).astype(np.uint8), view.affine, 0, shown)
             there = shown > 0
             if there.any():
-                write_object(out, row, each, edges_of(there))
+                write_object(out, row, each, geometry.edges_of(there))
             elif self.canvas is None:
                 continue
             else:
@@ -82,34 +72,19 @@ class PrepareInstances(PrepareDetection):
             row += 1
 
 
-class InstanceMetric:
+class InstanceMetric(DetectionMetric):
     """Gathers objects with their pixels. Masks are compared at the size at which images are evaluated."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-        self.objects = Boxes()
-
-    def gather(self, ranks: Collective) -> None:
-        """Put together what all ranks have found."""
-        self.objects.gather(ranks.gather)
-
-    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
-        """Add what was found in some images; padding has no origin."""
-        for row, (origin, output) in enumerate(zip(origins, outputs, strict=True)):
-            if not origin:
-                continue
-            scale, (height, width) = float(tensors["scale"][row]), tensors["size"][row].tolist()
-            there = tensors["label"][row] >= 0
-            label, boxes, crowd = (tensors[name][row][there] for name in ("label", "boxes", "crowd"))
-            masks = unpack_masks(tensors["masks"][row][there], (height, width))
-            self.objects.images.append(origin)
-            self.objects.true += _with_masks(found_boxes(origin, label, boxes, crowd, scale), masks)
-            found = found_boxes(origin, output["labels"], output["boxes"], output["scores"], scale)
-            self.objects.found += _with_masks(found, output["masks"])
+    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[Found], list[Found]]:
+        """The true objects of one image, and those that were found in it, with their pixels."""
+        true, found = super().objects(origin, sample, output)
+        height, width = sample["size"].tolist()
+        masks = unpack_masks(sample["masks"][sample["label"] >= 0], (height, width))
+        return _with_masks(true, masks), _with_masks(found, output["masks"])
 
     def scores(self) -> InstanceScores:
         """Average precisions."""
-        return InstanceScores(self.objects.scores(self.names, masks=True), self.objects.scores(self.names))
+        return InstanceScores(self.boxes.scores(self.names, masks=True), self.boxes.scores(self.names))
 
 
 def _with_masks(found: list[Found], masks: torch.Tensor) -> list[Found]:
@@ -128,6 +103,8 @@ class Instances(Detection):
     kind = KINDS["instances"]
     small_model = "maskrcnn:resnet18"
     gives_masks = True
+    networks = INSTANCE_NETWORKS
+    samples = PrepareInstances
     column_names = (*Detection.column_names, "number")
 
     @classmethod
@@ -135,26 +112,12 @@ class Instances(Detection):
         """Those of detection, with Mask R-CNN."""
         return {**super().defaults(weights), "model.name": "maskrcnn:resnet50"}
 
-    @cached_property
-    def normalization(self) -> Normalization:
-        """What the backbone expects of its input."""
-        return normalization(parse_detector(self.name, INSTANCE_NETWORKS)[1])
-
-    def prepare(self, *, train: bool) -> Prepare:
-        """A random view for training, the whole image for evaluation."""
-        canvas = None if train else self.canvas
-        return PrepareInstances(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
-
-    def model(self) -> nn.Module:
-        """A new model."""
-        return build_detector(self.name, len(self.classes), self.weights, INSTANCE_NETWORKS)
-
     def inputs(self, tensors: Tensors) -> dict[str, torch.Tensor]:
         """What `Detector` takes; one image of which nothing is known has no masks."""
         masks = {"masks": tensors["masks"]} if "masks" in tensors else {}
         return {**super().inputs(tensors), **masks}
 
-    def metric(self) -> InstanceMetric:  # type: ignore[override] # another metric than detection's
+    def metric(self) -> InstanceMetric:
         """Nothing found yet.
 
         Raises:
@@ -163,24 +126,15 @@ class Instances(Detection):
         check_extra()
         return InstanceMetric(self.classes)
 
-    def draw(
-        self,
-        arrays: Mapping[str, NDArray[Any]],
-        outputs: Any = None,
-        record: Record | None = None,
-    ) -> Pixels:
-        """The image with its objects and, beside it, with those that were found with a score above 0.3."""
-        del record
-        height, width = (int(side) for side in arrays["size"])
-        image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
-        masks = np.unpackbits(arrays["masks"][there], axis=2)[:, :height, :width] > 0
-        drawn = [drawing.instances(image, list(masks), arrays["label"][there].tolist())]
-        if outputs is not None:
-            sure = (outputs["scores"] > SHOWN).nonzero()[:, 0].flip(0)  # better ones lie on top
-            found = {name: value[sure].cpu().numpy() for name, value in outputs.items()}
-            words = [f"{self.classes[i]} {s:.0%}" for i, s in zip(found["labels"], found["scores"], strict=True)]
-            drawn.append(drawing.instances(image, list(found["masks"]), found["labels"].tolist(), words))
-        return np.hstack(drawn)
+    def draw_true(self, image: Pixels, arrays: Mapping[str, NDArray[Any]], there: NDArray[np.bool_]) -> Pixels:
+        """An image with the pixels of its objects."""
+        masks = np.unpackbits(arrays["masks"][there], axis=2)[:, : image.shape[0], : image.shape[1]] > 0
+        return drawing.instances(image, list(masks), arrays["label"][there].tolist())
+
+    def draw_found(self, image: Pixels, found: Mapping[str, NDArray[Any]], words: Sequence[str]) -> Pixels:
+        """An image with the pixels that were found; better ones lie on top."""
+        masks, labels = found["masks"][::-1], found["labels"][::-1]
+        return drawing.instances(image, list(masks), labels.tolist(), words[::-1])
 
     @torch.inference_mode()
     def predict(

@@ -256,7 +256,7 @@ class InstancePrediction(BoxPrediction):
         """The image, enlarged where it is small, with the objects that score high enough; better ones lie on top."""
         sure = np.flatnonzero(self.scores > style.score)[::-1]
         scale = max(1, round(_LEGIBLE / max(self.image.shape[:2])))
-        masks = [self.masks[i].repeat(scale, axis=0).repeat(scale, axis=1) for i in sure]
+        masks = [drawing.enlarge(self.masks[i], scale) for i in sure]
         words = [f"{self.classes[self.labels[i]]} {self.scores[i]:.0%}" for i in sure]
         return drawing.instances(drawing.enlarge(self.image, scale), masks, self.labels[sure].tolist(), words)
 

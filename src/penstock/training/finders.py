@@ -109,7 +109,7 @@ def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int]
 
 
 def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
-    """Train for two steps with batches of 1, 2, 4, ... images until one runs out of memory.
+    """Train for two steps with batches of 2, 4, 8, ... images until one runs out of memory.
 
     Args:
         recipe: its batch is not used.
@@ -127,11 +127,11 @@ def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
             found="a CPU",
             remedy="Remove --find-batch, and choose the batch with --set train.batch=N",
         )
-    fits = 0
-    for size in itertools.takewhile(lambda size: size <= largest, (2**power for power in itertools.count(1))):
+    fits, size = 0, 2
+    while size <= largest:
         if not _trains(recipe, device, size):
             return BatchFound(_some(fits, size), size, str(device))
-        fits = size
+        fits, size = size, 2 * size
     return BatchFound(fits, 0, str(device))
 
 

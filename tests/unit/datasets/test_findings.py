@@ -29,7 +29,7 @@ def read(monkeypatch):
     """The names of the images that are decoded."""
     seen, check = [], checks.check_item
     monkeypatch.setattr(
-        checks, "check_item", lambda folder, item, *more: seen.append(item.name) or check(folder, item, *more)
+        checks, "check_item", lambda folder, item, **more: seen.append(item.name) or check(folder, item, **more)
     )
     return seen
 
@@ -96,6 +96,26 @@ def test_a_file_that_changed_is_read_again(masks, read):
 
     assert sorted(read) == sorted({image.stem, mask.stem})
     assert dict(next(each for each in found.items if each.item.name == mask.stem).pixels) == {1: 24 * 32}
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(masks, read, monkeypatch):
+    """What was found is of the file as it was before, whatever time of change is set on the new one."""
+    image, check = min((masks / "images/train").iterdir()), checks.check_item
+
+    def changing(folder, item, **more):
+        found = check(folder, item, **more)
+        if item.image == image:
+            image.write_bytes(make_image(seed=98))
+            os.utime(image, (time.time() - 30, time.time() - 30))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "check_item", changing)
+        before = inspect(masks)
+    after = inspect(masks)
+
+    contents = [next(each.content for each in found.items if each.item.image == image) for found in (before, after)]
+    assert contents[0] != contents[1]
 
 
 def test_files_that_are_new_may_still_change(tmp_path, read):

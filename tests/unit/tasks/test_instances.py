@@ -161,7 +161,7 @@ class TestMetric:
         first, second = TASK.metric(), TASK.metric()
         first.update(outputs(*DISKS[:2]), batch(), ["s#4"])
         second.update(outputs(DISKS[1], DISKS[0]), batch(), ["s#5"])  # classes exchanged
-        second.objects.gather(lambda own: texts.extend(own) or own)
+        second.boxes.gather(lambda own: texts.extend(own) or own)
         first.gather(Two(texts))
         assert first.scores().masks.true == (2, 2)
         assert 0 < first.scores().summary()["map"] < 1

@@ -11,13 +11,15 @@ import numpy as np
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
-from penstock.images import codecs
+from penstock.images import codecs, geometry
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -37,51 +39,52 @@ def recognise(folder: Path) -> Layout | None:
     about = "PNGImages/ and PedMasks/: every number above 0 in a mask is a person"
     labels = Labels(("background", "person"))
     layout = Layout("segmentation", "Penn-Fudan", (about,), tuple(items), labels, tuple(problems))
-    return replace(layout, others=(_boxes(layout, masks), _instances(layout, masks)))
+    numbered = {item.name: _numbers(masks / f"{item.name}_mask.png") for item in items}
+    return replace(layout, others=(_boxes(layout, numbered), _instances(layout, numbered, masks)))
+
+
+def _numbers(mask: Path) -> Pixels:
+    """The number of the object of every pixel, 0 for none."""
+    return codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
 
 
 def _person(mask: Path) -> bytes:
-    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
-    return codecs.encode_mask((ids > 0).astype(np.uint8))
+    return codecs.encode_mask((_numbers(mask) > 0).astype(np.uint8))
 
 
-def _boxes(layout: Layout, masks: Path) -> Layout:
-    items = tuple(replace(item, mask=None, boxes=_around(masks / f"{item.name}_mask.png")) for item in layout.items)
+def _boxes(layout: Layout, numbered: dict[str, Pixels]) -> Layout:
+    items = tuple(replace(item, mask=None, boxes=_around(numbered[item.name])) for item in layout.items)
     reasons = (*layout.reasons, "boxes are those around the pixels of each number")
     return replace(layout, task="detection", reasons=reasons, items=items, labels=Labels(("person",)))
 
 
-def _instances(layout: Layout, masks: Path) -> Layout:
-    items = tuple(replace(item, mask=None, instances=_each(masks / f"{item.name}_mask.png")) for item in layout.items)
+def _instances(layout: Layout, numbered: dict[str, Pixels], masks: Path) -> Layout:
+    items = tuple(
+        replace(item, mask=None, instances=_each(numbered[item.name], masks / f"{item.name}_mask.png"))
+        for item in layout.items
+    )
     return replace(layout, task="instances", items=items, labels=Labels(("person",)))
 
 
-def _each(mask: Path) -> tuple[Instance, ...]:
-    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
-    return tuple(Instance(0, partial(_pixels, mask, int(number))) for number in np.unique(ids[ids > 0]))
+def _each(numbers: Pixels, mask: Path) -> tuple[Instance, ...]:
+    return tuple(Instance(0, partial(_pixels, mask, int(number))) for number in np.unique(numbers[numbers > 0]))
 
 
 def _pixels(mask: Path, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
-    if ids.shape != size:
+    numbers = _numbers(mask)
+    if numbers.shape != size:
         raise DatasetError(
             str(mask),
             expected=f"a mask of {size[0]} x {size[1]} (height x width), like its image",
-            found=f"one of {ids.shape[0]} x {ids.shape[1]}",
+            found=f"one of {numbers.shape[0]} x {numbers.shape[1]}",
             remedy="Make both the same size",
         )
-    own: NDArray[np.bool_] = ids == number
+    own: NDArray[np.bool_] = numbers == number
     return own
 
 
-def _around(mask: Path) -> tuple[Box, ...]:
-    ids = codecs.decode_mask(mask.read_bytes(), str(mask), palette=True)
-    found = []
-    for number in np.unique(ids[ids > 0]):
-        rows, columns = np.nonzero(ids == number)
-        edges = (float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1))
-        found.append(Box(0, *edges))
-    return tuple(found)
+def _around(numbers: Pixels) -> tuple[Box, ...]:
+    return tuple(Box(0, *geometry.edges_of(numbers == number)) for number in np.unique(numbers[numbers > 0]))
 
 
 def _missing(name: str, mask: str) -> Problem:

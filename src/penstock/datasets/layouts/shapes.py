@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.datasets.layouts.fill import inside
+from penstock.images import geometry
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -62,16 +63,11 @@ class Shape:
         if self.corners is not None:
             return self.corners
         if self.bitmap is not None:
-            rows, columns = (np.flatnonzero(self.bitmap.make().any(axis=axis)) for axis in (1, 0))
-            if not rows.size:
-                return self.bitmap.left, self.bitmap.top, self.bitmap.left, self.bitmap.top
-            left, top = self.bitmap.left, self.bitmap.top
-            return (
-                left + float(columns[0]),
-                top + float(rows[0]),
-                left + float(columns[-1] + 1),
-                top + float(rows[-1] + 1),
-            )
+            bits, x, y = self.bitmap.make(), self.bitmap.left, self.bitmap.top
+            if not bits.any():
+                return x, y, x, y
+            left, top, right, bottom = geometry.edges_of(bits)
+            return x + left, y + top, x + right, y + bottom
         points = np.array([point for outline in self.outlines for point in outline])
         low, high = points.min(axis=0), points.max(axis=0)
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
