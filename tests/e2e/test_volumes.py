@@ -14,7 +14,7 @@ from penstock.assembly import open_parts
 from penstock.config import apply, load
 from penstock.datasets import FolderDataset, inspect
 from penstock.errors import DatasetError, RecipeError
-from penstock.images import decode_image
+from penstock.images import PixelFormat, decode_image
 from penstock.images.volumes import read_volume
 from penstock.inference import load_model
 from penstock.records.schema import decode_segmentation
@@ -30,7 +30,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     assert dataset.description.channels == 4
     assert len(packed) == 27
     for number in range(9):
-        pixels = decode_image(packed[f"c1/{number:04d}"], "x", channels=4)
+        pixels = decode_image(packed[f"c1/{number:04d}"], "x", pixels=PixelFormat(4))
         assert (pixels == first.images(4)[number]).all()
     assert call("show", tmp_path / "data", "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
     assert call("verify", tmp_path / "data", capsys=capsys)[0] == 0

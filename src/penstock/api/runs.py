@@ -115,10 +115,10 @@ class LoadedModel:
 
         Args:
             image: a file, or uint8 RGB of shape (height, width, 3): an array or anything that NumPy makes one of, such
-                as an RGB image of Pillow.
+                as an RGB image of Pillow. A model that was trained on images of other channels or bits takes those.
 
         Raises:
-            ImageError: the file is missing or cannot be decoded, or the array is no uint8 RGB image.
+            ImageError: the file is missing or cannot be decoded, or the array is no such image.
             RecipeError: the task does not predict images.
         """
         if not isinstance(image, str | Path):
@@ -126,7 +126,8 @@ class LoadedModel:
         path = Path(image)
         if not path.is_file():
             raise ImageError(str(path), expected="an image file", found="no such file", remedy="Check the path")
-        return self.trained.predict(read_upright(path.read_bytes(), str(path)))
+        wanted = self.trained.parts.task.pixel_format
+        return self.trained.predict(read_upright(path.read_bytes(), str(path), wanted))
 
     def with_tta(self, *, scales: Sequence[float] = (1.0,), flip: bool = False, shift: int = 0) -> LoadedModel:
         """The same model with test-time augmentation.
@@ -151,7 +152,7 @@ class LoadedModel:
         """
         for image in find([Path(path) for path in paths]):
             try:
-                pixels = image.read()
+                pixels = image.read(self.trained.parts.task.pixel_format)
             except (ImageError, OSError) as error:
                 logging.getLogger("penstock.inference").warning("%s", error)
             else:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 from penstock.assembly.epochs import with_default_steps, with_values
 from penstock.config.presets import MODELS
 from penstock.datasets import locate
+from penstock.images import RGB
 from penstock.tasks import Ability
 
 if TYPE_CHECKING:
     from penstock.config import Resolved
     from penstock.datasets import Dataset
+    from penstock.datasets.description import Description
     from penstock.tasks import Task
 
 ORIGIN: Final = "size of the images"
@@ -21,7 +23,7 @@ JITTER: Final = {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0
 
 _CROP: Final = "augment.crop"
 _JITTER: Final = "augment.jitter"
-_COLORS: Final = 3  # channels
+_NORMALIZATION: Final = "model.normalization"
 
 
 def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -> Resolved:
@@ -42,8 +44,15 @@ def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -
     if _CROP not in resolved.given and not split.slices and split.height:
         resolved = with_values(resolved, task.sizes(resolved.recipe.augment, split), ORIGIN)
     described = dataset.description
-    colored = described.channels == _COLORS and not described.modalities and Ability.AUGMENTATION in task.supports
+    if _is_unusual(described) and _NORMALIZATION not in resolved.given and Ability.DATA_NORMALIZATION in task.supports:
+        resolved = with_values(resolved, {_NORMALIZATION: "data"}, f"images: {described.pixel_format}")
+    colored = described.pixel_format == RGB and not described.modalities and Ability.AUGMENTATION in task.supports
     if colored and not any(key.startswith(_JITTER) for key in resolved.given):
         jitter = {f"{_JITTER}.{name}": value for name, value in JITTER.items()}
         resolved = with_values(resolved, jitter, COLORS)
     return resolved
+
+
+def _is_unusual(described: Description) -> bool:
+    """Whether images are not those that backbones were trained on, and it is known what their values are like."""
+    return described.pixel_format != RGB and not described.modalities and bool(described.mean)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets.inspection import grouped
+from penstock.images import RGB
 from penstock.kinds.base import NO_LABEL
 from penstock.progress import counted
 
@@ -33,6 +34,8 @@ def describe(found: Inspection) -> str:
     lines += [f"  because {reason}" for reason in layout.reasons]
     how = "" if found.stated else f", inferred from the {layout.kind.inferred_from}"
     lines.append(f"classes ({len(labels.classes)}{how}): {', '.join(labels.classes)}")
+    if found.pixel_format != RGB and not layout.modalities:
+        lines.append(f"images: {found.pixel_format}")
     if layout.kind.ignores:
         lines.append(f"ignore label: {labels.ignore}")
     lines += left_out(layout)

@@ -37,7 +37,8 @@ def export(
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
 
-    The file takes uint8 images in RGB. For masks, mattes, classes and patches of volumes it gives `classes` and
+    The file takes images as they are decoded: uint8 RGB, or the channels and bits of the
+    dataset. For masks, mattes, classes and patches of volumes it gives `classes` and
     `probabilities`; for objects in an image of any size, `boxes`, `scores`, `labels` and, for instances, `masks`. Class
     names, and what of an image to give it, are in its metadata. It is read again and compared with the model; exits
     with 1 if they differ.
@@ -48,7 +49,7 @@ def export(
     found = export_run(trained, output, size, dynamic=dynamic)
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
     kind = ", RGB" if found.shape[-1] == "3" else ""
-    print(f"takes: image, uint8 ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")
+    print(f"takes: image, {found.dtype} ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")
     print(f"give it {found.input_note}")
     print(f"compared with the PyTorch model on random images: {_compared(found.comparison)}")
     return 0 if found.comparison.agreement >= _CLOSE else 1

@@ -62,7 +62,7 @@ def _some() -> tuple[Callable[[Any], bool], str]:
 _VIEWS: Final = tuple(
     f"augment.{each.name}"
     for each in fields(Augment)
-    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "alternating_flip"}
+    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "alternating_flip", "mosaic"}
 )
 
 NEEDS: Final = (
@@ -115,7 +115,9 @@ ABILITIES: Final = (
     (Ability.REFLECTED_BORDER, ("augment.border",)),
     (Ability.ALTERNATING_FLIP, ("augment.alternating_flip",)),
     (Ability.AUGMENTATION, _VIEWS),
+    (Ability.MOSAIC, ("augment.mosaic",)),
     (Ability.PRETRAINED, ("model.weights",)),
+    (Ability.DATA_NORMALIZATION, ("model.normalization",)),
     (Ability.SLIDING_WINDOW, ("train.sliding_window",)),
 )
 """What a task must support for settings to be changed."""

@@ -11,6 +11,7 @@ from penstock.datasets import duplicates
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
+from penstock.images.pixels import PixelFormat, moments, with_bits
 from penstock.kinds.items import InspectedItem, Problem, copies, hashed, named, sentence
 from penstock.progress import counted
 
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 
 
 def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: int = 3) -> InspectedItem:
-    """Read and decode one item's files."""
+    """Read and decode one item's files.
+
+    Args:
+        folder: what is inspected.
+        item: the item.
+        labels: what masks mean.
+        kind: of its record.
+        channels: of the images where a layout makes them; files with planes have their own.
+    """
     name = named(item.image, folder)
     shown = name.encode(errors="backslashreplace").decode()
     if shown != name:  # bytes that are no UTF-8: no record could hold the name
@@ -32,9 +41,11 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
     try:
         image = stored(item.image.read_bytes(), name)
         info = probe(image, name)
+        found = PixelFormat(info.channels if info.planes else channels, 16 if info.bits == 16 else 8)  # noqa: PLR2004
         inspected = InspectedItem(item, *info.size, format=info.format, size=len(image), content=hashed(image))
-        pixels = codecs.decode_image(image, name, info=info, channels=channels)
-        inspected = replace(inspected, perceptual_hash=duplicates.perceptual_hash(pixels))
+        pixels = codecs.decode_image(image, name, info=info, pixels=found)
+        seen = duplicates.perceptual_hash(with_bits(pixels, 8))
+        inspected = replace(inspected, perceptual_hash=seen, pixel_format=found, moments=moments(pixels))
     except (PenstockError, OSError) as error:
         return InspectedItem(item, problems=(Problem("unreadable image", name, sentence(name, error)),))
     return kind.check_item(folder, inspected, info, labels)

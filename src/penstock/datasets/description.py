@@ -13,6 +13,7 @@ from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
+from penstock.images import PixelFormat
 from penstock.kinds import KINDS, find_kind
 from penstock.names import place_of
 from penstock.progress import counted, silent
@@ -95,7 +96,9 @@ class Description:
         content: a hash over all shards' keys and the classes.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
-        channels: of the images.
+        channels, bits: of the images; bits are 8 or 16 per channel.
+        mean, std: of every channel over all pixels of the training split, as fractions of the highest value; empty
+            where nobody measured them.
         modalities: of the volumes that were packed; 0 where it was images.
         format: of this file.
         code: of a kind of somebody's own: the hash of its file, by its path in the folder.
@@ -110,6 +113,9 @@ class Description:
     content: str = ""
     original: tuple[int, ...] = ()
     channels: int = 3
+    bits: int = 8
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
     modalities: int = 0
     mapping: tuple[tuple[int, int], ...] = ()
     format: int = 1
@@ -120,6 +126,11 @@ class Description:
     def of_raw(self) -> dict[int, int]:
         """The id of a class by its id in the raw masks, where they differ."""
         return dict(self.mapping) or {raw: label for label, raw in enumerate(self.original)}
+
+    @property
+    def pixel_format(self) -> PixelFormat:
+        """Channels and bits of the images."""
+        return PixelFormat(self.channels, self.bits)
 
     @property
     def kind(self) -> Kind:

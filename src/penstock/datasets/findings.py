@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import files
+from penstock.images import PixelFormat
 from penstock.kinds import KINDS
 from penstock.kinds.items import Box, FilePart, InspectedItem, Problem, hashed
 
@@ -42,6 +43,8 @@ class _Finding(msgspec.Struct, array_like=True):
     problems: list[tuple[str, str, str, bool, bool]]
     perceptual_hash: int
     boxes: list[tuple[int, float, float, float, float, bool, bool]] | None
+    pixel_format: tuple[int, int]
+    moments: list[tuple[float, float]]
 
 
 @dataclass
@@ -118,7 +121,8 @@ def _finding(inspected: InspectedItem) -> _Finding:
     return _Finding(
         inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
         list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
-        inspected.perceptual_hash, boxes,
+        inspected.perceptual_hash, boxes, (inspected.pixel_format.channels, inspected.pixel_format.bits),
+        list(inspected.moments),
     )  # fmt: skip
 
 
@@ -130,6 +134,7 @@ def _inspected(item: Item, finding: _Finding) -> InspectedItem:
     return InspectedItem(
         checked, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
         tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
+        pixel_format=PixelFormat(*finding.pixel_format), moments=tuple(finding.moments),
     )  # fmt: skip
 
 

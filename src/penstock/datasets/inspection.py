@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, layouts, listing
+from penstock.datasets import checks, layouts, listing, pixel_formats
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
-from penstock.images import single_threaded
+from penstock.images import RGB, PixelFormat, single_threaded
 from penstock.kinds.base import NO_LABEL
 from penstock.kinds.items import Labels, Problem, named
 from penstock.progress import silent
@@ -39,6 +39,7 @@ class Inspection:
         stated: whether somebody named the classes; else they were told from the masks.
         items: every item, in the layout's order.
         problems: all of them, fatal ones first.
+        pixel_format: channels and bits of the images.
     """
 
     folder: Path
@@ -47,6 +48,7 @@ class Inspection:
     stated: bool
     items: tuple[InspectedItem, ...]
     problems: tuple[Problem, ...]
+    pixel_format: PixelFormat = RGB
 
     @property
     def fatal(self) -> list[Problem]:
@@ -153,9 +155,11 @@ def inspect(
     single = [problem for each in items for problem in each.problems]
     problems = [*layout.problems, *(one for one in single if one.kind != NO_LABEL or one.file not in told)]
     problems += checks.check_together(layout, items, filled, folder, stated=stated)
+    common = pixel_formats.common_format(layout, items)
+    problems += pixel_formats.check_formats(layout, items, common, folder)
     problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
-    return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems))
+    return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems), common)
 
 
 def _together(inspected: InspectedItem) -> str:

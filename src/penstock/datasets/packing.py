@@ -19,6 +19,7 @@ from penstock import files, seeds
 from penstock.datasets import inspection
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
+from penstock.datasets.pixel_formats import statistics
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
 from penstock.images.formats import stored
@@ -203,6 +204,8 @@ def _key(items: Sequence[InspectedItem]) -> str:
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, items, jobs[name]) for name, items in found.splits.items()}
     own = _own_kind(found)
+    learnt = found.splits.get("train", list(found.items))
+    mean, std = ((), ()) if found.layout.modalities else statistics(learnt, found.pixel_format)
     description = Description(
         f"{code.FOLDER}/{Path(own.source).name}:{own.name}" if own else found.layout.kind.name,
         found.labels.classes,
@@ -210,7 +213,10 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         splits,
         found.layout.name,
         original=_original(found.labels),
-        channels=found.layout.channels,
+        channels=found.pixel_format.channels,
+        bits=found.pixel_format.bits,
+        mean=mean,
+        std=std,
         modalities=found.layout.modalities,
         mapping=tuple(sorted(found.labels.mapping.items())),
     )

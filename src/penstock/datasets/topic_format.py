@@ -2,7 +2,8 @@
 
 The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
 headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
-`penstock-dataset` (JSON: task, classes, ignore_label, height, width; perhaps channels, slices, modalities, original).
+`penstock-dataset` (JSON: task, classes, ignore_label, height, width; perhaps channels, bits, mean, std, slices,
+modalities, original).
 Only the last one is needed, and only in the first record of a snapshot.
 """
 
@@ -33,7 +34,8 @@ class About:
         classes: names by id.
         ignore_label: the id that does not count.
         height, width: the largest upright image's, each by itself, in pixels.
-        channels: of the images.
+        channels, bits: of the images.
+        mean, std: of every channel, as fractions of the highest value; empty where nobody measured them.
         slices: the most in a volume; 0 where the records are images.
         modalities: of the volumes that the records were made from; 0 where there were none.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
@@ -52,6 +54,9 @@ class About:
     original: tuple[int, ...] = ()
     mapping: tuple[tuple[int, int], ...] = ()
     objects: int = 0
+    bits: int = 8
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -68,11 +73,15 @@ class About:
             described.original,
             described.mapping,
             split.objects,
+            described.bits,
+            described.mean,
+            described.std,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
-        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0}
+        unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0, "bits": 8}
+        unsaid |= {"mean": (), "std": ()}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
 
 

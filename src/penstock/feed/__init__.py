@@ -8,6 +8,6 @@ feed.py       Feed: who works on what, in which order, and how it ends
 
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.feed import Feed, Meter
-from penstock.feed.prepare import Field, Prepare
+from penstock.feed.prepare import Composing, Field, Prepare
 
-__all__ = ["Batch", "Feed", "Field", "Meter", "Prepare", "Sample"]
+__all__ = ["Batch", "Composing", "Feed", "Field", "Meter", "Prepare", "Sample"]

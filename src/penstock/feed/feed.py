@@ -9,28 +9,30 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import cores, seeds
 from penstock.errors import PenstockError, PlanError
 from penstock.feed.batch import Batch, Sample
+from penstock.feed.prepare import Composing
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.images import single_threaded
 from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import torch
+    from numpy.typing import NDArray
 
     from penstock.feed.prepare import Prepare
     from penstock.feed.slots import Slot
     from penstock.order import Chain, Plan
     from penstock.sources import Source
-    from penstock.values import Address
+    from penstock.values import Address, Record
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
@@ -193,11 +195,11 @@ class Feed:
         turn = partial(self._turn, position, address)
         generator = seeds.generator(self.plan.seed, "augment", position, turn) if self.augment else None
         try:
-            record = next(iter(self.source.read(address.partition, address.offset, address.offset + 1)), None)
+            record = self._read(address)
             if record is None:  # a hole in a log: the same on every rank and at every resume
                 slot.blank(row)
                 return address.origin
-            self.prepare(record, generator, slot.row(row))
+            self._fill(position, record, generator, slot.row(row))
         except PenstockError:
             raise
         except Exception as error:
@@ -205,6 +207,27 @@ class Feed:
             raise
         slot.weight[row] = 1.0
         return record.origin
+
+    def _read(self, address: Address) -> Record | None:
+        return next(iter(self.source.read(address.partition, address.offset, address.offset + 1)), None)
+
+    def _fill(
+        self, position: int, record: Record, generator: seeds.Generator | None, out: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Make the sample, perhaps of other records of its global batch too."""
+        composing = self._composing
+        count = composing.partners(generator) if composing and generator else 0
+        if not count or not composing or not generator:
+            self.prepare(record, generator, out)
+            return
+        first = position - position % self.batch
+        places = [first + generator.integer(self.batch) for _ in range(count)]
+        others = [self._read(self.plan.at(place)) or record for place in places]
+        composing.compose([record, *others], generator, out)
+
+    @cached_property
+    def _composing(self) -> Composing | None:
+        return self.prepare if isinstance(self.prepare, Composing) else None
 
     def _turn(self, position: int, address: Address) -> int:
         first = seeds.below(2, seeds.key(self.plan.seed, "turn", address.partition, address.offset))

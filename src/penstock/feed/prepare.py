@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,5 +39,22 @@ class Prepare(Protocol):
 
         Raises:
             DataError: the record is not what it should be; the error names its origin.
+        """
+        ...
+
+
+@runtime_checkable
+class Composing(Prepare, Protocol):
+    """Makes some samples of several records of the same global batch."""
+
+    def partners(self, generator: Generator) -> int:
+        """How many records a sample is made of beside its own; drawn before anything else."""
+        ...
+
+    def compose(self, records: Sequence[Record], generator: Generator, out: Mapping[str, NDArray[Any]]) -> None:
+        """Write one sample of several records into `out`; the first one is the sample's own.
+
+        Raises:
+            DataError: a record is not what it should be; the error names its origin.
         """
         ...

@@ -4,6 +4,9 @@ header.py     what a file's header says: format, size, orientation
 codecs.py     JPEG and PNG to arrays, whole or reduced
 jpeg.py       which warnings of libjpeg can be accepted, and the rows that are wanted
 formats.py    TIFF, WebP, HEIC and others, as PNG
+tiff.py       TIFF of many channels or pages
+planes.py     images of any number of channels in a PNG
+pixels.py     channels and bits of pixels
 png.py        chunks: checksums, the still image of an animation, indices of a palette
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask
@@ -18,19 +21,24 @@ from penstock.images.codecs import decode_image, decode_mask
 from penstock.images.fetch import fetch_image
 from penstock.images.geometry import Affine, View
 from penstock.images.header import ImageInfo, probe
+from penstock.images.pixels import RGB, PixelFormat, shown
 from penstock.images.threads import single_threaded
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown, read_upright
 from penstock.images.warp import warp_image, warp_mask
 
 __all__ = [
+    "RGB",
     "Affine",
     "ImageInfo",
+    "PixelFormat",
     "View",
     "decode_image",
     "decode_mask",
     "fetch_image",
     "probe",
+    "read_shown",
     "read_upright",
+    "shown",
     "single_threaded",
     "warp_image",
     "warp_mask",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cv2
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from penstock.errors import ImageError, LabelError
 from penstock.images import jpeg, png
 from penstock.images.header import ImageInfo, probe, truncated
+from penstock.images.pixels import RGB, PixelFormat, with_bits
+from penstock.images.planes import split_planes
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _COLORS: Final = 3
 _BYTE: Final = 255
+_BITS: Final = 8
 
 
 class Scratch(threading.local):
@@ -50,12 +53,13 @@ def decode_image(
     info: ImageInfo | None = None,
     reduction: int = 1,
     rows: int | None = None,
-    channels: int = 3,
+    pixels: PixelFormat = RGB,
     scratch: Scratch | None = None,
-) -> Pixels:
+) -> NDArray[Any]:
     """Decode to uint8 RGB of shape (height, width, 3), as stored: orientation is left to the sample's affine map.
 
-    Gray, palette and CMYK images are converted, 16-bit ones keep their upper byte, alpha is dropped.
+    Gray, palette and CMYK images are converted, 16-bit ones keep their upper byte, alpha is dropped. Another format of
+    pixels gives uint16, or another number of channels.
 
     Args:
         data: an encoded JPEG or PNG.
@@ -65,21 +69,22 @@ def decode_image(
             and images below 16 pixels ignore it: compare the width with the header's.
         rows: how many rows from the top are wanted, counted before the reduction. A baseline JPEG is decoded no
             further than a little below them, and has that height; others ignore it.
-        channels: 1 or 4 instead of 3 for the gray or RGBA PNGs that several modalities are kept in.
+        pixels: the channels and bits that are wanted. Images must have the channels, but gray ones are turned into RGB;
+            the three first channels stand for the others where RGB is wanted.
         scratch: where to decode a JPEG to; the result then lives until this thread's next call with it.
 
     Raises:
         ImageError: the file is cut short, damaged, or neither JPEG nor PNG.
     """
     info = info or probe(data, where)
-    if channels != _COLORS:
-        return _decode_modalities(data, where, info, channels)
     if info.format == "png":
-        return _decode_png(data, where)
+        return _decode_png(data, where, info, pixels)
+    if not pixels.is_rgb:
+        raise _other_channels(where, info, pixels)
     height = _enough(info, rows, reduction)
     shape = info.height, info.width, max(info.channels, _COLORS)
     buffer = scratch.array(*shape) if scratch else np.empty(shape, np.uint8)
-    return jpeg.decode(data, where, info, height, reduction, buffer)
+    return with_bits(jpeg.decode(data, where, info, height, reduction, buffer), pixels.bits)
 
 
 def _enough(info: ImageInfo, rows: int | None, reduction: int) -> int:
@@ -90,28 +95,37 @@ def _enough(info: ImageInfo, rows: int | None, reduction: int) -> int:
     return min(info.height, -(-(rows + _CONTEXT) // block) * block)
 
 
-def _decode_png(data: bytes, where: str) -> Pixels:
-    flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
-    pixels = cv2.imdecode(np.frombuffer(png.still(data, where), np.uint8), flags)
-    if pixels is None:
+def _decode_png(data: bytes, where: str, info: ImageInfo, wanted: PixelFormat) -> NDArray[Any]:
+    is_rgb = wanted.is_rgb and not info.planes
+    if not wanted.is_rgb and info.channels != wanted.channels:
+        raise _other_channels(where, info, wanted)
+    colors = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_ANYDEPTH if wanted.bits > _BITS else cv2.IMREAD_COLOR_RGB
+    flags = (colors if is_rgb else cv2.IMREAD_UNCHANGED) | cv2.IMREAD_IGNORE_ORIENTATION
+    found = cv2.imdecode(np.frombuffer(png.still(data, where), np.uint8), flags)
+    if found is None:
         raise truncated(where, "a PNG that libpng cannot decode")
-    return np.asarray(pixels, np.uint8)
+    decoded = with_bits(found, wanted.bits)
+    if is_rgb:
+        return decoded
+    if info.planes:
+        split = split_planes(decoded, info.channels)
+        return split if not wanted.is_rgb or info.channels == _COLORS else _first_colors(split)
+    return decoded[..., np.newaxis] if decoded.ndim == 2 else cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA)  # noqa: PLR2004 - one channel
 
 
-def _decode_modalities(data: bytes, where: str, info: ImageInfo, channels: int) -> Pixels:
-    if (info.format, info.channels, info.bits) != ("png", channels, 8):
-        raise ImageError(
-            where,
-            expected=f"an 8-bit PNG of {counted(channels, 'channel')}, as the dataset says",
-            found=f"{counted(info.bits, 'bit')} and {counted(info.channels, 'channel')} ({info.format})",
-            remedy="Pack the dataset again",
-        )
-    flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
-    pixels = cv2.imdecode(np.frombuffer(png.still(data, where), np.uint8), flags)
-    if pixels is None:
-        raise truncated(where, "a PNG that libpng cannot decode")
-    found = np.asarray(pixels, np.uint8).reshape(*pixels.shape[:2], -1)
-    return found if channels == 1 else np.asarray(cv2.cvtColor(found, cv2.COLOR_BGRA2RGBA), np.uint8)
+def _first_colors(pixels: NDArray[Any]) -> NDArray[Any]:
+    """The first three channels; of two the first one as gray."""
+    chosen = range(_COLORS) if pixels.shape[2] > _COLORS else [0] * _COLORS
+    return np.ascontiguousarray(pixels[..., list(chosen)])
+
+
+def _other_channels(where: str, info: ImageInfo, wanted: PixelFormat) -> ImageError:
+    return ImageError(
+        where,
+        expected=f"{counted(wanted.channels, 'channel')}, as the dataset says",
+        found=f"{counted(info.channels, 'channel')} ({info.format})",
+        remedy="Use images with the same channels",
+    )
 
 
 def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:

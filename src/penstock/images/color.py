@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import cv2
 import numpy as np
 from msgspec import Meta
 
 from penstock.bounds import Fraction
+from penstock.images.pixels import scale_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.seeds import Generator
 
     Matrix = NDArray[np.float32]
-    Pixels = NDArray[np.uint8]
 
 _LUMA: Final = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 _GRAY: Final = 127.5
@@ -62,6 +62,9 @@ def _hue(angle: float) -> NDArray[np.float64]:
     return rotated
 
 
-def apply(pixels: Pixels, matrix: Matrix | None) -> Pixels:
-    """Colours moved by a matrix, clipped to 0..255."""
-    return pixels if matrix is None else np.asarray(cv2.transform(pixels, matrix), np.uint8)
+def apply(pixels: NDArray[Any], matrix: Matrix | None) -> NDArray[Any]:
+    """Colours moved by a matrix, clipped to the values that uint8 or uint16 can hold."""
+    if matrix is None:
+        return pixels
+    scaled = matrix * np.array([1, 1, 1, scale_of(pixels)], np.float32)
+    return np.asarray(cv2.transform(pixels, scaled))

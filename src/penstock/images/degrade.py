@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cv2
 import numpy as np
 
+from penstock.images.pixels import scale_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Pixels = NDArray[np.uint8]
 
 _LEAST: Final = 0.1  # pixels: a blur of less changes nothing
 _BYTES: Final = 4  # that are added up for a number that is nearly normal
@@ -18,29 +18,30 @@ _MEAN: Final = _BYTES * 255 / 2
 _DEVIATION: Final = (_BYTES * (256**2 - 1) / 12) ** 0.5
 
 
-def blur(pixels: Pixels, sigma: float) -> None:
+def blur(pixels: NDArray[Any], sigma: float) -> None:
     """Blur an image (height, width, channels) in place.
 
     Args:
-        pixels: uint8.
+        pixels: uint8 or uint16.
         sigma: standard deviation of the Gaussian in pixels.
     """
     if sigma >= _LEAST:
         pixels[...] = cv2.GaussianBlur(pixels, (0, 0), sigma).reshape(pixels.shape)
 
 
-def add_noise(pixels: Pixels, deviation: float, key: int) -> None:
-    """Add noise to every value of an image in place, independent and nearly normal, clipped to 0 to 255.
+def add_noise(pixels: NDArray[Any], deviation: float, key: int) -> None:
+    """Add noise to every value of an image in place, independent and nearly normal, clipped to what pixels can hold.
 
     The numbers are sums of bytes of Philox, whose bits numpy promises not to change; of its normal numbers it does not.
 
     Args:
-        pixels: uint8.
+        pixels: uint8 or uint16.
         deviation: standard deviation, on the scale of 0 to 255.
         key: seeds the numbers.
     """
+    scale = scale_of(pixels)
     words = np.random.Philox(key=key).random_raw(-(-pixels.size // 2))
     parts = words.view(np.uint8)[: pixels.size * _BYTES].reshape(pixels.size, _BYTES)
-    normal = (parts.sum(axis=1, dtype=np.float32) - _MEAN) * (deviation / _DEVIATION)
+    normal = (parts.sum(axis=1, dtype=np.float32) - _MEAN) * (scale * deviation / _DEVIATION)
     noisy = pixels.reshape(-1) + normal
-    pixels[...] = np.clip(np.rint(noisy), 0, 255).astype(np.uint8).reshape(pixels.shape)
+    pixels[...] = np.clip(np.rint(noisy), 0, 255 * scale).astype(pixels.dtype).reshape(pixels.shape)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.images import codecs, color, geometry
 from penstock.images.geometry import Affine
+from penstock.images.pixels import PixelFormat
 from penstock.images.warp import warp_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.images.color import Matrix
@@ -26,7 +26,7 @@ def fetch_image(
     info: ImageInfo,
     affine: Affine,
     fill: Sequence[int] | None,
-    out: NDArray[np.uint8],
+    out: NDArray[Any],
     colors: Matrix | None = None,
 ) -> None:
     """Decode an image straight into `out`, as a view shows it.
@@ -36,8 +36,8 @@ def fetch_image(
         where: named in errors.
         info: its header.
         affine: from points of `out` to points of the upright image.
-        fill: the pixel that lies outside the image; None mirrors the image at its edges.
-        out: uint8 of shape (height, width, channels), written whole.
+        fill: the pixel that lies outside the image, in the values of `out`; None mirrors the image at its edges.
+        out: uint8 or uint16 of shape (height, width, channels), written whole.
         colors: what is done to the image's colours, but not to `fill`; for RGB only.
 
     Raises:
@@ -46,9 +46,8 @@ def fetch_image(
     stored = affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
     step = geometry.reduction(stored.shrink)
     rows = None if fill is None else stored.bottom((out.shape[0], out.shape[1]))
-    pixels = codecs.decode_image(
-        data, where, info=info, reduction=step, rows=rows, channels=out.shape[2], scratch=_SCRATCH
-    )
+    wanted = PixelFormat(out.shape[2], 8 * out.itemsize)
+    pixels = codecs.decode_image(data, where, info=info, reduction=step, rows=rows, pixels=wanted, scratch=_SCRATCH)
     if pixels.shape[1] != info.width:
         stored = stored.then(Affine(xx=1 / step, yy=1 / step))
     warp_image(color.apply(pixels, colors), stored, fill, out)

@@ -15,8 +15,10 @@ import cv2
 import numpy as np
 
 from penstock.errors import ImageError, LabelError, not_installed, reason_of
+from penstock.images import tiff
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
+from penstock.images.planes import encode_planes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +33,7 @@ SUFFIXES: Final = frozenset(
 
 _NUMPY: Final = b"\x93NUMPY"
 _HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
-_TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _SIXTEEN: Final = 16
-_BITS_TAG, _SAMPLES_TAG = 258, 277
 _BYTE: Final = 255
 _CHANNELS: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
@@ -41,7 +41,8 @@ _CHANNELS: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 def stored(data: bytes, where: str) -> bytes:
     """An image as a record holds it: a JPEG's or a PNG's own bytes, every other format as PNG, upright.
 
-    16-bit gray stays 16-bit. The first page of a TIFF is taken if the others are smaller versions of it.
+    16 bits stay 16 bits. Bands and pages of a TIFF are the channels of one image; the first page alone is taken if the
+    others are smaller versions of it.
 
     Args:
         data: an encoded image.
@@ -53,6 +54,8 @@ def stored(data: bytes, where: str) -> bytes:
     """
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data  # what is no image at all is named where its header is read
+    if data[:4] in tiff.SIGNATURES and tiff.has_planes(data):
+        return encode_planes(tiff.read_planes(data, where))
     with _opened(data, where) as image:
         return _png_of(image, data, where)
 
@@ -84,7 +87,7 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False) -> bytes:
 
 def _is_known(data: bytes) -> bool:
     """Whether bytes begin as those of the formats do that are converted."""
-    if data[:4] in _TIFF or data[:2] == b"BM" or data[:6] in (b"GIF87a", b"GIF89a"):
+    if data[:4] in tiff.SIGNATURES or data[:2] == b"BM" or data[:6] in (b"GIF87a", b"GIF89a"):
         return True
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return True
@@ -130,27 +133,11 @@ def _name(data: bytes) -> str:
 
 def _layout_of(data: bytes) -> str:
     """Bits and channels of a TIFF, for messages."""
-    if data[:4] not in _TIFF[:2]:
+    if data[:4] not in tiff.SIGNATURES[:2]:
         return "an unknown variant"
-    found = _tags(data)
-    bits, samples = found.get(_BITS_TAG, 1), found.get(_SAMPLES_TAG, 1)
+    found = tiff.tags(data)
+    bits, samples = found.get(tiff.BITS_TAG, 1), found.get(tiff.SAMPLES_TAG, 1)
     return f"{samples} channels of {bits} bits"
-
-
-def _tags(data: bytes) -> dict[int, int]:
-    """The first value of every tag of a TIFF's first page that is a short integer."""
-    order = "<" if data[:2] == b"II" else ">"
-    try:
-        (at,) = struct.unpack_from(f"{order}I", data, 4)
-        (count,) = struct.unpack_from(f"{order}H", data, at)
-        found = {}
-        for entry in range(at + 2, at + 2 + 12 * count, 12):
-            tag, _, values, place = struct.unpack_from(f"{order}HHII", data, entry)
-            where = entry + 8 if values <= 2 else place  # noqa: PLR2004 - two short integers fit into the entry
-            (found[tag],) = struct.unpack_from(f"{order}H", data, where)
-    except struct.error:
-        return {}
-    return found
 
 
 def _is_heic(data: bytes) -> bool:
@@ -208,15 +195,10 @@ def _png_of(image: Image, data: bytes, where: str) -> bytes:
     """
     if image.mode.startswith("I;16"):
         return _encoded(np.asarray(image).astype(np.uint16))
-    if image.mode in {"RGB", "RGBA"} and data[:4] in _TIFF and _tags(data).get(_BITS_TAG) == _SIXTEEN:
+    if image.mode in {"RGB", "RGBA"} and data[:4] in tiff.SIGNATURES and tiff.tags(data).get(tiff.BITS_TAG) == _SIXTEEN:
         return _sixteen_bits(data, where)
     if image.mode in {"I", "F"}:
-        raise ImageError(
-            where,
-            expected="8 or 16 bits per channel",
-            found=f"32 bits ({'float' if image.mode == 'F' else 'int'})",
-            remedy="Scale the values to 16 bits and save the image again",
-        )
+        return _encoded(tiff.as_integers(np.asarray(image), where))
     mode = image.mode if image.mode in {"L", "RGB", "RGBA"} else _plain_mode(image)
     pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     return encode_png(pixels.reshape(*pixels.shape[:2], -1))

@@ -214,11 +214,17 @@ def move_boxes(
     x, y = boxes[:, [0, 2, 0, 2]].clip(0, source[1]), boxes[:, [1, 1, 3, 3]].clip(0, source[0])
     moved_x, moved_y = back.point(x, y)
     edges = np.stack([moved_x.min(1), moved_y.min(1), moved_x.max(1), moved_y.max(1)], axis=1)
-    inside = np.stack([edges[:, axis].clip(0, view.size[1 - axis % 2]) for axis in range(4)], axis=1)
-    sides = inside[:, 2:] - inside[:, :2]
+    inside, large = cut_boxes(edges, view.size, least)
     whole = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
-    stays = (sides.min(axis=1, initial=np.inf) >= least) & (sides.prod(axis=1) >= kept * whole)
-    return inside, stays
+    return inside, large & ((inside[:, 2:] - inside[:, :2]).prod(axis=1) >= kept * whole)
+
+
+def cut_boxes(edges: NDArray[np.float64], size: Size, least: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Boxes, (n, 4) as x1, y1, x2, y2, cut at the edges of an output of `size`; and which of them then have sides of at
+    least `least` pixels.
+    """
+    inside = np.stack([edges[:, axis].clip(0, size[1 - axis % 2]) for axis in range(4)], axis=1)
+    return inside, (inside[:, 2:] - inside[:, :2]).min(axis=1, initial=np.inf) >= least
 
 
 def edges_of(pixels: NDArray[np.bool_]) -> tuple[float, float, float, float]:

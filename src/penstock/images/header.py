@@ -19,6 +19,8 @@ MAX_PIXELS: Final = 1 << 28
 """Images whose header announces more pixels than this (268 million) are refused before they are decoded."""
 
 PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+PLANES: Final = b"plNs"
+"""The chunk of a PNG that holds planes below one another (`images.planes`): private, and safe to copy."""
 _START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SEQUENTIAL: Final = frozenset({0xC0, 0xC1})
 _STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -44,6 +46,7 @@ class ImageInfo:
             be sound: it is coded from top to bottom in one scan, and nothing lies between the segments of its header.
             0 for others.
         restarts: blocks of a JPEG from one restart marker to the next; 0 where it has none.
+        planes: whether the channels of a PNG are planes of gray below one another.
     """
 
     format: str
@@ -56,6 +59,7 @@ class ImageInfo:
     adobe: bool = False
     frame: int = 0
     restarts: int = 0
+    planes: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -158,14 +162,18 @@ def _jpeg(data: bytes) -> ImageInfo | None:
 
 def _png(data: bytes) -> ImageInfo:
     width, height, bits, kind = struct.unpack_from(">IIBB", data, 16)
-    orientation, position = 1, 33
+    orientation, planes, position = 1, 0, 33
     while position + 8 <= len(data):
         length, name = struct.unpack_from(">I4s", data, position)
         if name == b"eXIf":
             orientation = exif_orientation(data[position + 8 : position + 8 + length])
+        elif name == PLANES:
+            (planes,) = struct.unpack_from(">I", data, position + 8)
         if name in (b"IDAT", b"IEND", b"eXIf"):
             break
         position += length + 12
+    if planes:
+        return ImageInfo("png", height // planes, width, planes, bits, planes=True)
     return ImageInfo("png", height, width, _PNG_CHANNELS.get(kind, 3), bits, orientation, kind == _PALETTE)
 
 

@@ -6,7 +6,7 @@ bilinear map at a quarter of the cost of a general warp; the rest (rotations) by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
+    Pixels = NDArray[Any]  # uint8 or uint16
     Resize = Callable[[Pixels, tuple[int, int], Pixels], None]
 
 _EXACT = 1e-6
 _HALVES = 2.0
+_MOST = 4  # channels that OpenCV fills at once
 
 
 class _Span(NamedTuple):
@@ -37,14 +38,26 @@ class _Span(NamedTuple):
 
 def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels) -> None:
     """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`, or with None the
-    mirror of what is inside.
+    mirror of what is inside. Both are uint8, or both uint16.
     """
+    if out.ndim == 3 and out.shape[2] > _MOST:  # noqa: PLR2004 - axes
+        _warp_parts(pixels, affine, fill, out)
+        return
     if _fetch(pixels, affine, fill, out, _resize_image):
         return
     factor = int(affine.shrink)
     if factor >= _HALVES:
         pixels, affine = _reduce(pixels, factor), affine.then(Affine(xx=1 / factor, yy=1 / factor))
     _warp(pixels, affine, fill, out, cv2.INTER_LINEAR)
+
+
+def _warp_parts(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels) -> None:
+    """Fetch a few channels after the other: OpenCV fills no more than four at once."""
+    for first in range(0, out.shape[2], _MOST):
+        part = slice(first, first + _MOST)
+        target = np.empty_like(out[..., part], order="C")
+        warp_image(np.ascontiguousarray(pixels[..., part]), affine, None if fill is None else fill[part], target)
+        out[..., part] = target
 
 
 def warp_mask(ids: Pixels, affine: Affine, fill: int, out: Pixels) -> None:
@@ -57,7 +70,7 @@ def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixe
     """Do it by resizing a rectangle, if the map allows; tell whether it did."""
     if affine.xx == affine.yy == 0.0:
         turned = Affine(affine.xy, affine.xx, affine.x0, affine.yy, affine.yx, affine.y0)
-        canvas = np.empty((out.shape[1], out.shape[0], *out.shape[2:]), np.uint8)
+        canvas = np.empty((out.shape[1], out.shape[0], *out.shape[2:]), out.dtype)
         done = _fetch(pixels, turned, fill, canvas, resize)
         cv2.transpose(canvas, dst=out)
         return done
@@ -129,9 +142,9 @@ def _reduce(pixels: Pixels, factor: int) -> Pixels:
     """Average blocks of `factor` by `factor` pixels; the last row and column are repeated to fill their blocks."""
     bottom, right = -pixels.shape[0] % factor, -pixels.shape[1] % factor
     if bottom or right:
-        pixels = np.asarray(cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_REPLICATE), np.uint8)
+        pixels = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_REPLICATE)
     size = pixels.shape[1] // factor, pixels.shape[0] // factor
-    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)).reshape(*size[::-1], -1)
 
 
 def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels, how: int) -> None:

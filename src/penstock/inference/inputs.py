@@ -19,6 +19,7 @@ from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image, is_packed, text_of
 from penstock.errors import DatasetError, ImageError
 from penstock.images.header import MAX_PIXELS
+from penstock.images.pixels import check_format
 from penstock.images.upright import read_upright
 from penstock.progress import counted
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
+    from penstock.images import PixelFormat
+
+    Pixels = NDArray[Any]  # uint8 or uint16
 
 STDIN: Final = "/dev/stdin"
 _SCHEMES: Final = ("http://", "https://")
@@ -45,13 +48,13 @@ class InputImage:
         name: of its predictions, without a suffix.
         place: the file that it is in.
         where: for tables and errors.
-        read: gives it, upright: uint8 RGB (height, width, 3); raises ImageError or OSError.
+        read: gives it in a format, upright: (height, width, channels); raises ImageError or OSError.
     """
 
     name: str
     place: Path
     where: str
-    read: Callable[[], Pixels]
+    read: Callable[[PixelFormat], Pixels]
 
 
 def is_address(text: Path | str) -> bool:
@@ -138,15 +141,15 @@ def _inside(folder: Path) -> Iterator[InputImage]:
                 yield InputImage(name, entry, str(entry), partial(_refuse_video, error))
 
 
-def _refuse_video(error: DatasetError) -> Pixels:
+def _refuse_video(error: DatasetError, _: PixelFormat) -> Pixels:
     raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
 
 
 def _of_file(name: str, path: Path) -> InputImage:
-    return InputImage(name, path, str(path), lambda: read_upright(path.read_bytes(), str(path)))
+    return InputImage(name, path, str(path), lambda wanted: read_upright(path.read_bytes(), str(path), wanted))
 
 
-def _from_address(address: str) -> Pixels:
+def _from_address(address: str, wanted: PixelFormat) -> Pixels:
     try:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - http and https alone
             data = answer.read(_LARGEST)
@@ -155,13 +158,13 @@ def _from_address(address: str) -> Pixels:
         raise ImageError(
             address, expected="an image at this address", found=str(reason), remedy="Check the address"
         ) from None
-    return read_upright(data, address)
+    return read_upright(data, address, wanted)
 
 
-def _from_stdin() -> Pixels:
+def _from_stdin(wanted: PixelFormat) -> Pixels:
     if sys.stdin is None:
         raise ImageError("standard input", expected="an image", found="it closed", remedy="Pipe an image into it")
-    return read_upright(sys.stdin.buffer.read(), "standard input")
+    return read_upright(sys.stdin.buffer.read(), "standard input", wanted)
 
 
 def _on_list(file: Path) -> Iterator[InputImage]:
@@ -187,7 +190,7 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _refuse_line(where: str, line: str) -> Pixels:
+def _refuse_line(where: str, line: str, _: PixelFormat) -> Pixels:
     raise ImageError(
         where, expected="the path of an image", found=f"{line}, which does not exist", remedy="Fix the list"
     )
@@ -209,9 +212,8 @@ def _frames(name: str, path: Path) -> Iterator[InputImage]:
         yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, video, where))
 
 
-def _next_frame(video: Any, where: str) -> Pixels:
+def _next_frame(video: Any, where: str, wanted: PixelFormat) -> Pixels:
     there, frame = video.read()
     if not there:
         raise ImageError(where, expected="a frame", found="the end of the video", remedy="The video was cut short")
-    pixels: Pixels = np.ascontiguousarray(frame[..., ::-1])
-    return pixels
+    return check_format(np.ascontiguousarray(frame[..., ::-1]), wanted, where)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.runs import described_run, load_checkpoint, weights
-from penstock.errors import ImageError, RecipeError
+from penstock.errors import RecipeError
+from penstock.images.pixels import check_format
 from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
@@ -19,6 +18,7 @@ from penstock.tasks import Ability, refusal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import nn
@@ -74,13 +74,14 @@ class Trained:
         """The model that whole images are given to: itself, or behind its sliding window."""
         return Windowed(self.model, self.window, self.device).eval() if self.window else self.model
 
-    def predict(self, pixels: NDArray[np.uint8]) -> Prediction:
-        """What the model says of one image: uint8 RGB (height, width, 3), upright.
+    def predict(self, pixels: NDArray[Any]) -> Prediction:
+        """What the model says of one image, upright: uint8 RGB (height, width, 3), or with the channels and bits that
+        it was trained on.
 
         Raises:
             ImageError: the array has another type or shape.
         """
-        _check_pixels(pixels)
+        pixels = check_format(pixels, self.parts.task.pixel_format, "the image")
         precision = self.parts.recipe.train.precision
         return self.parts.task.predict(self.model, pixels, device=self.device, precision=precision, window=self.window)
 
@@ -90,20 +91,6 @@ class Trained:
         return self.parts.task.predict_volume(
             self.model, volume, device=self.device, precision=precision, window=self.window
         )
-
-
-def _check_pixels(pixels: NDArray[Any]) -> None:
-    if pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.size:  # noqa: PLR2004 - RGB
-        return
-    remedy = "Convert it to uint8 RGB, with values from 0 to 255 and the channels last"
-    if np.issubdtype(pixels.dtype, np.floating):
-        remedy = "If its values are from 0 to 1, give (255 * image).astype('uint8')"
-    raise ImageError(
-        "the image",
-        expected="a uint8 RGB array of shape (height, width, 3)",
-        found=f"{pixels.dtype} of shape {pixels.shape}",
-        remedy=remedy,
-    )
 
 
 def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.datasets.listing import files as list_files
 from penstock.errors import ImageError, RecipeError
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from penstock.inference.inputs import InputImage
     from penstock.inference.model import Trained
     from penstock.tasks import Task
-
-_COLORS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -80,10 +78,10 @@ def check_images(trained: Trained) -> None:
     task, many = trained.parts.task, trained.parts.dataset.description.modalities
     if Ability.PREDICT_IMAGES not in task.supports:
         raise refusal(task, Ability.PREDICT_IMAGES, "penstock predict", "Name NIfTI volumes")
-    if many > 1 or task.channels != _COLORS:
+    if many > 1 or (many and not task.pixel_format.is_rgb):
         raise RecipeError(
             "penstock predict",
-            expected=f"NIfTI volumes, as the run learnt slices of {counted(many or task.channels, 'modality')}",
+            expected=f"NIfTI volumes, as the run learnt slices of {counted(many, 'modality')}",
             found="images",
             remedy="Name volumes",
         )
@@ -115,7 +113,7 @@ def predict_images(
     with contextlib.closing(writer):
         for done, image in enumerate(images, 1):
             try:
-                pixels = image.read()
+                pixels = image.read(trained.parts.task.pixel_format)
             except (ImageError, OSError) as error:
                 skipped.append(str(error))
             else:

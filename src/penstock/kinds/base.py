@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from penstock.images import ImageInfo
+    from penstock.images import ImageInfo, PixelFormat
     from penstock.kinds.items import InspectedItem, Labels
     from penstock.values import Record
 
@@ -44,8 +44,8 @@ class Described(Protocol):
         ...
 
     @property
-    def channels(self) -> int:
-        """Channels of the images."""
+    def pixel_format(self) -> PixelFormat:
+        """Channels and bits of the images."""
         ...
 
 
@@ -95,6 +95,7 @@ class Kind(ABC):
         names_classes: whether the data itself names the classes, so that nobody else can.
         shows_boxes_read: whether people should know how boxes were read.
         legend: whether colours stand for classes in what `draw` draws.
+        any_channels: whether images may have other channels than gray or RGB.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Kind(ABC):
     names_classes: bool = True
     shows_boxes_read: bool = False
     legend: bool = True
+    any_channels: bool = False
 
     @abstractmethod
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
 from penstock.kinds.items import Problem, copies, named, outside_classes
 from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
@@ -96,7 +96,7 @@ class ClassificationKind(Kind):
     def check(self, record: Record, described: Described) -> None:
         """Decode the image, and compare the label with the classes."""
         fields = decode_classification(record)
-        codecs.decode_image(fields.image, record.origin)
+        codecs.decode_image(fields.image, record.origin, pixels=described.pixel_format)
         classes = len(described.classes)
         if not 0 <= fields.label < classes:
             raise LabelError(
@@ -122,5 +122,5 @@ class ClassificationKind(Kind):
         """The image above the name of its class."""
         del described
         fields = decode_classification(record)
-        image = drawing.fit(read_upright(fields.image, record.origin), TILE)
+        image = drawing.fit(read_shown(fields.image, record.origin), TILE)
         return drawing.caption(image, f"{fields.text or fields.label}: {fields.name}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.images import codecs, drawing, probe
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown
 from penstock.kinds import boxes
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import named, outside_classes
@@ -71,7 +71,7 @@ class DetectionKind(Kind):
         """Decode the image, and check its boxes."""
         fields = decode_detection(record)
         info = probe(fields.image, record.origin)
-        codecs.decode_image(fields.image, record.origin, info=info)
+        codecs.decode_image(fields.image, record.origin, info=info, pixels=described.pixel_format)
         check_objects(fields, len(described.classes), info.size, record.origin)
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
@@ -91,7 +91,7 @@ class DetectionKind(Kind):
         """The image with its boxes."""
         del described
         fields = decode_detection(record)
-        whole = read_upright(fields.image, record.origin)
+        whole = read_shown(fields.image, record.origin)
         image = drawing.fit(whole, TILE)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float32).reshape(-1, 4)
         labels = np.array([o.label for o in fields.objects], np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown
 from penstock.kinds import boxes
 from penstock.kinds.base import TILE
 from penstock.kinds.detection import DetectionKind
@@ -90,7 +90,7 @@ class InstancesKind(DetectionKind):
         """The image with its objects in colours."""
         del described
         fields = decode_detection(record)
-        image = read_upright(fields.image, record.origin)
+        image = read_shown(fields.image, record.origin)
         masks = [decode_object(each, image.shape[:2], record.origin) for each in fields.objects]
         drawn = drawing.instances(image, masks, [each.label for each in fields.objects])
         return drawing.caption(drawing.fit(drawn, TILE), f"{fields.name} ({record.origin})")

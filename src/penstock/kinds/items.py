@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError
+from penstock.images.pixels import RGB, PixelFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,6 +188,8 @@ class InspectedItem:
         problems: what is wrong with it.
         label: what a kind of somebody's own has read of the label, so that `count` need not read it again.
         perceptual_hash: of what the image shows, by which nearly equal images are found.
+        pixel_format: channels and bits of the image.
+        moments: of every channel the mean and the mean square, as fractions of the highest value.
     """
 
     item: Item
@@ -200,6 +203,8 @@ class InspectedItem:
     problems: tuple[Problem, ...] = ()
     label: Any = None
     perceptual_hash: int = 0
+    pixel_format: PixelFormat = RGB
+    moments: tuple[tuple[float, float], ...] = ()
 
     def with_problem(self, problem: Problem) -> InspectedItem:
         """These, and something that is wrong."""

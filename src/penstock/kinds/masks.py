@@ -13,7 +13,7 @@ import numpy as np
 from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
@@ -41,6 +41,8 @@ MOST_GRAY: Final = 2
 
 class MaskKind(Kind):
     """An image and a mask of the same size."""
+
+    any_channels = True
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Decode the mask, compare its size with the image's, and count its ids."""
@@ -81,7 +83,7 @@ class MaskKind(Kind):
         """Decode image and mask, and check the mask's ids."""
         fields = decode_segmentation(record)
         info = probe(fields.image, record.origin)
-        codecs.decode_image(fields.image, record.origin, info=info, channels=described.channels)
+        codecs.decode_image(fields.image, record.origin, info=info, pixels=described.pixel_format)
         where = f"{record.origin} (mask)"
         ids, _ = decode_ids(fields.mask, where, info.size)
         self.check_ids(ids, described, where)
@@ -118,7 +120,7 @@ class MaskKind(Kind):
     def draw(self, record: Record, described: Described) -> Pixels:
         """The image, and its mask over it."""
         fields = decode_segmentation(record)
-        image = read_upright(fields.image, record.origin)
+        image = read_shown(fields.image, record.origin)
         ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
         turned = np.empty(image.shape[:2], np.uint8)
         warp_mask(ids, upright, described.ignore_label, turned)

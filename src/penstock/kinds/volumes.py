@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import LabelError, SchemaError
-from penstock.images import codecs, drawing, probe
+from penstock.images import PixelFormat, codecs, drawing, probe
 from penstock.kinds.base import TILE
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.segmentation import SegmentationKind
@@ -31,7 +31,7 @@ class VolumesKind(SegmentationKind):
     def draw(self, record: Record, described: Described) -> Pixels:
         """The slice with the most labels, and its labels over it."""
         labels = LabelSet(len(described.classes), described.ignore_label)
-        voxels, ids = read_slices(record, described.channels, labels)
+        voxels, ids = read_slices(record, described.pixel_format.channels, labels)
         best, image = telling_slice(voxels, ids, described.ignore_label)
         laid = self.lay(image, ids[best], described)
         pair = np.hstack([drawing.fit(image, TILE), drawing.fit(laid, TILE)])
@@ -54,7 +54,7 @@ def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels
             remedy="Pack the dataset again, with --layout nifti-volumes",
         )
     where = f"{record.origin} (mask)"
-    voxels = codecs.decode_image(fields.image, record.origin, info=info, channels=channels)
+    voxels = codecs.decode_image(fields.image, record.origin, info=info, pixels=PixelFormat(channels))
     ids = codecs.decode_mask(fields.mask, where, palette=True)
     if ids.shape != voxels.shape[:2]:
         raise LabelError(

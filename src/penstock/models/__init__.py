@@ -31,7 +31,7 @@ from penstock.models.detection import (
     unpack_masks,
     with_resizing,
 )
-from penstock.models.normalization import Normalization, as_floats
+from penstock.models.normalization import Normalization, as_floats, blank_images
 from penstock.models.segmentation import (
     ARCHITECTURES,
     build_segmenter,
@@ -60,6 +60,7 @@ __all__ = [
     "Window",
     "Windowed",
     "as_floats",
+    "blank_images",
     "build_classifier",
     "build_detector",
     "build_segmenter",

@@ -14,6 +14,7 @@ from penstock.models.cifar import FastNetwork, TutorialNetwork
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.models.own import build_own, is_own
 from penstock.models.segmentation import check_backbone
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +23,7 @@ CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": Fa
 CIFAR_SIDES: Final = {"cifar10-tutorial": 24, "cifar10-fast": 32}
 """The side of the images, in pixels, that each of those takes."""
 
+_COLORS: Final = 3
 _CIFAR: Final = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and deviation of CIFAR-10's training pixels
 
 
@@ -53,21 +55,22 @@ def classifier_normalization(name: str) -> Normalization:
     return of_backbone(name)
 
 
-def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
-    """A model that maps float (n, 3, h, w) to logits (n, classes).
+def build_classifier(name: str, classes: int, weights: str, channels: int = 3) -> nn.Module:
+    """A model that maps float (n, channels, h, w) to logits (n, classes).
 
     Args:
         name: a backbone of timm, one of `CIFAR_NETWORKS`, or a place (`models.own`).
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format. The networks
             for CIFAR have none and begin at random.
+        channels: of the images; pretrained filters are spread over others than 3.
 
     Raises:
         RecipeError: the name is unknown.
         WeightsError: the weights cannot be had, or do not fit.
     """
     if is_own(name):
-        return build_own(name, classes=classes, channels=3, weights=weights)
+        return build_own(name, classes=classes, channels=channels, weights=weights)
     _check(name)
     if name in CIFAR_NETWORKS:
         if weights not in {"none", "pretrained"}:
@@ -79,8 +82,16 @@ def build_classifier(name: str, classes: int, weights: str) -> nn.Module:
                 message=f"model.weights = {weights} cannot be loaded: {name} has no backbone of timm. Remove "
                 "model.weights. To start from the weights of a run, use --init RUN.",
             )
+        if channels != _COLORS:
+            raise RecipeError(
+                "model.name",
+                expected=f"a backbone of timm, as the images have {counted(channels, 'channel')}",
+                found=f"{name}, which takes RGB alone",
+                remedy="Use for example resnet18",
+            )
         return CIFAR_NETWORKS[name](classes)
-    network: nn.Module = pretrained.weighted(functools.partial(_build, name, classes), name, weights)
+    build = functools.partial(_build, name, classes, in_chans=channels)
+    network: nn.Module = pretrained.weighted(build, name, weights)
     return network
 
 

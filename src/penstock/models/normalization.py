@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import timm
 import torch
+
+if TYPE_CHECKING:
+    from penstock.images import PixelFormat
+
+_BYTES: Final = 257  # 65535 / 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,11 @@ class Normalization:
     @property
     def fill(self) -> tuple[int, ...]:
         """The mean pixel, 0 to 255: what lies outside the image."""
-        return tuple(round(255 * value) for value in self.mean)
+        return self.mean_pixel(255)
+
+    def mean_pixel(self, highest: int) -> tuple[int, ...]:
+        """The mean pixel of images whose values are from 0 to `highest`."""
+        return tuple(round(highest * value) for value in self.mean)
 
     def over(self, channels: int) -> Normalization:
         """For another number of channels: begun again from the first, as timm spreads the weights of its filters."""
@@ -57,6 +67,12 @@ def of_backbone(name: str) -> Normalization:
     return Normalization((red, green, blue), (spread[0], spread[1], spread[2]))
 
 
+def blank_images(count: int, size: tuple[int, int], pixels: PixelFormat) -> torch.Tensor:
+    """Black images of a format: uint8 or uint16 (count, height, width, channels)."""
+    return torch.zeros((count, *size, pixels.channels), dtype=getattr(torch, pixels.dtype))
+
+
 def as_floats(images: torch.Tensor) -> torch.Tensor:
-    """Float32 (n, channels, h, w), channels last in memory, from uint8 (n, h, w, channels)."""
-    return images.permute(0, 3, 1, 2).float()
+    """Float32 (n, channels, h, w) from 0 to 255, channels last in memory, from uint8 or uint16 (n, h, w, channels)."""
+    floats = images.permute(0, 3, 1, 2).float()
+    return floats.div_(_BYTES) if images.dtype == torch.uint16 else floats

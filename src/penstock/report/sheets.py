@@ -9,7 +9,7 @@ import torch
 
 from penstock import devices
 from penstock.images import codecs, drawing
-from penstock.images.upright import read_upright
+from penstock.images.upright import read_shown
 from penstock.kinds.items import named
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_name
@@ -65,7 +65,7 @@ def duplicates_sheet(pairs: Sequence[tuple[InspectedItem, InspectedItem]], folde
     tiles = []
     for pair in pairs[:count]:
         names = [named(each.item.image, folder) for each in pair]
-        images = [read_upright(each.item.image.read_bytes(), name) for each, name in zip(pair, names, strict=True)]
+        images = [read_shown(each.item.image.read_bytes(), name) for each, name in zip(pair, names, strict=True)]
         fitted = [drawing.fit(image, _TILE) for image in images]
         captioned = [drawing.caption(image, name) for image, name in zip(fitted, names, strict=True)]
         tiles.append(drawing.sheet(captioned, columns=2))

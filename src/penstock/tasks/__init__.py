@@ -26,7 +26,8 @@ from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import PrepareDetection
-from penstock.tasks.classification import Classification, PrepareClassification
+from penstock.tasks.classes import PrepareClassification
+from penstock.tasks.classification import Classification
 from penstock.tasks.detection import Detection
 from penstock.tasks.exported import Graph
 from penstock.tasks.instances import Instances, PrepareInstances

@@ -47,6 +47,7 @@ class Ability(Enum):
         "Augmentation beyond crop, slices and flip",
         "training samples are made with the method `Augment.view`",
     )
+    MOSAIC = "A mosaic of images", "the samples have the methods `partners` and `compose` (`feed.Composing`)"
     CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with the method `Augment.middle`"
     REFLECTED_BORDER = "A reflected border", "samples use `augment.border`"
     ALTERNATING_FLIP = "Alternating flip", "training samples are made with the method `Augment.view`"
@@ -55,6 +56,10 @@ class Ability(Enum):
     PRETRAINED = (
         "A pretrained backbone",
         "`Task.model` loads the weights that `model.weights` names (without this ability: `none`)",
+    )
+    DATA_NORMALIZATION = (
+        "Normalisation by the data",
+        "`inputs` normalises images as `model.normalization` says (`tasks.normalizing.of_data`)",
     )
     MODELS = (
         "A choice of models",

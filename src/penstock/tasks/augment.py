@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta
 
 from penstock.bounds import Count, Fraction, ascending
-from penstock.images import degrade, geometry
+from penstock.images import degrade, distort, geometry
 from penstock.images.color import Jitter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from penstock.images.distort import Distortion
     from penstock.images.geometry import Size, View
     from penstock.seeds import Generator
 
     Pixels = NDArray[np.uint8]
+
+
+QUARTERS: Final = 4
+"""Images in a mosaic."""
+_MIDDLE: Final = (0.25, 0.75)
+"""Where the four parts of a mosaic meet, as fractions of the sides."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,12 @@ class Augment:
             epoch those that were not flipped in the epoch before (Jordan 2024, arXiv:2404.00498). Not for volumes.
         rotate: Largest rotation in degrees, in either direction.
         jitter: Colour jitter.
+        mosaic: Probability of a mosaic: four random views, of the image and of three others of the batch, at half the
+            scale, fill the quarters of a sample around a random point.
+        perspective: Largest perspective distortion: how far the corners of a sample move inwards, as a fraction of half
+            of its sides. What lies outside is filled.
+        elastic: Largest elastic distortion in pixels: points of a sample that are 32 pixels apart move along each axis
+            by up to this, and what lies between them moves smoothly.
         blur: Largest standard deviation of a Gaussian blur, in pixels; each image draws its own from 0 to this.
         noise: Largest standard deviation of normal noise, on the scale of 0 to 255; each image draws its own.
         min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped, as
@@ -67,6 +80,9 @@ class Augment:
     alternating_flip: bool = False
     rotate: Annotated[float, Meta(ge=0, le=180)] = 0.0
     jitter: Jitter = field(default_factory=Jitter)
+    mosaic: Fraction = 0.0
+    perspective: Fraction = 0.0
+    elastic: Annotated[float, Meta(ge=0, le=100)] = 0.0
     blur: Annotated[float, Meta(ge=0, le=100)] = 0.0
     noise: Annotated[float, Meta(ge=0, le=255)] = 0.0
     min_visibility: Fraction = 0.25
@@ -88,6 +104,24 @@ class Augment:
         if self.rotate:
             view = geometry.rotate(view, generator.uniform(-self.rotate, self.rotate))
         return view
+
+    def partners(self, generator: Generator) -> int:
+        """How many other records a sample is made of: three for a mosaic."""
+        return QUARTERS - 1 if self.mosaic and generator.chance(self.mosaic) else 0
+
+    def quarters(self, generator: Generator) -> list[tuple[slice, slice]]:
+        """Draw how the crop is divided into the four parts of a mosaic: slices of rows and columns."""
+        y, x = (max(1, min(side - 1, round(side * generator.uniform(*_MIDDLE)))) for side in self.crop)
+        rows, columns = (slice(0, y), slice(y, self.crop[0])), (slice(0, x), slice(x, self.crop[1]))
+        return [(row, column) for row in rows for column in columns]
+
+    def within(self, size: Size) -> Augment:
+        """What fills a part of a mosaic, (height, width): the same at half the scale."""
+        return replace(self, crop=size, scale=(self.scale[0] / 2, self.scale[1] / 2), scale_step=self.scale_step / 2)
+
+    def distortion(self, generator: Generator, size: Size) -> Distortion | None:
+        """Draw how a sample of a (height, width) is distorted; None where it is not."""
+        return distort.draw(generator, size, self.perspective, self.elastic)
 
     def degrade(self, pixels: Pixels, generator: Generator) -> None:
         """Blur a sample, uint8 (height, width, channels), and add noise to it, in place."""

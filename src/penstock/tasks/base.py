@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import torch
 
+from penstock.images import RGB, PixelFormat
 from penstock.models.segmentation import STRIDE
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.exported import Graph, Predictor
@@ -112,8 +113,8 @@ class Task(ABC):
     evaluates_loss = True
     """Whether the model gives what the losses need in evaluation too."""
 
-    channels: int = 3
-    """Of the images."""
+    pixel_format: PixelFormat = RGB
+    """Channels and bits of the images."""
 
     @classmethod
     @abstractmethod
@@ -269,7 +270,7 @@ class Task(ABC):
     def predict(
         self,
         model: nn.Module,
-        pixels: NDArray[np.uint8],
+        pixels: NDArray[Any],
         *,
         device: torch.device,
         precision: str = "float32",
@@ -279,7 +280,7 @@ class Task(ABC):
 
         Args:
             model: in evaluation mode, on `device`.
-            pixels: the upright image, uint8 RGB (height, width, 3).
+            pixels: the upright image in the task's format, by default uint8 RGB (height, width, 3).
             device: where the model is.
             precision: as in training.
             window: slides over the image; None shows the model the whole image.
@@ -373,4 +374,5 @@ class Task(ABC):
             model: in evaluation mode, on the CPU.
             size: (height, width) of the images.
         """
-        return Graph(Predictor(self, model).eval(), Predictor.outputs, (*size, self.channels))
+        shape = (*size, self.pixel_format.channels)
+        return Graph(Predictor(self, model).eval(), Predictor.outputs, shape, bits=self.pixel_format.bits)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import fetch_image, geometry, probe
+from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
 from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, Found
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
+from penstock.tasks.augment import QUARTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from penstock.images.distort import Distortion
     from penstock.images.geometry import Size, View
     from penstock.images.header import ImageInfo
     from penstock.records.schema import Object
@@ -30,11 +32,25 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
 
+class Shown(NamedTuple):
+    """What of an image a sample shows, and how.
+
+    Attributes:
+        view: what fills the sample.
+        size: (height, width) of the upright image.
+        distortion: of the sample after that.
+    """
+
+    view: View
+    size: Size
+    distortion: Distortion | None
+
+
 @dataclass(frozen=True)
 class PrepareDetection:
-    """A record to `image`, uint8 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in pixels of it;
-    `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is not padding;
-    and `scale`, float32, pixels of it per pixel of the image.
+    """A record to `image`, uint8 or uint16 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in
+    pixels of it; `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is
+    not padding; and `scale`, float32, pixels of it per pixel of the image.
 
     Attributes:
         classes: the number of classes.
@@ -42,6 +58,7 @@ class PrepareDetection:
         fill: the pixel that lies outside the image, RGB.
         augment: training's random view, and to what range of sizes images are brought.
         canvas: the size of an evaluation sample; None trains.
+        pixel_format: channels and bits of the images.
     """
 
     classes: int
@@ -49,12 +66,14 @@ class PrepareDetection:
     fill: tuple[int, ...]
     augment: Augment
     canvas: Size | None = None
+    pixel_format: PixelFormat = RGB
 
     @property
     def fields(self) -> dict[str, Field]:
         """The tensors of a sample."""
+        size = self.canvas or self.augment.crop
         return {
-            "image": Field((*(self.canvas or self.augment.crop), 3), "uint8"),
+            "image": Field((*size, self.pixel_format.channels), self.pixel_format.dtype),
             "boxes": Field((self.most, 4), "float32"),
             "label": Field((self.most,), "int64"),
             "crowd": Field((self.most,), "uint8"),
@@ -81,22 +100,76 @@ class PrepareDetection:
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if generator and self.canvas is None else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        distortion = None
         if generator and self.canvas is None:
+            if distortion := self.augment.distortion(generator, view.size):
+                distortion.image(out["image"], self.fill)
             self.augment.degrade(out["image"], generator)
         edges = np.array([(o.left, o.top, o.right, o.bottom) for o in fields.objects], np.float64).reshape(-1, 4)
         least = 1.0 if self.canvas is None else 0.0  # all true boxes are scored
         moved, there = geometry.move_boxes(edges, view, info.size, self.augment.min_visibility, least)
-        out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
+        if distortion:
+            moved, large = geometry.cut_boxes(distortion.boxes(moved), view.size, least)
+            there &= large
+        self.clear(out)
         out["size"][...] = self._size(info, view)
         out["scale"][...] = 1 / view.affine.shrink
         kept = [(each, moved[number]) for number, each in enumerate(fields.objects) if there[number]]
-        self.write_objects(kept, view, info.size, record.origin, out)
+        self.write_objects(kept, Shown(view, info.size, distortion), record.origin, out)
+
+    def partners(self, generator: Generator) -> int:
+        """How many records a sample is made of beside its own."""
+        return self.augment.partners(generator) if self.canvas is None else 0
+
+    def compose(self, records: Sequence[Record], generator: Generator, out: Mapping[str, NDArray[Any]]) -> None:
+        """A mosaic of four records; each brings its objects.
+
+        Raises:
+            DataError: a record, its image or a box is not what it should be.
+        """
+        self.clear(out)
+        out["size"][...], out["scale"][...] = self.augment.crop, 1.0
+        row, most = 0, self.most // QUARTERS
+        for record, (rows, columns) in zip(records, self.augment.quarters(generator), strict=True):
+            image = out["image"][rows, columns]
+            maker = replace(self, most=most, augment=self.augment.within((image.shape[0], image.shape[1])))
+            part = {name: np.empty(each.shape, each.dtype) for name, each in maker.fields.items() if name != "image"}
+            part["image"] = image
+            maker(record, generator, part)
+            there = np.flatnonzero(part["label"] >= 0)
+            for each in there:
+                self.place(part, int(each), (rows.start, columns.start), out, row)
+                row += 1
+
+    def clear(self, out: Mapping[str, NDArray[Any]]) -> None:
+        """Write into a sample that there is no object."""
+        out["boxes"][...], out["label"][...], out["crowd"][...] = 0, -1, 0
+
+    def place(
+        self,
+        part: Mapping[str, NDArray[Any]],
+        each: int,
+        at: tuple[int, int],
+        out: Mapping[str, NDArray[Any]],
+        row: int,
+    ) -> None:
+        """Write an object of a part of a mosaic into a row of the sample.
+
+        Args:
+            part: the arrays of the part.
+            each: the object's row there.
+            at: where the part begins in the sample, (row, column) of pixels.
+            out: the sample's arrays.
+            row: the object's row in them.
+        """
+        top, left = at
+        out["boxes"][row] = part["boxes"][each] + np.array([left, top, left, top], np.float32)
+        out["label"][row], out["crowd"][row] = part["label"][each], part["crowd"][each]
 
     def write_objects(
         self,
         kept: Sequence[tuple[Object, NDArray[np.float64]]],
-        view: View,
-        size: Size,
+        shown: Shown,
         origin: str,
         out: Mapping[str, NDArray[Any]],
     ) -> None:
@@ -104,12 +177,11 @@ class PrepareDetection:
 
         Args:
             kept: the objects, each with its box in pixels of the view.
-            view: what of the image the sample shows.
-            size: of the upright image.
+            shown: what of the image the sample shows.
             origin: of the record, named in errors.
             out: the sample's arrays; no object stands in them yet.
         """
-        del view, size, origin
+        del shown, origin
         for row, (each, box) in enumerate(kept):
             write_object(out, row, each, box)
 

@@ -11,12 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from penstock import devices
-from penstock.errors import LabelError, RecipeError
-from penstock.feed import Field
-from penstock.images import drawing, fetch_image, probe, warp_image
+from penstock.errors import RecipeError
+from penstock.images import RGB, PixelFormat, drawing, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
-from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.models.classification import CIFAR_SIDES
 from penstock.records.schema import decode_classification
@@ -24,12 +22,14 @@ from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.classes import ClassificationMetric, PrepareClassification
+from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.predictions import NAMED, ClassPrediction
-from penstock.tasks.regularize import DRAWS, Regularize
+from penstock.tasks.regularize import Regularize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
     from torch import nn
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
     from penstock.losses import Mixture
     from penstock.models import Window
-    from penstock.seeds import Generator
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -55,82 +54,6 @@ _LEAST: Final = 0.005  # fraction of a class that is worth a word
 
 
 @dataclass(frozen=True)
-class PrepareClassification:
-    """A record to `image`, uint8 (height, width, 3) RGB, and `label`, int64; in training also to the draws of
-    `regularize`.
-
-    Attributes:
-        classes: the number of classes.
-        fill: the pixel that lies outside the image, RGB; None mirrors the image at its edges.
-        augment: the view: random for training, else its middle.
-        train: whether it is for training.
-        regularize: what else is drawn for training.
-    """
-
-    classes: int
-    fill: tuple[int, ...] | None
-    augment: Augment
-    train: bool
-    regularize: Regularize = Regularize()  # noqa: RUF009 - frozen
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The tensors of a sample."""
-        fields = {"image": Field((*self.augment.crop, 3), "uint8"), "label": Field((), "int64")}
-        return {**fields, "draws": Field((DRAWS,), "float32")} if self.train and self.regularize.on else fields
-
-    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
-        """Decode, crop, scale and flip the image.
-
-        Raises:
-            DataError: the record, its image or its label is not what it should be.
-        """
-        fields = decode_classification(record)
-        if not 0 <= fields.label < self.classes:
-            raise LabelError(
-                record.origin,
-                expected=f"a class from 0 to {self.classes - 1}",
-                found=str(fields.label),
-                remedy="Check the classes in dataset.json, or pack the data again",
-            )
-        info = probe(fields.image, record.origin)
-        drawn = generator if self.train else None
-        view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
-        matrix = self.augment.jitter.draw(drawn) if drawn else None
-        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
-        if drawn:
-            self.augment.degrade(out["image"], drawn)
-        out["label"][...] = fields.label
-        if "draws" in out:
-            out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
-
-
-NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)
-"""The draws of a sample that is not changed."""
-
-
-class ClassificationMetric:
-    """Counts predictions."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-        self.predictions = PredictionCounts(len(names))
-
-    def gather(self, ranks: Collective) -> None:
-        """Add up what all ranks have counted."""
-        ranks.sum(self.predictions.counts)
-
-    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
-        """Count one batch of logits; padding has a label below 0."""
-        del origins
-        self.predictions.update(outputs.float().softmax(dim=1), tensors["label"])
-
-    def scores(self) -> ClassificationScores:
-        """Accuracies and calibration."""
-        return self.predictions.scores(self.names)
-
-
-@dataclass(frozen=True)
 class Classification(Task):
     """Classification.
 
@@ -142,6 +65,8 @@ class Classification(Task):
         weights: the backbone's: "pretrained", "none" or a file.
         objective: the losses: cross-entropy and focal.
         class_weights: of cross-entropy, one per class or none.
+        pixel_format: channels and bits of the images.
+        statistics: of the data, by which images are normalised; None takes the backbone's.
     """
 
     name: str
@@ -151,6 +76,8 @@ class Classification(Task):
     weights: str = "none"
     objective: Objective = field(default_factory=Objective)
     class_weights: tuple[float, ...] = ()
+    pixel_format: PixelFormat = RGB
+    statistics: Normalization | None = None
 
     kind = KINDS["classification"]
     small_model = "resnet18"
@@ -160,7 +87,7 @@ class Classification(Task):
         {
             Ability.TTA, Ability.SHIFT_TTA, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.LOSSES, Ability.REGULARIZE,
             Ability.AUGMENTATION, Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP,
-            Ability.MODELS, Ability.PRETRAINED,
+            Ability.MODELS, Ability.PRETRAINED, Ability.DATA_NORMALIZATION,
         }
     )  # fmt: skip
 
@@ -179,6 +106,8 @@ class Classification(Task):
             model.weights,
             settings.loss,
             weights,
+            described.pixel_format,
+            of_data(settings, described),
         )
 
     @classmethod
@@ -221,20 +150,26 @@ class Classification(Task):
     @cached_property
     def normalization(self) -> Normalization:
         """What the network expects of its input."""
-        return classifier_normalization(self.name)
+        return self.statistics or classifier_normalization(self.name).over(self.pixel_format.channels)
 
     @property
     def fill(self) -> tuple[int, ...] | None:
         """The pixel that lies outside images; None mirrors them at their edges."""
-        return None if self.augment.border == "reflect" else self.normalization.fill
+        return None if self.augment.border == "reflect" else self._mean_pixel
+
+    @property
+    def _mean_pixel(self) -> tuple[int, ...]:
+        return self.normalization.mean_pixel(self.pixel_format.highest)
 
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the middle for evaluation."""
-        return PrepareClassification(len(self.classes), self.fill, self.augment, train, self.regularize)
+        return PrepareClassification(
+            len(self.classes), self.fill, self.augment, train, self.regularize, self.pixel_format
+        )
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_classifier(self.name, len(self.classes), self.weights)
+        return build_classifier(self.name, len(self.classes), self.weights, self.pixel_format.channels)
 
     def initialize(self, model: nn.Module, images: Callable[[], torch.Tensor]) -> None:
         """Set what follows from the data: the first layer of a network that whitens."""
@@ -242,7 +177,7 @@ class Classification(Task):
             model.whiten(self.inputs({"image": images()}))
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
-        """Float32 (n, 3, h, w), normalised, and in training changed as the draws say."""
+        """Float32 (n, channels, h, w), normalised, and in training changed as the draws say."""
         images = as_floats(tensors["image"])
         if "draws" not in tensors:
             return self.normalization.apply(images)
@@ -310,10 +245,11 @@ class Classification(Task):
         """The images mixed, erased and toned, and `target`, the fractions of their classes."""
         if "draws" not in tensors:
             return tensors
-        draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, 3, 1, 1)
+        draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, -1, 1, 1)
         toned = regularize.toned(as_floats(tensors["image"]), draws).clamp(0, 255)
         mixed = regularize.mixed(toned - fill, draws) + fill
-        image = mixed.round().to(torch.uint8).permute(0, 2, 3, 1)
+        dtype = tensors["image"].dtype
+        image = (mixed * (self.pixel_format.highest / 255)).round().to(dtype).permute(0, 2, 3, 1)
         return {**tensors, "image": image, "target": self._targets(tensors)}
 
     def classes_of(self, record: Record) -> set[int]:
@@ -328,7 +264,7 @@ class Classification(Task):
     ) -> Pixels:
         """The image above its class, or the classes that are mixed in it, and the prediction."""
         del record
-        image = drawing.fit(np.ascontiguousarray(arrays["image"]), _SIDE)
+        image = drawing.fit(np.ascontiguousarray(shown(arrays["image"])), _SIDE)
         target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
         words = [" + ".join(self._named_fraction(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
         if outputs is not None:
@@ -359,12 +295,12 @@ class Classification(Task):
         """The probabilities of the classes of one image; arguments as for `Task.predict`, without a window."""
         del window
         view = self.augment.middle((pixels.shape[0], pixels.shape[1]))
-        shown = np.empty((*view.size, 3), np.uint8)
-        warp_image(pixels, view.affine, self.fill, shown)
+        seen = np.empty((*view.size, pixels.shape[2]), pixels.dtype)
+        warp_image(pixels, view.affine, self.fill, seen)
         with devices.autocast(device, precision):
-            logits = model(self.inputs({"image": torch.from_numpy(shown).to(device).unsqueeze(0)}))
+            logits = model(self.inputs({"image": torch.from_numpy(seen).to(device).unsqueeze(0)}))
         found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()
-        return ClassPrediction(pixels, found, self.classes)
+        return ClassPrediction(shown(pixels), found, self.classes)
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the table holds."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from penstock import devices
-from penstock.images import drawing, geometry, warp_image
+from penstock.images import RGB, PixelFormat, drawing, geometry, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
 from penstock.models import Detector, Normalization, as_floats, build_detector, normalization, parse_detector
@@ -19,10 +19,11 @@ from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
 from penstock.tasks.abilities import Ability
-from penstock.tasks.augment import Augment
+from penstock.tasks.augment import QUARTERS, Augment
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
 from penstock.tasks.exported import Graph, ObjectPredictor
+from penstock.tasks.normalizing import of_data
 from penstock.tasks.predictions import SHOWN, BoxPrediction
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Detection(Task):
         augment: what training does to an image.
         canvas: the size of the largest image to evaluate, (height, width).
         weights: the backbone's: "pretrained", "none" or a file.
+        pixel_format: channels and bits of the images.
+        statistics: of the data, by which images are normalised; None takes the backbone's.
     """
 
     name: str
@@ -70,6 +73,8 @@ class Detection(Task):
     augment: Augment = field(default_factory=Augment)
     canvas: Size = (512, 512)
     weights: str = "none"
+    pixel_format: PixelFormat = RGB
+    statistics: Normalization | None = None
 
     kind = KINDS["detection"]
     small_model = "ssd:resnet18"
@@ -86,6 +91,7 @@ class Detection(Task):
         {
             Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
             Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED, Ability.EXPORT, Ability.ANY_SIZE_EXPORT,
+            Ability.DATA_NORMALIZATION, Ability.MOSAIC,
         }
     )  # fmt: skip
 
@@ -95,8 +101,17 @@ class Detection(Task):
         del split
         stated = max(each.objects for each in described.splits.values())
         most = max(stated, MOST_UNCOUNTED) if grows else stated or MOST_UNCOUNTED
+        most *= QUARTERS if settings.augment.mosaic else 1
         model = settings.model
-        return cls(model.name, described.classes, most, settings.augment, weights=model.weights)
+        return cls(
+            model.name,
+            described.classes,
+            most,
+            settings.augment,
+            weights=model.weights,
+            pixel_format=described.pixel_format,
+            statistics=of_data(settings, described),
+        )
 
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
@@ -126,12 +141,17 @@ class Detection(Task):
     @cached_property
     def normalization(self) -> Normalization:
         """What the backbone expects of its input."""
-        return normalization(parse_detector(self.name, self.networks)[1])
+        return self.statistics or normalization(parse_detector(self.name, self.networks)[1])
+
+    @property
+    def fill(self) -> tuple[int, ...]:
+        """The pixel that lies outside images."""
+        return self.normalization.mean_pixel(self.pixel_format.highest)
 
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole image for evaluation."""
         canvas = None if train else self.canvas
-        return self.samples(len(self.classes), self.most, self.normalization.fill, self.augment, canvas)
+        return self.samples(len(self.classes), self.most, self.fill, self.augment, canvas, self.pixel_format)
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task with a canvas that images of up to a size fit."""
@@ -207,7 +227,7 @@ class Detection(Task):
         """The image with its boxes and, beside it, with those that were found with a score above 0.3."""
         del record
         height, width = (int(side) for side in arrays["size"])
-        image, there = np.ascontiguousarray(arrays["image"][:height, :width]), arrays["label"] >= 0
+        image, there = np.ascontiguousarray(shown(arrays["image"][:height, :width])), arrays["label"] >= 0
         drawn = [self.draw_true(image, arrays, there)]
         if outputs is not None:
             sure = outputs["scores"] > SHOWN
@@ -237,7 +257,7 @@ class Detection(Task):
         """The boxes in one image, the highest score first; arguments as for `Task.predict`, without a window."""
         del window
         found, scale = self.find(model, pixels, device, precision)
-        return BoxPrediction(pixels, found["boxes"] * scale, found["scores"], found["labels"], self.classes)
+        return BoxPrediction(shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.classes)
 
     def find(
         self, model: nn.Module, pixels: Pixels, device: torch.device, precision: str
@@ -246,10 +266,10 @@ class Detection(Task):
         (4,), x, y, x, y.
         """
         height, width = self.augment.fitted((pixels.shape[0], pixels.shape[1]))
-        shown = np.empty((height, width, 3), np.uint8)
+        seen = np.empty((height, width, pixels.shape[2]), pixels.dtype)
         view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))
-        warp_image(pixels, view.affine, self.normalization.fill, shown)
-        tensors = {"image": torch.from_numpy(shown).to(device).unsqueeze(0), **self.blank(height, width, device)}
+        warp_image(pixels, view.affine, self.fill, seen)
+        tensors = {"image": torch.from_numpy(seen).to(device).unsqueeze(0), **self.blank(height, width, device)}
         with devices.autocast(device, precision):
             (output,) = model(self.inputs(tensors))
         found = {name: value.cpu().numpy() for name, value in output.items()}
@@ -260,7 +280,8 @@ class Detection(Task):
         """One image of any size, to the objects in it."""
         assert isinstance(model, Detector)  # noqa: S101 - `model` makes no other
         module = ObjectPredictor(model, self.normalization, self.augment.resize_range, masks=self.gives_masks)
-        return Graph(module.eval(), module.outputs, (*size, self.channels), any_size=True)
+        shape = (*size, self.pixel_format.channels)
+        return Graph(module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits)
 
     def export_input(self, size: Size) -> str:
         """Whole images."""

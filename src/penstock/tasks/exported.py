@@ -21,11 +21,12 @@ class Graph:
     """What is exported.
 
     Attributes:
-        module: takes uint8 images, and gives a tuple of tensors.
+        module: takes images as they are decoded, and gives a tuple of tensors.
         outputs: their names.
         shape: of the images to export it with, without a batch axis; channels are last.
         multiple: of what height and width may be any multiples, where that is asked for; 0 where they are fixed.
         any_size: whether it takes one image of any size, and gives as many rows as it finds objects.
+        bits: per channel of the images, 8 or 16.
     """
 
     module: nn.Module
@@ -33,14 +34,15 @@ class Graph:
     shape: tuple[int, ...]
     multiple: int = 0
     any_size: bool = False
+    bits: int = 8
 
 
 class Predictor(nn.Module):
     """Images to predictions.
 
-    From uint8 (n, height, width, 3) RGB: of masks `classes`, int32 (n, height, width), and `probabilities`, float32
-    (n, classes, height, width); of classes `classes`, int32 (n,), and `probabilities`, float32 (n, classes). Patches of
-    volumes have an axis of slices before their height.
+    From uint8 or uint16 (n, height, width, channels): of masks `classes`, int32 (n, height, width), and
+    `probabilities`, float32 (n, classes, height, width); of classes `classes`, int32 (n,), and `probabilities`, float32
+    (n, classes). Patches of volumes have an axis of slices before their height.
     """
 
     outputs = ("classes", "probabilities")
@@ -58,8 +60,8 @@ class Predictor(nn.Module):
 class ObjectPredictor(nn.Module):
     """One image to the objects in it.
 
-    From uint8 (height, width, 3) RGB of any size: `boxes`, float32 (n, 4) as x1, y1, x2, y2 in pixels of the image;
-    `scores`, float32 (n,), the highest first; `labels`, int64 (n,), class ids; and of Mask R-CNN `masks`, bool
+    From uint8 or uint16 (height, width, 3) RGB of any size: `boxes`, float32 (n, 4) as x1, y1, x2, y2 in pixels of the
+    image; `scores`, float32 (n,), the highest first; `labels`, int64 (n,), class ids; and of Mask R-CNN `masks`, bool
     (n, height, width). Images are resized inside, where the model was trained so.
     """
 

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from penstock.feed import Field
-from penstock.images import drawing, geometry
+from penstock.images import drawing, geometry, shown
 from penstock.images.warp import warp_mask
 from penstock.kinds import KINDS
 from penstock.kinds.instances import decode_object
 from penstock.metrics import Found, InstanceScores, check_extra, run_lengths
 from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
-from penstock.tasks.boxes import DetectionMetric, PrepareDetection, write_object
+from penstock.tasks.boxes import DetectionMetric, PrepareDetection, Shown, write_object
 from penstock.tasks.detection import Detection
 from penstock.tasks.predictions import InstancePrediction
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.images.geometry import Size, View
+    from penstock.images.geometry import Size
     from penstock.models import Window
     from penstock.records.schema import Object
     from penstock.tasks.base import Tensors
@@ -48,20 +48,40 @@ class PrepareInstances(PrepareDetection):
         height, width = self.canvas or self.augment.crop
         return {**super().fields, "masks": Field((self.most, height, -(-width // 8)), "uint8")}
 
+    def clear(self, out: Mapping[str, NDArray[Any]]) -> None:
+        """Write into a sample that there is no object."""
+        super().clear(out)
+        out["masks"][...] = 0
+
+    def place(
+        self,
+        part: Mapping[str, NDArray[Any]],
+        each: int,
+        at: tuple[int, int],
+        out: Mapping[str, NDArray[Any]],
+        row: int,
+    ) -> None:
+        """Write an object of a part of a mosaic into a row of the sample, with its pixels."""
+        super().place(part, each, at, out, row)
+        height, width = part["image"].shape[:2]
+        whole = np.zeros(out["image"].shape[:2], np.uint8)
+        whole[at[0] : at[0] + height, at[1] : at[1] + width] = np.unpackbits(part["masks"][each], axis=1)[:, :width]
+        out["masks"][row] = np.packbits(whole, axis=1)
+
     def write_objects(
         self,
         kept: Sequence[tuple[Object, NDArray[np.float64]]],
-        view: View,
-        size: Size,
+        shown: Shown,
         origin: str,
         out: Mapping[str, NDArray[Any]],
     ) -> None:
         """Move the pixels of the objects with the image."""
-        out["masks"][...] = 0
-        shown, row = np.empty(out["image"].shape[:2], np.uint8), 0
+        seen, row = np.empty(out["image"].shape[:2], np.uint8), 0
         for each, box in kept:
-            warp_mask(decode_object(each, size, origin).astype(np.uint8), view.affine, 0, shown)
-            there = shown > 0
+            warp_mask(decode_object(each, shown.size, origin).astype(np.uint8), shown.view.affine, 0, seen)
+            if shown.distortion:
+                shown.distortion.mask(seen, 0)
+            there = seen > 0
             if there.any():
                 write_object(out, row, each, geometry.edges_of(there))
             elif self.canvas is None:
@@ -150,7 +170,9 @@ class Instances(Detection):
         del window
         found, scale = self.find(model, pixels, device, precision)
         masks = _enlarged(found["masks"], (pixels.shape[0], pixels.shape[1]))
-        return InstancePrediction(pixels, found["boxes"] * scale, found["scores"], found["labels"], self.classes, masks)
+        return InstancePrediction(
+            shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.classes, masks
+        )
 
     def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
         """The numbers of the objects, and the drawing."""

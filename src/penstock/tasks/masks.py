@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import codecs, fetch_image, geometry, probe
+from penstock.images import RGB, PixelFormat, codecs, fetch_image, geometry, probe
 from penstock.images.warp import warp_mask
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.metrics import Confusion, SegmentationScores, Segments
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrepareSegmentation:
-    """A record to `image`, uint8 (height, width, channels), and `mask`, uint8 (height, width) of class ids.
+    """A record to `image`, uint8 or uint16 (height, width, channels), and `mask`, uint8 (height, width) of class ids.
 
     Attributes:
         classes: the number of classes; every other id but `ignore` is refused.
@@ -42,6 +42,7 @@ class PrepareSegmentation:
         fill: the pixel that fills it, as many numbers as there are channels.
         augment: training's random view; None shows the whole image in the top left corner of `canvas`.
         canvas: the size of an evaluation sample, (height, width).
+        pixel_format: channels and bits of the images.
     """
 
     classes: int
@@ -49,6 +50,9 @@ class PrepareSegmentation:
     fill: tuple[int, ...]
     augment: Augment | None = None
     canvas: Size = (0, 0)
+    pixel_format: PixelFormat = RGB
+
+    mask_dtype: ClassVar[str] = "uint8"
 
     @property
     def size(self) -> Size:
@@ -58,7 +62,8 @@ class PrepareSegmentation:
     @property
     def fields(self) -> dict[str, Field]:
         """The tensors of a sample; in evaluation also what (height, width) the image fills of them."""
-        pixels = {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "uint8")}
+        image = Field((*self.size, self.pixel_format.channels), self.pixel_format.dtype)
+        pixels = {"image": image, "mask": Field(self.size, self.mask_dtype)}
         return pixels if self.augment else {**pixels, "size": Field((2,), "int64")}
 
     def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
@@ -72,11 +77,31 @@ class PrepareSegmentation:
         view = self._view(info, record.origin, generator)
         matrix = self.augment.jitter.draw(generator) if self.augment and generator else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
-        if self.augment and generator:
-            self.augment.degrade(out["image"], generator)
         self._mask(fields, info, view.affine, record.origin, out["mask"])
+        if self.augment and generator:
+            if distortion := self.augment.distortion(generator, self.size):
+                distortion.image(out["image"], self.fill)
+                distortion.mask(out["mask"], self.ignore)
+            self.augment.degrade(out["image"], generator)
         if "size" in out:
             out["size"][...] = info.size
+
+    def partners(self, generator: Generator) -> int:
+        """How many records a sample is made of beside its own."""
+        return self.augment.partners(generator) if self.augment else 0
+
+    def compose(self, records: Sequence[Record], generator: Generator, out: Mapping[str, NDArray[Any]]) -> None:
+        """A mosaic of four records.
+
+        Raises:
+            DataError: a record, its image or its mask is not what it should be.
+        """
+        augment = self.augment
+        assert augment is not None  # noqa: S101 - else there are no partners
+        for record, (rows, columns) in zip(records, augment.quarters(generator), strict=True):
+            part = {name: array[rows, columns] for name, array in out.items()}
+            within = augment.within((part["mask"].shape[0], part["mask"].shape[1]))
+            replace(self, augment=within)(record, generator, part)
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
         if self.augment and generator:

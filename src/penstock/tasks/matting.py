@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import torch
 
-from penstock.feed import Field
-from penstock.images import drawing
+from penstock.images import drawing, shown
 from penstock.images.warp import warp_image, warp_mask
 from penstock.kinds import KINDS
 from penstock.kinds.labels import decode_ids
@@ -18,6 +17,7 @@ from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.masks import PrepareSegmentation, without_padding
+from penstock.tasks.normalizing import of_data
 from penstock.tasks.predictions import MattePrediction
 from penstock.tasks.segmentation import MASK_ABILITIES, Segmentation
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.datasets.description import Description, Split
-    from penstock.feed import Prepare
     from penstock.images.geometry import Affine
     from penstock.images.header import ImageInfo
     from penstock.models import Window
@@ -46,14 +45,11 @@ NOWHERE: Final = -1
 
 @dataclass(frozen=True)
 class PrepareMatte(PrepareSegmentation):
-    """A record to `image`, uint8 (height, width, channels), and `mask`, int16 (height, width): alpha
+    """A record to `image`, uint8 or uint16 (height, width, channels), and `mask`, int16 (height, width): alpha
     in 255ths, bilinear as the image is, -1 outside it.
     """
 
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The tensors of a sample."""
-        return {"image": Field((*self.size, len(self.fill)), "uint8"), "mask": Field(self.size, "int16")}
+    mask_dtype = "int16"
 
     def _mask(
         self, fields: SegmentationRecord, image: ImageInfo, affine: Affine, origin: str, out: NDArray[Any]
@@ -94,6 +90,7 @@ class Matting(Segmentation):
     ignore: int = NOWHERE
 
     kind = KINDS["matting"]
+    samples = PrepareMatte
     best_metric = "mae"
     lower_is_better = frozenset({"mae"})
     supports = MASK_ABILITIES
@@ -103,14 +100,15 @@ class Matting(Segmentation):
         """The task for a dataset."""
         del split, grows
         model = settings.model
-        return cls(model.name, described.classes, augment=settings.augment, weights=model.weights, parts=model.deeplab)
-
-    def prepare(self, *, train: bool) -> Prepare:
-        """A random view for training, the whole image for evaluation."""
-        fill = self.normalization.fill
-        if train:
-            return PrepareMatte(len(self.classes), self.ignore, fill, self.augment)
-        return PrepareMatte(len(self.classes), self.ignore, fill, canvas=self.canvas)
+        return cls(
+            model.name,
+            described.classes,
+            augment=settings.augment,
+            weights=model.weights,
+            parts=model.deeplab,
+            pixel_format=described.pixel_format,
+            statistics=of_data(settings, described),
+        )
 
     @cached_property
     def losses(self) -> Mixture:
@@ -142,7 +140,7 @@ class Matting(Segmentation):
         mattes = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
         if outputs is not None:
             mattes.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
-        return np.hstack([arrays["image"][..., :3], *(drawing.gray(each) for each in mattes)])
+        return np.hstack([shown(arrays["image"]), *(drawing.gray(each) for each in mattes)])
 
     def predict(  # type: ignore[override] # a prediction too
         self,
@@ -156,7 +154,7 @@ class Matting(Segmentation):
         """The alpha of every pixel of one image; arguments as for `Task.predict`."""
         _, foreground = self.probabilities(model, pixels, device, precision, window)
         alpha: Pixels = (255 * foreground).round().astype(np.uint8)
-        return MattePrediction(pixels, alpha)
+        return MattePrediction(shown(pixels), alpha)
 
     def predict_volume(self, *_: Any, **__: Any) -> Pixels:
         """Volumes have no mattes."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-import cv2
 import numpy as np
 import torch
 
 from penstock import devices
 from penstock.errors import RecipeError
-from penstock.images import drawing
+from penstock.images import RGB, PixelFormat, drawing, shown
 from penstock.images.color import Jitter
 from penstock.kinds import KINDS
 from penstock.models import DeepLabConfig, Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
@@ -22,6 +21,7 @@ from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.masks import PrepareSegmentation, SegmentationMetric, classes_in, without_padding
+from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.predictions import MaskPrediction
 
@@ -53,7 +53,8 @@ _COLORS = 3
 MASK_ABILITIES: Final = frozenset(
     {
         Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.EXPORT, Ability.PREDICT_IMAGES,
-        Ability.AUGMENTATION, Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED,
+        Ability.AUGMENTATION, Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED, Ability.DATA_NORMALIZATION,
+        Ability.MOSAIC,
     }
 )  # fmt: skip
 
@@ -73,7 +74,8 @@ class Segmentation(Task):
         class_weights: of cross-entropy, one per class or none.
         parts: of a `deeplab`.
         segments: whether boundary IoU and panoptic quality are scored too.
-        channels: of the images.
+        pixel_format: channels and bits of the images.
+        statistics: of the data, by which images are normalised; None takes the backbone's.
         step: finished steps, where the objective depends on them; None stands for the end of training.
     """
 
@@ -88,9 +90,12 @@ class Segmentation(Task):
     step: int | None = None
     parts: DeepLabConfig = DeepLabConfig()  # noqa: RUF009 - frozen
     segments: bool = False
-    channels: int = 3
+    pixel_format: PixelFormat = RGB
+    statistics: Normalization | None = None
 
     kind = KINDS["segmentation"]
+    samples: ClassVar[type[PrepareSegmentation]] = PrepareSegmentation
+    """What makes samples of records."""
     small_model = "unet:resnet18"
     best_metric = "mean_iou"
     supports = MASK_ABILITIES | {
@@ -113,27 +118,32 @@ class Segmentation(Task):
             objective=settings.loss,
             class_weights=weights,
             parts=settings.model.deeplab,
-            channels=described.channels,
+            pixel_format=described.pixel_format,
+            statistics=of_data(settings, described),
         )
 
     @cached_property
     def normalization(self) -> Normalization:
         """What the backbone expects of its input."""
-        return segmenter_normalization(self.name).over(self.channels)
+        return self.statistics or segmenter_normalization(self.name).over(self.pixel_format.channels)
+
+    @property
+    def fill(self) -> tuple[int, ...]:
+        """The pixel that lies outside images."""
+        return self.normalization.mean_pixel(self.pixel_format.highest)
 
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole image for evaluation."""
-        fill = self.normalization.fill
-        if train:
-            return PrepareSegmentation(len(self.classes), self.ignore, fill, self.augment)
-        return PrepareSegmentation(len(self.classes), self.ignore, fill, canvas=self.canvas)
+        augment = self.augment if train else None
+        canvas = (0, 0) if train else self.canvas
+        return self.samples(len(self.classes), self.ignore, self.fill, augment, canvas, self.pixel_format)
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_segmenter(self.name, len(self.classes), self.weights, self.parts, self.channels)
+        return build_segmenter(self.name, len(self.classes), self.weights, self.parts, self.pixel_format.channels)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
-        """Float32 (n, channels, h, w), channels last in memory, from uint8 (n, h, w, channels)."""
+        """Float32 (n, channels, h, w), channels last in memory, from uint8 or uint16 (n, h, w, channels)."""
         return self.normalization.apply(as_floats(tensors["image"]))
 
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
@@ -222,7 +232,7 @@ class Segmentation(Task):
         masks = [arrays["mask"]]
         if outputs is not None:
             masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
-        image = arrays["image"][..., :3]  # of more modalities, the first three
+        image = shown(arrays["image"])
         return np.hstack([image, *(drawing.overlay(image, mask, colors) for mask in masks)])
 
     def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
@@ -245,7 +255,7 @@ class Segmentation(Task):
         """The mask of one image at its own size; arguments as for `Task.predict`."""
         probabilities = self.probabilities(model, pixels, device, precision, window)
         mask: Pixels = probabilities.argmax(axis=0).astype(np.uint8)
-        return MaskPrediction(pixels[..., :3], mask, self.classes, self.ignore)
+        return MaskPrediction(shown(pixels), mask, self.classes, self.ignore)
 
     @torch.inference_mode()
     def probabilities(
@@ -256,10 +266,10 @@ class Segmentation(Task):
         if window:  # which is moved to the device, not the whole image
             image, model = torch.from_numpy(pixels), Windowed(model, window, device)
         else:
-            fill = [float(value) for value in self.normalization.fill]
-            bottom, right = -height % STRIDE, -width % STRIDE
-            padded = cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=fill)
-            image = torch.from_numpy(np.asarray(padded, np.uint8)).to(device)
+            padded = np.empty((filled(height), filled(width), pixels.shape[2]), pixels.dtype)
+            padded[...] = self.fill
+            padded[:height, :width] = pixels
+            image = torch.from_numpy(padded).to(device)
         with devices.autocast(device, precision):
             logits = model(self.inputs({"image": image.unsqueeze(0)}))
         probabilities = logits.exp_() if window else logits.float().softmax(dim=1)
@@ -276,7 +286,7 @@ class Segmentation(Task):
         window: Window | None = None,
     ) -> Pixels:
         """The labels of a volume, slice by slice; arguments as for `Task.predict_volume`."""
-        images = volume.images(self.channels)
+        images = volume.images(self.pixel_format.channels)
         masks = [self.predict(model, i, device=device, precision=precision, window=window).mask for i in images]
         return volume.labels(np.stack(masks))
 
@@ -336,7 +346,7 @@ class Segmentation(Task):
 
     @property
     def _fill(self) -> str:
-        return ", ".join(f"{value:g}" for value in self.normalization.fill)
+        return ", ".join(f"{value:g}" for value in self.fill)
 
     def graph(self, model: nn.Module, size: Size) -> Graph:
         """Images to masks; their sides may be any multiples of 32, where that is asked for."""

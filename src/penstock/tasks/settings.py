@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -29,11 +29,15 @@ class Model:
             package.module:NAME.
         weights: Backbone weights: "pretrained", "none" or a file.
         deeplab: Parts of `deeplab:BACKBONE`.
+        normalization: Mean and standard deviation that images are normalised with: "backbone" takes those that the
+            backbone was trained with, "data" those of the training images. The default is "data" for images of 16 bits
+            or of other channels than RGB.
     """
 
     name: str = "deeplabv3plus:resnet50"
     weights: str = "pretrained"
     deeplab: DeepLabConfig = field(default_factory=DeepLabConfig)
+    normalization: Literal["backbone", "data"] = "backbone"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from penstock import devices
 from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.feed import Field
-from penstock.images import drawing, probe
+from penstock.images import PixelFormat, drawing, probe
 from penstock.kinds import KINDS
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.volumes import read_slices, telling_slice
@@ -151,7 +151,7 @@ class Volumes(Task):
         classes: the classes' names; their index is their id, 0 is background.
         ignore: the label that does not count.
         augment: the patch's `slices` and `crop`, and `flip` along each axis; no more of it applies to volumes.
-        channels: modalities.
+        pixel_format: as many channels as there are modalities.
         canvas: (slices, rows, columns) that every volume to evaluate fits into.
         objective: the losses.
         class_weights: of cross-entropy, one per class or none.
@@ -162,7 +162,7 @@ class Volumes(Task):
     classes: tuple[str, ...]
     ignore: int = 255
     augment: Augment = field(default_factory=Augment)
-    channels: int = 1
+    pixel_format: PixelFormat = PixelFormat(1)  # noqa: RUF009 - frozen
     canvas: Box = (1, 1, 1)
     objective: Objective = field(default_factory=Objective)
     class_weights: tuple[float, ...] = ()
@@ -189,7 +189,7 @@ class Volumes(Task):
             described.classes,
             described.ignore_label,
             settings.augment,
-            described.channels,
+            described.pixel_format,
             (slices, height, width),
             settings.loss,
             weights,
@@ -227,11 +227,12 @@ class Volumes(Task):
     def prepare(self, *, train: bool) -> Prepare:
         """A random patch for training, the whole volume for evaluation."""
         flip = self.augment.flip if train else None
-        return PrepareVolume(len(self.classes), self.ignore, self.channels, self.patch if train else self.canvas, flip)
+        size = self.patch if train else self.canvas
+        return PrepareVolume(len(self.classes), self.ignore, self.pixel_format.channels, size, flip)
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_volume_network(self.name, len(self.classes), self.channels, self.patch, -_MEAN / _STD)
+        return build_volume_network(self.name, len(self.classes), self.pixel_format.channels, self.patch, -_MEAN / _STD)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, slices, rows, columns), about -2 to 2."""
@@ -305,8 +306,8 @@ class Volumes(Task):
     ) -> Pixels:
         """The labels of a volume; arguments as for `Task.predict_volume`, but the network has a window of its own."""
         del window
-        images = volume.images(self.channels)
-        if len(volume.voxels) == 1 != self.channels:
+        images = volume.images(self.pixel_format.channels)
+        if len(volume.voxels) == 1 != self.pixel_format.channels:
             raise ImageError(
                 volume.name,
                 expected="the two or three modalities that the run learnt",
@@ -320,7 +321,8 @@ class Volumes(Task):
     def graph(self, model: nn.Module, size: Size) -> Graph:
         """Patches of one size, without the sliding window."""
         assert isinstance(model, VolumeNetwork)  # noqa: S101 - `model` makes no other
-        return Graph(Predictor(self, model.network).eval(), Predictor.outputs, (self.patch[0], *size, self.channels))
+        shape = (self.patch[0], *size, self.pixel_format.channels)
+        return Graph(Predictor(self, model.network).eval(), Predictor.outputs, shape)
 
     def check_export_size(self, size: Size) -> None:
         """The network takes patches of training's size."""

@@ -11,6 +11,7 @@ from penstock.config.places import places
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.hooks.own import check_hooks
 from penstock.losses.own import load_own
+from penstock.models import blank_images
 from penstock.models.own import is_own
 from penstock.names import load
 from penstock.session.optimizer import check_own_optimizer, gives_logits, in_backbone
@@ -112,7 +113,7 @@ def try_loss(parts: Parts, model: nn.Module) -> None:
 def _try(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> None:
     try:
         with torch.no_grad():
-            outputs = model(task.inputs({"image": torch.zeros((1, *size, task.channels), dtype=torch.uint8)}))
+            outputs = model(task.inputs({"image": blank_images(1, size, task.pixel_format)}))
     except Exception as error:
         # Every architecture of timm and segmentation_models.pytorch has its own way to refuse.
         if is_out_of_memory(error):

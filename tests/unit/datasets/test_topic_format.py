@@ -20,4 +20,6 @@ def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packe
         "width": split.width,
         "original": [0, 5, 6],
         "mapping": [[21, 255], [5, 6]],
+        "mean": list(described.mean),
+        "std": list(described.std),
     }

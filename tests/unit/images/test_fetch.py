@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.images import decode_image, fetch_image, geometry, probe
+from penstock.images import PixelFormat, decode_image, fetch_image, geometry, probe
 from penstock.images.codecs import encode_png
 
 
@@ -59,7 +59,7 @@ def test_images_of_other_channels_are_fetched_as_definitions_say(channels):
     turned = np.empty((16, 16, channels), np.uint8)
     fetch_image(data, "x", probe(data, "x"), geometry.rotate(crop, 30.0).affine, tuple(range(channels)), turned)
 
-    assert (decode_image(data, "x", channels=channels) == pixels).all()
+    assert (decode_image(data, "x", pixels=PixelFormat(channels)) == pixels).all()
     assert (out == pixels[2:18, 7:23]).all()
     for channel in range(channels):  # each as if it were alone
         gray = np.ascontiguousarray(pixels[..., channel : channel + 1]).repeat(3, axis=2)

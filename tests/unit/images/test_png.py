@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import ImageError
-from penstock.images import decode_image, decode_mask
+from penstock.images import PixelFormat, decode_image, decode_mask
 
 HEIGHT, WIDTH = 20, 24
 
@@ -105,7 +105,7 @@ HALVES = {  # of kinds of pixels: the upper half of them, and how they are decod
     0: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
     2: (STILL, lambda data: decode_image(data, "a.png")),
     3: (STILL[..., 0] % 4, lambda data: decode_mask(data, "a.png", palette=True)),
-    6: (FOUR, lambda data: decode_image(data, "a.png", channels=4)),
+    6: (FOUR, lambda data: decode_image(data, "a.png", pixels=PixelFormat(4))),
 }
 
 

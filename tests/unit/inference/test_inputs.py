@@ -13,6 +13,7 @@ from support.images import HEIC
 from support.training import recipe
 
 from penstock.errors import DatasetError
+from penstock.images import RGB
 from penstock.inference.inputs import find
 from penstock.training import train
 
@@ -30,7 +31,7 @@ def test_images_of_other_formats_are_read(tmp_path):
     for name in ("a.tif", "b.webp", "c.bmp"):
         Image.fromarray(pixels).save(tmp_path / name, lossless=True)
     (tmp_path / "d.heic").write_bytes(HEIC)
-    found = {each.name: each.read() for each in find([tmp_path])}
+    found = {each.name: each.read(RGB) for each in find([tmp_path])}
 
     assert found.keys() == {"a", "b", "c", "d"}
     assert all(np.array_equal(found[name], pixels) for name in "abc")

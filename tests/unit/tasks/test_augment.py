@@ -15,7 +15,7 @@ from penstock.order import Plan, Shuffle
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.sources import MemorySource
 from penstock.tasks import Augment, Volumes
-from penstock.tasks.classification import PrepareClassification
+from penstock.tasks.classes import PrepareClassification
 from penstock.values import Cursor, Share
 
 GRAY = (7, 7, 7)

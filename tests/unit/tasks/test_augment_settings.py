@@ -7,9 +7,14 @@ import cv2
 import numpy as np
 import pytest
 from support.classified import COLUMNS, HEIGHT, ROWS, WIDTH, classified, folders
+from support.images import array_png
+from support.miniatures import write
 
 import penstock as ps
+from penstock.datasets import inspect, pack
+from penstock.errors import RecipeError
 from penstock.session import Hook
+from penstock.values import Cursor, Share
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +216,129 @@ class TestDegraded:
         assert 0 < min(deviations) < max(deviations) <= 10.5
         again = samples(dataset, **{"augment.noise": 10.0})
         assert all(np.array_equal(a["image"], b["image"]) for a, b in zip(noisy, again, strict=True))
+
+
+NO_JITTER = {f"augment.jitter.{name}": 0.0 for name in ("brightness", "contrast", "saturation", "hue")}
+KINDS = ["packed", "colors", "squares", "instances"]
+
+
+class TestDistorted:
+    """One geometry for image, mask and boxes."""
+
+    @pytest.mark.parametrize("setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}])
+    @pytest.mark.parametrize("fixture", KINDS)
+    def test_every_task_is_distorted(self, fixture, setting, request):
+        dataset = request.getfixturevalue(fixture)
+        plain, moved = samples(dataset), samples(dataset, **setting)
+        again = samples(dataset, **setting)
+
+        assert all(not np.array_equal(a["image"], b["image"]) for a, b in zip(plain, moved, strict=True))
+        assert all(np.array_equal(a[name], b[name]) for a, b in zip(again, moved, strict=True) for name in a)
+
+    @pytest.mark.parametrize(
+        "setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}, {"augment.mosaic": 1.0}]
+    )
+    @pytest.mark.parametrize("fixture", ["squares", "instances"])
+    def test_boxes_stay_around_their_objects(self, fixture, setting, request):
+        dataset = request.getfixturevalue(fixture)
+        names = list(dataset.description.classes)
+        seen = 0
+        for sample in samples(
+            dataset, **setting, **NO_JITTER, **{"augment.scale": (1.0, 1.0), "augment.min_visibility": 0}
+        ):
+            red = (sample["image"][..., 0] > 190) & (sample["image"][..., 2] < 80)
+            blue = (sample["image"][..., 2] > 190) & (sample["image"][..., 0] < 80)
+            inside = {"red": np.zeros_like(red), "blue": np.zeros_like(blue)}
+            for row in np.flatnonzero(sample["label"] >= 0):
+                left, top, right, bottom = sample["boxes"][row]
+                name = names[sample["label"][row]]
+                part = (
+                    slice(max(0, math.floor(top) - 2), math.ceil(bottom) + 2),
+                    slice(max(0, math.floor(left) - 2), math.ceil(right) + 2),
+                )
+                inside[name][part] = True
+                if "masks" in sample:
+                    mask = np.unpackbits(sample["masks"][row], axis=1)[:, : red.shape[1]] > 0
+                    assert not (mask & ~inside[name]).any()
+                seen += 1
+            assert not (red & ~inside["red"]).any()
+            assert not (blue & ~inside["blue"]).any()
+        assert seen > 8
+
+    @pytest.mark.parametrize("setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}])
+    def test_masks_follow_their_images(self, mattes, setting):
+        """The foreground of these mattes is bright."""
+        plain = {**NO_JITTER, "augment.scale": (1.0, 1.0)}
+        for sample in samples(mattes, **setting, **plain):
+            counts = sample["mask"] >= 0
+            bright = sample["image"].mean(axis=2) > 128
+            apart = bright != (sample["mask"] > 128)
+            assert apart[counts].mean() < 0.04
+
+    @pytest.mark.parametrize("setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}])
+    def test_pixels_of_objects_follow_their_images(self, instances, setting):
+        names, apart = list(instances.description.classes), []
+        for sample in samples(instances, **setting, **NO_JITTER, **{"augment.scale": (1.0, 1.0)}):
+            blue = (sample["image"][..., 2] > 170) & (sample["image"][..., 0] < 90)
+            masks = np.unpackbits(sample["masks"], axis=2)[..., : blue.shape[1]] > 0
+            of_blue = masks[sample["label"] == names.index("blue")].any(axis=0)
+            apart.append((blue & ~of_blue).sum() / max(1, blue.sum()))
+        assert np.median(apart) < 0.2  # the edges of polygons, which are drawn and filled in different ways
+
+
+class TestMosaic:
+    """Four images of the same global batch fill a sample."""
+
+    @pytest.mark.parametrize("fixture", ["packed", "squares", "instances", "mattes"])
+    def test_it_is_of_four_parts(self, fixture, request):
+        dataset = request.getfixturevalue(fixture)
+        plain, mosaic, half = (samples(dataset, **{"augment.mosaic": share}) for share in (0.0, 1.0, 0.5))
+        again = samples(dataset, **{"augment.mosaic": 1.0})
+        same = [np.array_equal(a["image"], b["image"]) for a, b in zip(half, plain, strict=True)]
+
+        assert all(np.array_equal(a[name], b[name]) for a, b in zip(again, mosaic, strict=True) for name in a)
+        assert not any(np.array_equal(a["image"], b["image"]) for a, b in zip(mosaic, plain, strict=True))
+        assert len(set(same)) <= 2
+
+    def test_it_is_of_several_images(self, tmp_path):
+        """The mask of every image is of one class, which no other image has."""
+        for number in range(8):
+            write(tmp_path / f"raw/images/{number}.png", array_png(np.full((64, 64, 3), 20 * number, np.uint8)))
+            write(tmp_path / f"raw/masks/{number}.png", array_png(np.full((64, 64), number, np.uint8)))
+        dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+        given = {**NO_JITTER, "augment.mosaic": 1.0, "augment.scale": (2.0, 2.0)}
+        found = [len(np.unique(sample["mask"])) for sample in samples(dataset, **given)]
+
+        assert 2 < np.mean(found) < 4  # of four, chosen among the four of a batch
+        for sample in samples(dataset, **given):
+            assert np.array_equal(sample["image"][..., 0], 20 * sample["mask"])
+
+    def test_masks_belong_to_their_images(self, packed):
+        """In the demo's scenes every pixel of an object is of another colour than the ground it stands on: the parts of
+        image and mask have their seams at the same places.
+        """
+        for sample in samples(packed, **{"augment.mosaic": 1.0, "augment.flip": 0.0}):
+            outside = (sample["mask"] == 255).mean()
+            fill = (np.abs(sample["image"].astype(int) - [124, 116, 104]) <= 1).all(axis=2).mean()
+            assert abs(outside - fill) < 0.02
+
+    @pytest.mark.parametrize("ranks", [2, 3])
+    def test_it_is_the_same_on_any_rank_and_after_any_restore(self, packed, ranks):
+        def batches(share, start, count):
+            feed = ps.open(packed.folder)["train"].feed(
+                batch=6, crop=(32, 32), settings={"augment.mosaic": 0.5}, rank=share.rank, world_size=share.world_size
+            )
+            return [
+                (b.origins, b.tensors["image"].numpy().copy()) for b in itertools.islice(feed.batches(start), count)
+            ]
+
+        whole = batches(Share(), Cursor(), 5)
+        for number in range(5):
+            parts = [batches(Share(rank, ranks), Cursor(6 * number), 1)[0] for rank in range(ranks)]
+            assert tuple(origin for origins, _ in parts for origin in origins) == whole[number][0]
+            assert np.array_equal(np.concatenate([images for _, images in parts]), whole[number][1])
+
+    def test_classes_have_none(self, colors):
+        with pytest.raises(RecipeError) as caught:
+            samples(colors, **{"augment.mosaic": 0.5})
+        assert str(caught.value) == ("A mosaic of images is not supported for classification. Remove augment.mosaic.")

@@ -9,7 +9,7 @@ from support.samples import PNG, filled
 from penstock.errors import ImageError
 from penstock.records.schema import ClassificationRecord
 from penstock.tasks import Augment, Classification, Regularize
-from penstock.tasks.classification import NOTHING
+from penstock.tasks.classes import NOTHING
 
 
 class TestClasses:

@@ -18,7 +18,7 @@ from penstock.config import Data, apply, default_recipe
 from penstock.datasets import inspect, pack
 from penstock.seeds import generator
 from penstock.tasks import Regularize, regularize
-from penstock.tasks.classification import NOTHING
+from penstock.tasks.classes import NOTHING
 from penstock.training import train
 
 MIXED = Regularize(mixup=0.4, cutmix=1.0, random_erasing=0.5)

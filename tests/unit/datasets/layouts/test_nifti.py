@@ -20,7 +20,7 @@ from penstock.config import apply
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import nifti
 from penstock.errors import ImageError, RecipeError
-from penstock.images import decode_image, decode_mask, volumes
+from penstock.images import PixelFormat, decode_image, decode_mask, volumes
 from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, channels_of, read_labels, read_volume
 from penstock.inference import Trained, load_model
@@ -247,7 +247,7 @@ class TestMistakes:
         with pytest.raises(
             ImageError, match=r"^s#3: expected a complete image, found .*\. Restore the file from a copy"
         ):
-            decode_image(whole[:-300], "s#3", channels=channels)
+            decode_image(whole[:-300], "s#3", pixels=PixelFormat(channels))
 
     def test_a_file_that_is_cut_short(self, tmp_path):
         path = write_volume(tmp_path / "v.nii.gz", stored(volume_scene()[0], "RAS"))
@@ -490,7 +490,7 @@ def whole_volumes(tmp_path_factory):
 
 
 def test_one_file_of_a_case_with_more(whole_volumes):
-    task = dataclasses.replace(open_parts(learn_volumes(whole_volumes)).task, channels=3)
+    task = dataclasses.replace(open_parts(learn_volumes(whole_volumes)).task, pixel_format=PixelFormat(3))
     volume = Volume("c_0000.nii.gz", volume_scene()[0][np.newaxis], np.eye(4))
     with pytest.raises(ImageError) as caught:
         task.predict_volume(task.model(), volume, device=torch.device("cpu"))

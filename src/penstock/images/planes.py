@@ -1,0 +1,38 @@
+"""Images of other channels than gray and RGB, as PNG: planes of one channel below one another.
+
+PNG has no images of two, four or more channels of which none is opacity. Such an image is kept as a gray PNG of its
+planes, and a chunk of our own says how many there are. Every other reader sees a tall gray image.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
+
+from penstock.images.header import PLANES, PNG_SIGNATURE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HEADER: Final = len(PNG_SIGNATURE) + 25  # where the first chunk ends
+_LEVEL: Final = 3
+
+
+def encode_planes(pixels: NDArray[Any]) -> bytes:
+    """Pixels of any number of channels, uint8 or uint16 (height, width, channels), as PNG."""
+    height, width, channels = pixels.shape
+    tall = np.ascontiguousarray(pixels.transpose(2, 0, 1)).reshape(channels * height, width)
+    data = bytes(cv2.imencode(".png", tall, [cv2.IMWRITE_PNG_COMPRESSION, _LEVEL])[1])
+    content = PLANES + struct.pack(">I", channels)
+    chunk = struct.pack(">I", 4) + content + struct.pack(">I", zlib.crc32(content))
+    return data[:_HEADER] + chunk + data[_HEADER:]
+
+
+def split_planes(tall: NDArray[Any], channels: int) -> NDArray[Any]:
+    """Planes below one another, (channels * height, width), as pixels (height, width, channels)."""
+    height = tall.shape[0] // channels
+    return np.ascontiguousarray(tall.reshape(channels, height, tall.shape[1]).transpose(1, 2, 0))

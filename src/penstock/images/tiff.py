@@ -1,0 +1,135 @@
+"""TIFF files of many channels or pages, as satellites and microscopes make them, through tifffile."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from penstock.errors import ImageError, PenstockError, not_installed, reason_of
+from penstock.images.header import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+MOST_PLANES: Final = 64
+"""Channels of an image at most; longer stacks are volumes or videos."""
+
+SIGNATURES: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+BITS_TAG: Final = 258
+SAMPLES_TAG: Final = 277
+_COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS = 262, 338, (256, 257)
+_OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
+"""Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
+_OPACITY: Final = (1, 2)
+
+
+def tags(data: bytes) -> dict[int, int]:
+    """The first value of every tag of a TIFF's first page that is an integer of 2 or 4 bytes; none of a BigTIFF."""
+    return next(_pages(data), {})
+
+
+def _pages(data: bytes) -> Iterator[dict[int, int]]:
+    """The tags of every page."""
+    order = "<" if data[:2] == b"II" else ">"
+    seen: set[int] = set()
+    try:
+        (at,) = struct.unpack_from(f"{order}I", data, 4)
+        while at and at not in seen and data[:4] in SIGNATURES[:2]:
+            seen.add(at)
+            (count,) = struct.unpack_from(f"{order}H", data, at)
+            end = at + 2 + 12 * count
+            yield dict(_tag(data, order, entry) for entry in range(at + 2, end, 12))
+            (at,) = struct.unpack_from(f"{order}I", data, end)
+    except struct.error:
+        return
+
+
+def _tag(data: bytes, order: str, entry: int) -> tuple[int, int]:
+    """A tag and its first value; 0 where that is no integer of 2 or 4 bytes."""
+    tag, kind, values, place = struct.unpack_from(f"{order}HHII", data, entry)
+    letter = {3: "H", 4: "I"}.get(kind, "")
+    if not letter:
+        return tag, 0
+    fits = values * struct.calcsize(letter) <= 4  # noqa: PLR2004 - the bytes that an entry has room for
+    (value,) = struct.unpack_from(f"{order}{letter}", data, entry + 8 if fits else place)
+    return tag, value
+
+
+def has_planes(data: bytes) -> bool:
+    """Whether there are channels that are neither colours nor opacity, or several gray pages of one size."""
+    pages = list(_pages(data))
+    if not pages:
+        return False
+    samples, own = pages[0].get(SAMPLES_TAG, 1), _OWN.get(pages[0].get(_COLOR_TAG, 1), 1)
+    if samples > own and not (samples == own + 1 and pages[0].get(_EXTRA_TAG, 0) in _OPACITY):
+        return True
+    size = [pages[0].get(tag) for tag in _SIZE_TAGS]
+    return samples == 1 and sum([page.get(tag) for tag in _SIZE_TAGS] == size for page in pages) > 1
+
+
+def read_planes(data: bytes, where: str) -> NDArray[Any]:
+    """All channels and pages of a TIFF: uint8 or uint16 (height, width, channels).
+
+    Raises:
+        ImageError: it cannot be decoded, or has too many of them, or values that 16 bits cannot hold.
+        RecipeError: tifffile is not installed.
+    """
+    try:
+        import tifffile  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise not_installed(f"{where}: a TIFF of many channels", "tifffile", "Install penstock[tiff]") from None
+    try:
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            series = file.series[0]
+            axes, shape = series.axes, series.shape
+            _check_size(axes, shape, where)
+            values = np.asarray(series.asarray())
+    except PenstockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - every codec of imagecodecs has an error of its own
+        raise ImageError(
+            where,
+            expected="an image that can be decoded",
+            found=f"a TIFF that tifffile cannot read ({reason_of(error)})",
+            remedy="Convert the file to a TIFF without compression, or leave it out",
+        ) from None
+    last = np.moveaxis(values, (axes.index("Y"), axes.index("X")), (0, 1))
+    return as_integers(last.reshape(*last.shape[:2], -1), where)
+
+
+def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
+    planes = 1
+    for name, length in zip(axes, shape, strict=True):
+        planes *= 1 if name in "YX" else length
+    height, width = shape[axes.index("Y")], shape[axes.index("X")]
+    if planes > MOST_PLANES or planes * height * width > MAX_PIXELS:
+        raise ImageError(
+            where,
+            expected=f"at most {MOST_PLANES} channels and {MAX_PIXELS:,} values",
+            found=f"{planes:,} of {height:,} x {width:,}",
+            remedy="Save the pages as images of their own, or the stack as NIfTI",
+        )
+
+
+def as_integers(values: NDArray[Any], where: str) -> NDArray[Any]:
+    """Values of any type as uint8 or uint16, where nothing is lost.
+
+    Raises:
+        ImageError: some are no whole numbers from 0 to 65535.
+    """
+    if values.dtype in (np.uint8, np.uint16):
+        return values
+    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    if not (low >= 0 and high <= np.iinfo(np.uint16).max and bool((values == np.rint(values)).all())):
+        raise ImageError(
+            where,
+            expected="whole numbers from 0 to 65535",
+            found=f"{values.dtype} values from {low:g} to {high:g}",
+            remedy="Scale the values to 0 to 65535 and save the image with 16 bits",
+        )
+    return values.astype(np.uint16)

@@ -1,0 +1,107 @@
+"""Samples of images and their classes, and their metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from penstock.errors import LabelError
+from penstock.feed import Field
+from penstock.images import RGB, PixelFormat, fetch_image, probe
+from penstock.metrics import ClassificationScores, PredictionCounts
+from penstock.records.schema import decode_classification
+from penstock.tasks.regularize import DRAWS, Regularize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+    from numpy.typing import NDArray
+
+    from penstock.seeds import Generator
+    from penstock.tasks.augment import Augment
+    from penstock.tasks.base import Collective, Tensors
+    from penstock.values import Record
+
+
+@dataclass(frozen=True)
+class PrepareClassification:
+    """A record to `image`, uint8 or uint16 (height, width, channels), and `label`, int64; in training also to the draws
+    of `regularize`.
+
+    Attributes:
+        classes: the number of classes.
+        fill: the pixel that lies outside the image, RGB; None mirrors the image at its edges.
+        augment: the view: random for training, else its middle.
+        train: whether it is for training.
+        regularize: what else is drawn for training.
+        pixel_format: channels and bits of the images.
+    """
+
+    classes: int
+    fill: tuple[int, ...] | None
+    augment: Augment
+    train: bool
+    regularize: Regularize = Regularize()  # noqa: RUF009 - frozen
+    pixel_format: PixelFormat = RGB
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The tensors of a sample."""
+        image = Field((*self.augment.crop, self.pixel_format.channels), self.pixel_format.dtype)
+        fields = {"image": image, "label": Field((), "int64")}
+        return {**fields, "draws": Field((DRAWS,), "float32")} if self.train and self.regularize.on else fields
+
+    def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
+        """Decode, crop, scale and flip the image.
+
+        Raises:
+            DataError: the record, its image or its label is not what it should be.
+        """
+        fields = decode_classification(record)
+        if not 0 <= fields.label < self.classes:
+            raise LabelError(
+                record.origin,
+                expected=f"a class from 0 to {self.classes - 1}",
+                found=str(fields.label),
+                remedy="Check the classes in dataset.json, or pack the data again",
+            )
+        info = probe(fields.image, record.origin)
+        drawn = generator if self.train else None
+        view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
+        matrix = self.augment.jitter.draw(drawn) if drawn else None
+        fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
+        if drawn:
+            if distortion := self.augment.distortion(drawn, self.augment.crop):
+                distortion.image(out["image"], self.fill)
+            self.augment.degrade(out["image"], drawn)
+        out["label"][...] = fields.label
+        if "draws" in out:
+            out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
+
+
+NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)
+"""The draws of a sample that is not changed."""
+
+
+class ClassificationMetric:
+    """Counts predictions."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.predictions = PredictionCounts(len(names))
+
+    def gather(self, ranks: Collective) -> None:
+        """Add up what all ranks have counted."""
+        ranks.sum(self.predictions.counts)
+
+    def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch of logits; padding has a label below 0."""
+        del origins
+        self.predictions.update(outputs.float().softmax(dim=1), tensors["label"])
+
+    def scores(self) -> ClassificationScores:
+        """Accuracies and calibration."""
+        return self.predictions.scores(self.names)

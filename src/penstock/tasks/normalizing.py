@@ -1,0 +1,30 @@
+"""How images are normalised: as a backbone was trained, or by the data's own mean and deviation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import RecipeError
+from penstock.models import Normalization
+
+if TYPE_CHECKING:
+    from penstock.datasets.description import Description
+    from penstock.tasks.settings import TaskSettings
+
+
+def of_data(settings: TaskSettings, described: Description) -> Normalization | None:
+    """The normalisation of a dataset, where `model.normalization` asks for it; else None.
+
+    Raises:
+        RecipeError: the dataset does not state its mean.
+    """
+    if settings.model.normalization != "data":
+        return None
+    if not described.mean:
+        raise RecipeError(
+            "model.normalization",
+            expected="a dataset that states the mean of its pixels",
+            found="one that does not",
+            remedy="Pack the dataset again, or leave this setting out",
+        )
+    return Normalization(described.mean, described.std)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import tifffile
+from support.errors import refused
+
+from penstock.errors import ImageError
+from penstock.images import PixelFormat, decode_image, probe, tiff
+from penstock.images.formats import stored
+
+BANDS = np.random.default_rng(0).integers(0, 65536, (12, 17, 13), np.uint16)
+
+
+def written(array, **options):
+    done = io.BytesIO()
+    tifffile.imwrite(done, array, **options)
+    return done.getvalue()
+
+
+@pytest.mark.parametrize("compression", [None, "lzw", "deflate"])
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_bands_are_the_channels_of_an_image(compression, planar, order):
+    array = BANDS if planar == "contig" else np.moveaxis(BANDS, 2, 0)
+    data = stored(
+        written(array, photometric="minisblack", planarconfig=planar, compression=compression, byteorder=order), "x"
+    )
+
+    assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(13, 16)), BANDS)
+
+
+def test_pages_are_the_channels_of_an_image():
+    pages = np.moveaxis(BANDS[..., :5], 2, 0)
+    data = stored(written(pages, photometric="minisblack"), "x")
+
+    assert (probe(data, "x").size, probe(data, "x").channels) == ((12, 17), 5)
+    assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(5, 16)), BANDS[..., :5])
+
+
+def test_four_bands_are_no_opacity_unless_the_file_says_so():
+    four = (BANDS[..., :4] // 256).astype(np.uint8)
+    bands = stored(written(four, photometric="rgb", extrasamples=["unspecified"]), "x")
+    opaque = stored(written(four, photometric="rgb", extrasamples=["unassalpha"]), "x")
+
+    assert probe(bands, "x").planes
+    assert np.array_equal(decode_image(bands, "x", pixels=PixelFormat(4, 8)), four)
+    assert not probe(opaque, "x").planes
+    assert np.array_equal(decode_image(opaque, "x"), four[..., :3])
+
+
+def test_smaller_versions_of_a_tiled_image_are_no_channels():
+    done = io.BytesIO()
+    with tifffile.TiffWriter(done) as file:
+        file.write(BANDS[..., 0], photometric="minisblack", subifds=0)
+        file.write(BANDS[::4, ::4, 0], photometric="minisblack", subfiletype=1)
+    data = stored(done.getvalue(), "x")
+
+    assert not probe(data, "x").planes
+    assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(3, 16))[..., 0], BANDS[..., 0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int16, np.uint32])
+def test_whole_numbers_of_other_types_are_kept(dtype):
+    array = np.random.default_rng(0).integers(0, 30000, (9, 11)).astype(dtype)
+    data = stored(written(array), "x")
+
+    assert probe(data, "x").bits == 16
+    assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(3, 16))[..., 0], array)
+
+
+@pytest.mark.parametrize(("value", "said"), [(-1.0, "-1 to 0"), (0.5, "0 to 0.5"), (70000.0, "0 to 70000")])
+def test_what_sixteen_bits_cannot_hold_is_refused(value, said):
+    message = (
+        f"x: expected whole numbers from 0 to 65535, found float32 values from {said}. Scale the values to 0 to 65535 and "
+        "save the image with 16 bits."
+    )
+    refused(stored, written(np.full((4, 5), value, np.float32)), "x", message=message)
+
+
+def test_long_stacks_are_refused():
+    message = (
+        "x: expected at most 64 channels and 268,435,456 values, found 65 of 4 x 5. Save the pages as images of their "
+        "own, or the stack as NIfTI."
+    )
+    refused(stored, written(np.zeros((65, 4, 5), np.uint8), photometric="minisblack"), "x", message=message)
+
+
+def test_a_damaged_stack_is_named():
+    data = written(np.moveaxis(BANDS, 2, 0), photometric="minisblack", compression="deflate")
+    broken = data[:300] + bytes(200) + data[500:]
+    with pytest.raises(ImageError, match=r"^x: expected an image that can be decoded, found a TIFF that tifffile"):
+        stored(broken, "x")
+
+
+def test_tags_of_a_short_file_are_none():
+    assert tiff.tags(b"II*\0") == {}
+    assert not tiff.has_planes(b"MM\0*\0\0\0\x08\0")
