@@ -16,7 +16,8 @@ from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models.segmentation import STRIDE
-from penstock.order import Chain, Plan, Shuffle, Stage
+from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors, whole_counts
+from penstock.progress import counted
 from penstock.tasks import find_task
 from penstock.values import Share, Snapshot
 
@@ -67,7 +68,17 @@ class Parts:
         shuffle = Shuffle(data.block, data.shuffle_window)
         if self.recipe.follow.on:
             return Chain(self.stages, batch, self.recipe.follow.mixed(batch), seed, shuffle)
-        return Plan(self.snapshot(data.train), seed, shuffle)
+        return Plan(self.snapshot(data.train), seed, shuffle, self._repeats)
+
+    @property
+    def _repeats(self) -> Repeats | None:
+        """How often each training record comes in an epoch, where classes are balanced."""
+        data = self.recipe.data
+        if not data.repeat_threshold:
+            return None
+        present = self.dataset.occurrences(data.train)
+        present = present[: data.limit] if data.limit else present
+        return Repeats.of(whole_counts(repeat_factors(present, data.repeat_threshold), self.recipe.seed))
 
     def hold(self, position: int) -> None:
         """Have the source of a topic that is followed keep to the snapshot that a position lies in.
@@ -185,7 +196,15 @@ def notes(parts: Parts) -> list[str]:
     seen = [
         f"note: {', '.join(sorted(both))} is trained on and evaluated: scores will not tell what is learnt by heart"
     ]
-    return [*seen[: len(both)], *_padding(parts)]
+    return [*seen[: len(both)], *_padding(parts), *_balance(parts)]
+
+
+def _balance(parts: Parts) -> list[str]:
+    plan = parts.plan if parts.recipe.data.repeat_threshold else None
+    if not isinstance(plan, Plan) or plan.repeats is None:
+        return []
+    images = counted(plan.repeats.records, "image")
+    return [f"note: classes are balanced: an epoch has {len(plan):,} samples of {images}"]
 
 
 def _padding(parts: Parts) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from penstock.bounds import Count, Seconds, Switch
+from penstock.bounds import Count, Fraction, Seconds, Switch
 from penstock.session import OptimizerSpec
 from penstock.tasks import Augment, Model, Objective, Regularize, TaskSettings
 
@@ -23,6 +23,9 @@ class Data:
         block, shuffle_window: Shuffle: blocks of `block` consecutive records are shuffled globally, and records are
             then shuffled within windows of `shuffle_window` blocks. If both are 1, single records are shuffled
             globally. 0 is the default of topics: Penstock chooses the size when a run begins, so that reading is fast.
+        repeat_threshold: Class-balanced sampling, by repeat factors (Gupta et al. 2019): images of a class that fewer
+            than this fraction of the training images have come sqrt(threshold / fraction) times in an epoch. 1 balances
+            most, 0 not at all.
         limit: Largest number of records of each split that training and its evaluations use, to try something on a
             part; 0 uses all. `penstock evaluate` always uses all.
         start, until: Part of a topic: "earliest" (or ""), a time (ISO 8601, in UTC unless it has a zone), or offsets
@@ -34,6 +37,7 @@ class Data:
     validation: str = "val"
     block: Annotated[int, Meta(ge=0, le=1 << 30)] = 1
     shuffle_window: Count = 1
+    repeat_threshold: Fraction = 0.0
     limit: Switch = 0
     start: str = ""
     until: str = ""

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from penstock import files
 from penstock.datasets.listing import PACKED, check_letters
+from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
 from penstock.images import PixelFormat
@@ -23,6 +25,8 @@ from penstock.sources import FilesSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from penstock.kinds import Kind
     from penstock.values import Snapshot
@@ -261,6 +265,16 @@ class FolderDataset:
     def first_record(self) -> None:
         """dataset.json says what the records hold."""
         return
+
+    def occurrences(self, split: str) -> NDArray[np.bool_]:
+        """Which classes every record of a split has: bool (records, classes), in the snapshot's order.
+
+        Raises:
+            DatasetError: nobody wrote it down.
+        """
+        classes = len(self.description.classes)
+        shards = self.split(split).shards
+        return np.concatenate([read_occurrences(self.folder / each.name, each.records, classes) for each in shards])
 
     def source(self, split: str) -> FilesSource:
         """The records of one split."""

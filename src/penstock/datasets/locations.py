@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from penstock.datasets.description import Description, Split
     from penstock.datasets.topics import Known
     from penstock.datasets.verification import Verdict
@@ -52,6 +55,14 @@ class Dataset(Protocol):
     @property
     def first_record(self) -> Known | None:
         """What the first record says, if nothing else describes the dataset."""
+        ...
+
+    def occurrences(self, split: str) -> NDArray[np.bool_]:
+        """Which classes every record of a split has: bool (records, classes), in the snapshot's order.
+
+        Raises:
+            DatasetError: nobody wrote it down.
+        """
         ...
 
     def split(self, name: str) -> Split:

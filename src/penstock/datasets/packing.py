@@ -19,6 +19,7 @@ from penstock import files, seeds
 from penstock.datasets import inspection
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
+from penstock.datasets.occurrences import path_of, write_occurrences
 from penstock.datasets.pixel_formats import statistics
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
@@ -134,7 +135,7 @@ def _begin_journal(output: Path, names: set[str]) -> None:
     for note in (output / JOURNAL).iterdir():
         if note.name not in names:
             shard = output / note.name
-            leftovers += [each for each in (shard, indexing.path_of(shard), note) if each.exists()]
+            leftovers += [each for each in (shard, indexing.path_of(shard), path_of(shard), note) if each.exists()]
     for leftover in leftovers:
         leftover.unlink()
 
@@ -318,6 +319,7 @@ def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) ->
     with ShardWriter(shard) as writer:
         for payload in _payloads(job.items, found, stop):
             writer.write(payload)
+    write_occurrences(shard, job.items, found.layout.kind, len(found.labels.classes))
     files.write_atomically(note, job.key.encode())
 
 

@@ -18,6 +18,9 @@ from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothin
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from penstock.sources.kafka import Log, Message
     from penstock.values import Snapshot
 
@@ -160,6 +163,19 @@ class TopicDataset:
         size = self.source(split).record_bytes
         block = together(size, _BLOCK_BYTES, 1024)
         return block, max(2, min(64, _WINDOW_BYTES // (block * size)))
+
+    def occurrences(self, split: str) -> NDArray[np.bool_]:
+        """Topics do not say which classes their records have.
+
+        Raises:
+            DatasetError: always.
+        """
+        raise DatasetError(
+            f"{self.folder} ({split})",
+            expected="a packed folder, for data.repeat_threshold",
+            found="a topic, which does not list the classes of its records",
+            remedy="Leave data.repeat_threshold out, or get the records with penstock pull",
+        )
 
     @property
     def first_record(self) -> Known | None:

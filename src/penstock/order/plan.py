@@ -13,11 +13,14 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import seeds
 from penstock.errors import PlanError
 from penstock.values import Address, Cursor, Share, Snapshot
+
+if TYPE_CHECKING:
+    from penstock.order.repeats import Repeats
 
 _VERSION = 1
 
@@ -46,11 +49,19 @@ class _Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The order of a snapshot's records: natural when `shuffle` is None, else a new permutation every epoch."""
+    """The order of a snapshot's records: natural when `shuffle` is None, else a new permutation every epoch.
+
+    Attributes:
+        snapshot: the records.
+        seed: of the permutations.
+        shuffle: how an epoch is shuffled.
+        repeats: how often each record comes in an epoch; None for once.
+    """
 
     snapshot: Snapshot
     seed: int = 0
     shuffle: Shuffle | None = None
+    repeats: Repeats | None = None
 
     def __post_init__(self) -> None:
         if not len(self.snapshot):
@@ -62,7 +73,7 @@ class Plan:
             )
 
     def __len__(self) -> int:
-        return len(self.snapshot)
+        return self.repeats.places if self.repeats else len(self.snapshot)
 
     @property
     def end(self) -> None:
@@ -76,7 +87,8 @@ class Plan:
     def digest(self) -> str:
         """Names the order: equal digests give equal records at equal positions."""
         shuffle = f"{self.shuffle.block}/{self.shuffle.window}" if self.shuffle else "natural"
-        text = f"plan {_VERSION}\n{self.snapshot.digest}\n{self.seed}\n{shuffle}\n"
+        repeats = f"{self.repeats.digest}\n" if self.repeats else ""
+        text = f"plan {_VERSION}\n{self.snapshot.digest}\n{self.seed}\n{shuffle}\n{repeats}"
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def at(self, position: int) -> Address:
@@ -116,10 +128,14 @@ class Plan:
         return self._runs(first, length - wrapped) + self._runs(0, wrapped)
 
     def _runs(self, first: int, length: int) -> list[tuple[str, int, int]]:
-        """Consecutive records of the snapshot as runs of offsets."""
+        """What lies at consecutive places of the unshuffled epoch, as runs of offsets."""
+        if self.repeats and length > 0:
+            last = self.repeats.record(first + length - 1)
+            first = self.repeats.record(first)
+            length = last - first + 1
         runs = []
         while length > 0:
-            address = self._address(first)
+            address = self._stored(first)
             index = bisect.bisect_right(self._stops, first)
             taken = min(length, self._stops[index] - first)
             runs.append((address.partition, address.offset, address.offset + taken))
@@ -154,13 +170,17 @@ class Plan:
     def _stops(self) -> list[int]:
         return list(accumulate(len(partition) for partition in self.snapshot.partitions))
 
-    def _address(self, record: int) -> Address:
+    def _address(self, place: int) -> Address:
+        """The record at a place of the unshuffled epoch."""
+        return self._stored(self.repeats.record(place) if self.repeats else place)
+
+    def _stored(self, record: int) -> Address:
         index = bisect.bisect_right(self._stops, record)
         partition = self.snapshot.partitions[index]
         return Address(partition.name, partition.stop - (self._stops[index] - record))
 
     def _record(self, number: int, place: int) -> int:
-        """The record of the snapshot at one place of a shuffled epoch."""
+        """The place of the unshuffled epoch that is at one place of a shuffled one."""
         shuffle = self.shuffle or Shuffle()
         epoch = _epoch(len(self), self.seed, shuffle.block, number)
         window, inside = self._window(epoch, shuffle, place)

@@ -48,6 +48,7 @@ CASES = [
     ("train.patience", "3", ['data.validation=""'], ["data.validation=val"]),
     ("train.epochs", "2.0", ["follow.on=true"], ["follow.on=false"]),
     ("data.limit", "4", ["follow.on=true"], ["follow.on=false"]),
+    ("data.repeat_threshold", "0.5", ["follow.on=true"], ["follow.on=false"]),
     ("follow.records", "7", [], ["follow.on=true"]),
     ("follow.seconds", "7.0", [], ["follow.on=true"]),
     ("follow.idle_timeout", "7.0", [], ["follow.on=true"]),

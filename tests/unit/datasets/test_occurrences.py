@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.errors import refused
+
+from penstock.config import default_recipe
+from penstock.datasets import PackOptions, inspect, pack
+from penstock.tasks import find_task
+
+
+@pytest.mark.parametrize("fixture", ["packed", "colors", "squares", "instances"])
+def test_they_are_those_of_the_records(fixture, request):
+    dataset = request.getfixturevalue(fixture)
+    described = dataset.description
+    task = find_task("", described.task).of(
+        default_recipe(described.task).task_settings, described, described.splits["train"]
+    )
+    for split in described.splits:
+        present = dataset.occurrences(split)
+        source = dataset.source(split)
+        records = [
+            record for part in source.snapshot().partitions for record in source.read(part.name, part.start, part.stop)
+        ]
+        assert [set(np.flatnonzero(row).tolist()) for row in present] == [task.classes_of(record) for record in records]
+
+
+def test_splits_are_put_together_in_order(colors):
+    both = colors.occurrences("train+val")
+
+    assert np.array_equal(both, np.concatenate([colors.occurrences("train"), colors.occurrences("val")]))
+
+
+def test_a_dataset_without_them_is_named(raw, tmp_path):
+    dataset = pack(inspect(raw), tmp_path / "data", PackOptions(shard_bytes=40_000))
+    shard = dataset.description.splits["train"].shards[1]
+    path = tmp_path / "data" / f"{shard.name}.classes.npy"
+    path.unlink()
+    message = (
+        f"{path}: expected the classes of every record, for data.repeat_threshold, found no such file. Pack the dataset "
+        "again, or leave data.repeat_threshold out."
+    )
+    refused(dataset.occurrences, "train", message=message)
+    np.save(path, np.zeros((shard.records + 1, 1), np.uint8))
+    refused(dataset.occurrences, "train", message=message.replace("no such file", "a file of something else"))
