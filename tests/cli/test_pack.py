@@ -3,12 +3,15 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
-from support import miniatures
+import pytest
+from support import miniatures, raw_folders
 from support.commands import call
+from support.datasets import records
 from support.layouts import pack_skipping
 
 from penstock.datasets import FolderDataset
-from penstock.records.schema import decode_segmentation
+from penstock.images import decode_mask
+from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
 
 
 def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_path, capsys):
@@ -41,3 +44,75 @@ def test_what_inspect_notes_pack_notes(tmp_path, capsys):
 
     assert "left out, not images: 1 file (images/train/c.doc)\n" in out
     assert "(note) masks/train/b.png: expected more than one class, found only the id 0." in out
+
+
+class TestFields:
+    """TFRecords whose fields have names of their own."""
+
+    def test_those_that_nobody_knows_are_listed_with_what_to_do(self, tmp_path, capsys):
+        raw_folders.own_fields(tmp_path / "raw")
+        code, _, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
+
+        assert code == 2
+        assert err == (
+            f"error: {tmp_path}/raw: 1 TFRecord file with the fields id (1 x bytes), kind (1 x int64), pic (1 x bytes), "
+            "weight (2 x float), whose meaning is not known. Say which fields hold image and label for classes; image and "
+            "mask for masks of ids; or image, label, xmin, ymin, xmax and ymax for boxes: for example --field image=NAME "
+            "--field label=NAME.\n"
+        )
+
+    def test_those_that_somebody_names_are_packed(self, tmp_path, capsys):
+        raw_folders.own_fields(tmp_path / "raw")
+        words = ["--field", "image=pic", "--field", "label=kind", "--classes", "cat,dog"]
+        code = call("pack", tmp_path / "raw", "-o", tmp_path / "data", *words, capsys=capsys)[0]
+        dataset = FolderDataset.open(tmp_path / "data")
+        found = [decode_classification(record) for record in records(dataset, "train")]
+
+        assert code == 0
+        assert sorted((record.label, record.text) for record in found) == [(0, "cat")] * 2 + [(1, "dog")] * 2
+        assert {record.image for record in found} == {miniatures.make_image(seed=i) for i in range(4)}
+
+    def test_boxes_in_pixels_and_masks(self, tmp_path, capsys):
+        edges = {"x0": [2, 4], "y0": [3, 5], "x1": [12, 20], "y1": [13, 15]}
+        ids = np.eye(24, 32, dtype=np.uint8)
+        fields = [
+            {"pic": miniatures.make_image(seed=i), "what": [0, 1], **edges, "ids": miniatures.gray(ids)}
+            for i in range(2)
+        ]
+        miniatures.shard(tmp_path / "raw/train.tfrecord", fields)
+        boxes = ["label=what", "xmin=x0", "ymin=y0", "xmax=x1", "ymax=y1"]
+        for name, more in (("boxes", boxes), ("masks", ["mask=ids"])):
+            words = [word for each in ["image=pic", *more] for word in ("--field", each)]
+            assert call("pack", tmp_path / "raw", "-o", tmp_path / name, *words, capsys=capsys)[0] == 0
+        found = [decode_detection(r) for r in records(FolderDataset.open(tmp_path / "boxes"), "train")]
+        masks = [decode_segmentation(r) for r in records(FolderDataset.open(tmp_path / "masks"), "train")]
+
+        edges = [[tuple(round(e, 4) for e in (o.left, o.top, o.right, o.bottom)) for o in r.objects] for r in found]
+        assert edges == [[(2, 3, 12, 13), (4, 5, 20, 15)]] * 2
+        assert all((decode_mask(each.mask, "m") == ids).all() for each in masks)
+
+    @pytest.mark.parametrize(
+        ("given", "found"),
+        [
+            (["image=pic"], "image=pic"),
+            (["image=picture", "label=kind"], "image=picture"),
+            (["image=pic", "label=kind", "xmin=weight"], "image=pic, label=kind, xmin=weight"),
+        ],
+    )
+    def test_names_that_do_not_fit_are_refused(self, tmp_path, capsys, given, found):
+        raw_folders.own_fields(tmp_path / "raw")
+        words = [word for each in given for word in ("--field", each)]
+        code, _, err = call("inspect", tmp_path / "raw", *words, capsys=capsys)
+
+        assert code == 2
+        assert err == (
+            f"error: {tmp_path}/raw: --field: expected image and label for classes; image and mask for masks of ids; or image, "
+            f"label, xmin, ymin, xmax and ymax for boxes, found {found}. The records have the fields id (1 x bytes), kind (1 "
+            "x int64), pic (1 x bytes), weight (2 x float).\n"
+        )
+
+    def test_what_is_no_pair_is_refused(self, tmp_path, capsys):
+        raw_folders.own_fields(tmp_path / "raw")
+        assert call("inspect", tmp_path / "raw", "--field", "pic", capsys=capsys)[2] == (
+            "error: --field: expected WHAT=NAME, found pic. Write for example --field image=img.\n"
+        )

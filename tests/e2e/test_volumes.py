@@ -8,7 +8,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 from support.datasets import records
-from support.volumes import MODALITIES, brats, nibabel, stored, volume_scene, write_cases, write_volume
+from support.volumes import MODALITIES, brats, nibabel, stored, volume_scene, write_cases, write_series, write_volume
 
 from penstock.assembly import open_parts
 from penstock.config import apply, load
@@ -39,7 +39,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "runs").iterdir()
     task = load_model(run, device="cpu").parts.task
-    assert (task.channels, len(task.normalization.mean)) == (4, 4)
+    assert (task.pixel_format.channels, len(task.normalization.mean)) == (4, 4)
     assert call("predict", run, tmp_path / "raw/val", "-o", tmp_path / "out", capsys=capsys)[0] == 0
     assert call("predict", run, tmp_path / "sheet.png", "-o", tmp_path / "x", capsys=capsys) == (
         2,
@@ -200,3 +200,28 @@ def test_predictions_never_take_the_place_of_volumes(tmp_path, capsys):
     )
     with pytest.raises(DatasetError):
         inspect(tmp_path / "runs")
+
+
+def test_series_are_packed_and_predicted_as_volumes(tmp_path, capsys):
+    for split, seed in (("train", 0), ("train", 1), ("val", 2)):
+        voxels, labels = volume_scene(seed, (24, 24, 10))
+        image = stored(np.rint(voxels), "LPS", (1.0, 1.0, 2.5))
+        write_series(tmp_path / f"raw/images/{split}/case{seed}", image)
+        write_volume(tmp_path / f"raw/labels/{split}/case{seed}.nii.gz", stored(labels, "LPS", (1.0, 1.0, 2.5)))
+    code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
+    assert (code, out.splitlines()[0]) == (0, "train: 20 records in 1 shard")
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
+    assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    for place in ("raw/images/val", "raw/images/val/case2"):
+        found = ["-o", tmp_path / "out" / place, "--labels", tmp_path / "raw/labels/val"]
+        code, out, _ = call("predict", run, tmp_path / place, *found, capsys=capsys)
+        assert (code, out.splitlines()[0]) == (
+            0,
+            f"predicted 1 of 1 volume into {tmp_path}/out/{place}, each in its own geometry",
+        )
+        written = nibabel.load(tmp_path / "out" / place / "case2.nii.gz")
+        like = nibabel.load(tmp_path / "raw/labels/val/case2.nii.gz")
+        assert written.shape == like.shape
+        assert np.allclose(written.affine, like.affine)
+        assert "left out" not in out

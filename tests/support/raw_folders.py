@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
+import tifffile
 from PIL import Image
 
 from support import annotations as tools
@@ -255,6 +256,74 @@ def _object_detection(root):
         path.rename(path.with_name(path.name.replace("val", "train", 1)))
 
 
+def _planes(seed, count, dtype=np.uint16):
+    noise = np.random.default_rng(seed).integers(500, 4000, (*SIZE, count)).astype(dtype)
+    return cv2.blur(noise, (5, 5)).reshape(*SIZE, count)
+
+
+def tiff(pixels, **options):
+    done = io.BytesIO()
+    tifffile.imwrite(done, pixels, photometric="minisblack", **options)
+    return done.getvalue()
+
+
+def _deep(root):
+    for number in range(3):
+        write(root / f"images/{number}.png", encoded(_planes(number, 1)[..., 0], "PNG"))
+        write(root / f"masks/{number}.png", gray(square(at=2 + number)))
+
+
+def _bands(root):
+    for number in range(3):
+        write(root / f"images/{number}.tif", tiff(_planes(number, 6), planarconfig="contig"))
+        write(root / f"masks/{number}.tif", tiff(square(at=2 + number)))
+
+
+def _stacks(root):
+    for number in range(3):
+        write(root / f"images/{number}.tif", tiff(np.moveaxis(_planes(number, 4, np.uint8), 2, 0)))
+        write(root / f"masks/{number}.png", gray(square(at=2 + number)))
+
+
+def _dicom(root):
+    for number in range(3):
+        for name in ("cat", "dog"):
+            done = io.BytesIO()
+            volumes.dicom_file(_planes(number + 10 * (name == "dog"), 1)[..., 0]).save_as(
+                done, enforce_file_format=True
+            )
+            write(root / f"{name}/{number}.dcm", done.getvalue())
+
+
+def object_masks(root, *, size=SIZE, missing=False):
+    """The Object Detection API's records with a PNG for every object."""
+    write(root / "label_map.pbtxt", "item { id: 1 name: 'square' }\n")
+    found = []
+    for number in range(3):
+        masks = [
+            gray(cv2.resize(square(at=2 + 4 * each), size[::-1], interpolation=cv2.INTER_NEAREST)) for each in range(2)
+        ]
+        left = [(2.0 + 4 * each) / SIZE[1] for each in range(2)]
+        top = [(2.0 + 4 * each) / SIZE[0] for each in range(2)]
+        edges = {
+            "xmin": left,
+            "ymin": top,
+            "xmax": [each + 12 / SIZE[1] for each in left],
+            "ymax": [each + 10 / SIZE[0] for each in top],
+        }
+        fields = {f"image/object/bbox/{edge}": values for edge, values in edges.items()}
+        fields |= {"image/encoded": make_image(seed=number), "image/filename": f"{number}.jpg"}
+        fields["image/object/mask"] = masks[:1] if missing and number == 2 else masks
+        found.append({**fields, "image/object/class/label": [1, 1], "image/object/class/text": [b"square"] * 2})
+    miniatures.shard(root / "train.record", found)
+
+
+def own_fields(root):
+    """TFRecords of somebody's own."""
+    fields = [{"pic": make_image(seed=i), "kind": i % 2, "id": f"{i}".encode(), "weight": [0.5, 0.5]} for i in range(4)]
+    miniatures.shard(root / "train-00000-of-00001.tfrecord", fields)
+
+
 def _labelme_apart(root):
     tools.labelme(root / "tmp")
     for path in sorted((root / "tmp").rglob("*")):
@@ -279,6 +348,9 @@ FOLDERS = (
     RawFolder("masks in colour with a legend", "images/0.jpg masks/0.png class_dict.csv", _colored),
     RawFolder("masks beside the images", "0.jpg 0_mask.png", _masks("{}.jpg", "{}_mask.png")),
     RawFolder("TIFF images and TIFF masks", "images/0.tif masks/0.tif", _masks("images/{}.tif", "masks/{}.tif", form="TIFF", encode=lambda ids: encoded(ids, "TIFF"))),
+    RawFolder("PNG images of 16 bits", "images/0.png masks/0.png", _deep),
+    RawFolder("TIFF images of many bands", "images/0.tif masks/0.tif", _bands),
+    RawFolder("TIFF stacks, a page for each channel", "images/0.tif masks/0.png", _stacks),
     RawFolder("WebP images, BMP masks", "images/0.webp masks/0.bmp", _masks("images/{}.webp", "masks/{}.bmp", form="WEBP", encode=lambda ids: encoded(ids, "BMP"))),
     RawFolder("AVIF images, masks of NumPy", "images/0.avif masks/0.npy", _masks("images/{}.avif", "masks/{}.npy", form="AVIF", encode=npy)),
     RawFolder("images and alpha mattes", "images/0.jpg alphas/0.png", _mattes, task="matting"),
@@ -319,7 +391,11 @@ FOLDERS = (
     RawFolder("Roboflow, one-hot classes in each split", "train/_classes.csv train/0.jpg valid/...", _roboflow_classes, task="classification"),
     RawFolder("TFRecords of TensorFlow Datasets", "flowers/1.0.0/flowers-train.tfrecord-00000-of-00002", miniatures.tfds, task="classification"),
     RawFolder("TFRecords of the Object Detection API", "train.record label_map.pbtxt", _object_detection, task="detection"),
+    RawFolder("TFRecords of the Object Detection API with masks", "train.record label_map.pbtxt", object_masks, "--task instances", task="instances"),
+    RawFolder("TFRecords with fields of other names", "train-00000-of-00001.tfrecord", own_fields, "--field image=pic --field label=kind", task="classification"),
     RawFolder("NIfTI scans", "images/a_0000.nii.gz labels/a.nii.gz", volumes.write_cases, task="slices"),
+    RawFolder("DICOM images, a folder for each class", "cat/0.dcm dog/0.dcm", _dicom, task="classification"),
+    RawFolder("DICOM series with labels in NIfTI", "images/CASE/IM001.dcm labels/CASE.nii.gz", volumes.series_with_labels, task="slices"),
     RawFolder("Oxford-IIIT Pet, breeds", "images/ annotations/trainval.txt annotations/trimaps/", pets, task="classification"),
     RawFolder("Oxford-IIIT Pet, masks", "images/ annotations/trainval.txt annotations/trimaps/", pets, "--task segmentation"),
     RawFolder("Penn-Fudan", "PNGImages/ PedMasks/ Annotation/", penn_fudan),

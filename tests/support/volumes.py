@@ -86,3 +86,49 @@ def brats(root, count=3, split="train"):
                 root / split / f"c{number}/c{number}_{name}.nii.gz", stored(voxels, ("RAS", "LPS")[number % 2])
             )
         write_volume(root / split / f"c{number}/c{number}_seg.nii.gz", stored(labels, ("RAS", "LPS")[number % 2]))
+
+
+def write_series(folder, image, *, seed=0, left_out=()):
+    """A NIfTI image as DICOM files, a slice along its third axis each, in names of any order.
+
+    The geometry is worked out from the image's affine alone: the place of voxel (0, 0, k) and the directions of x and y,
+    from right, anterior, superior to left, posterior, superior.
+    """
+    affine, voxels = np.diag([-1.0, -1.0, 1.0, 1.0]) @ image.affine, np.asarray(image.dataobj)
+    right, down = affine[:3, 0], affine[:3, 1]
+    folder.mkdir(parents=True, exist_ok=True)
+    names = np.random.default_rng(seed).permutation(voxels.shape[2])
+    for number in sorted(set(range(voxels.shape[2])) - set(left_out)):
+        values = np.rint(voxels[..., number].T).astype(np.int16)
+        one = dicom_file(values + 1000, RescaleIntercept=-1000, RescaleSlope=1)
+        one.ImagePositionPatient = [float(each) for each in affine[:3] @ [0, 0, number, 1]]
+        one.ImageOrientationPatient = [*(right / np.linalg.norm(right)), *(down / np.linalg.norm(down))]
+        one.PixelSpacing = [float(np.linalg.norm(down)), float(np.linalg.norm(right))]
+        one.save_as(folder / f"IM{names[number]:03d}.dcm", enforce_file_format=True)
+    return folder
+
+
+def dicom_file(values, **tags):
+    """A DICOM image of 16 bits."""
+    pydicom = pytest.importorskip("pydicom")
+    meta = pydicom.dataset.FileMetaDataset()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = pydicom.uid.CTImageStorage, "1.2.3.4"
+    one = pydicom.dataset.Dataset()
+    one.file_meta = meta
+    one.SOPClassUID, one.SOPInstanceUID, one.SeriesInstanceUID = pydicom.uid.CTImageStorage, "1.2.3.4", "1.2.3"
+    one.Rows, one.Columns, one.SamplesPerPixel, one.PhotometricInterpretation = *values.shape[:2], 1, "MONOCHROME2"
+    one.BitsAllocated = one.BitsStored = 16
+    one.HighBit, one.PixelRepresentation = 15, int(values.dtype == np.int16)
+    for name, value in tags.items():
+        setattr(one, name, value)
+    one.PixelData = values.tobytes()
+    return one
+
+
+def series_with_labels(root):
+    """Three cases of DICOM files, each with its labels in NIfTI."""
+    for seed in range(3):
+        voxels, labels = volume_scene(seed, (24, 24, 10))
+        write_series(root / f"images/case{seed}", stored(np.rint(voxels), "LPS", (1.0, 1.0, 2.5)))
+        write_volume(root / f"labels/case{seed}.nii.gz", stored(labels, "LPS", (1.0, 1.0, 2.5)))

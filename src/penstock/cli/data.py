@@ -68,6 +68,14 @@ Boxes = Annotated[
     ),
 ]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
+FieldNames = Annotated[
+    list[str],
+    Parameter(
+        name="--field",
+        help="Field of TFRecords with names of their own: image=NAME, and label=NAME, mask=NAME or xmin=NAME and so "
+        "on. May be repeated.",
+    ),
+]
 LimitEach = Annotated[
     int, Parameter(validator=Any, help="Largest number of images of each split, to try something on a part; 0: all.")
 ]
@@ -82,7 +90,7 @@ def inspect(
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0,
+    limit: LimitEach = 0, field: FieldNames | None = None,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
@@ -99,16 +107,29 @@ def inspect(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--evaluate-only": evaluate_only, "--limit": limit, "--draw-duplicates": draw_duplicates}
+             "--evaluate-only": evaluate_only, "--limit": limit, "--field": field, "--draw-duplicates": draw_duplicates}
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field))
     found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     print(describe(found))
     if draw_duplicates:
         print(_drawn_duplicates(found, draw_duplicates))
     return 1 if found.fatal else 0
+
+
+def _fields(texts: list[str] | None) -> dict[str, str]:
+    """What --field says: names of fields by what they hold."""
+    pairs = [text.partition("=") for text in texts or []]
+    if wrong := [text for text, (name, _, field) in zip(texts or [], pairs, strict=True) if not (name and field)]:
+        raise DatasetError(
+            "--field",
+            expected="WHAT=NAME",
+            found=wrong[0],
+            remedy="Write for example --field image=img",
+        )
+    return {name: field for name, _, field in pairs}
 
 
 def _drawn_duplicates(found: Inspection, output: Path) -> str:
@@ -127,7 +148,7 @@ def pack(
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0,
+    limit: LimitEach = 0, field: FieldNames | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -139,7 +160,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field))
     found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)

@@ -64,7 +64,8 @@ def predict(
     original = trained.parts.dataset.description.original if ids == "original" else ()
     places = parsed(paths)
     local = [place for place in places if isinstance(place, Path)]
-    style, volumes = Style(original, palette, color, score), are_volumes(local)
+    learnt = bool(trained.parts.dataset.description.modalities)
+    style, volumes = Style(original, palette, color, score), are_volumes(local, learnt=learnt)
     check_style(trained.parts.task, style, original=ids == "original", volumes=volumes)
     if volumes:
         return _volumes(trained, local, output, labels, style)

@@ -29,6 +29,7 @@ class Layout:
         modalities: of volumes; 0 where the images are none.
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
         others: what else the folder can be read as: the same data for other tasks, or other layouts that fit.
+        nameless: whether its classes have only numbers for names, so that somebody may name them.
         option: of the others, what chooses it on the command line.
     """
 
@@ -44,6 +45,7 @@ class Layout:
     boxes: Literal["", "xyxy", "xywh"] = ""
     others: tuple[Layout, ...] = ()
     option: str = ""
+    nameless: bool = False
 
     @property
     def labelled(self) -> int:

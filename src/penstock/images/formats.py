@@ -1,4 +1,4 @@
-"""Other formats than JPEG and PNG: TIFF, BMP, WebP, GIF, AVIF, JPEG 2000 and HEIC, losslessly as PNG.
+"""Other formats than JPEG and PNG: TIFF, BMP, WebP, GIF, AVIF, JPEG 2000, HEIC and DICOM, losslessly as PNG.
 
 Records hold JPEG and PNG alone, which every reader of TFRecord files knows. Libraries: Pillow, pi-heif for HEIC, and
 OpenCV for TIFF of 16 bits and three channels, which Pillow would reduce to 8 bits.
@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from penstock.errors import ImageError, LabelError, not_installed, reason_of
-from penstock.images import tiff
+from penstock.images import dicom, tiff
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
 from penstock.images.planes import encode_planes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES: Final = frozenset(
-    {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif"}
+    {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif", ".dcm"}
 )  # fmt: skip
 """Endings of the names of images that are converted."""
 
@@ -50,8 +50,10 @@ def stored(data: bytes, where: str) -> bytes:
 
     Raises:
         ImageError: the image is damaged, has several pages, or values that a PNG cannot hold.
-        RecipeError: HEIC, and pi-heif is not installed.
+        RecipeError: a library for the format is not installed.
     """
+    if dicom.is_dicom(data):
+        return dicom.encode_image(data, where)
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data  # what is no image at all is named where its header is read
     if data[:4] in tiff.SIGNATURES and tiff.has_planes(data):

@@ -1,4 +1,5 @@
-"""Medical volumes in NIfTI: cut into slices for 2-D networks, and put together again in their own geometry.
+"""Medical volumes in NIfTI, or as series of DICOM files: cut into slices for 2-D networks, and put together again in
+their own geometry.
 
 Axes are first turned to the closest of right, anterior, superior (RAS), so that all volumes lie alike whatever way they
 were stored. Slices are cut across the axis with the largest spacing, the last one where all are alike, and brought to
@@ -18,6 +19,7 @@ import cv2
 import numpy as np
 
 from penstock.errors import ImageError, not_installed
+from penstock.images import dicom
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -197,6 +199,8 @@ def modalities(paths: Sequence[Path]) -> int:
     """
     if len(paths) > 1:
         return len(paths)
+    if dicom.is_series(paths[0]):
+        return 1
     with _named(paths[0]):
         image = _nibabel().load(paths[0])
     return int(image.shape[3]) if len(image.shape) == 4 else 1  # noqa: PLR2004 - x, y, z, modality
@@ -247,13 +251,14 @@ def write_labels(path: Path, labels: NDArray[np.uint8], like: Path) -> None:
 
 
 def is_volume(path: Path) -> bool:
-    """Whether a name ends as those of NIfTI files do."""
-    return path.name.lower().endswith(SUFFIXES)
+    """Whether a name ends as those of NIfTI files do, or a folder holds a DICOM series."""
+    return path.name.lower().endswith(SUFFIXES) or dicom.is_series(path)
 
 
 def stem(path: Path) -> str:
-    """A name without its ending, which may have two dots."""
-    return path.name[: -len(".nii.gz")] if path.name.lower().endswith(".gz") else path.stem
+    """A name without its ending, which may have two dots; that of a folder is whole."""
+    end = next((each for each in reversed(SUFFIXES) if path.name.lower().endswith(each)), "")
+    return path.name.removesuffix(path.name[len(path.name) - len(end) :]) if end else path.name
 
 
 def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -267,6 +272,9 @@ def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
 def _load(path: Path) -> tuple[Any, NDArray[Any]]:
     """An image of nibabel, and its voxels."""
     nibabel = _nibabel()
+    if path.is_dir():
+        series, affine = dicom.load_series(path)
+        return nibabel.Nifti1Image(series, affine), series
     with _named(path):
         _check_sum(path)
         image = nibabel.load(path)

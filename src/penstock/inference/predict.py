@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.datasets.listing import files as list_files
 from penstock.errors import ImageError, RecipeError
+from penstock.images import dicom
 from penstock.images.volumes import is_volume
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
@@ -38,9 +39,16 @@ class Predicted:
     explanation: str
 
 
-def are_volumes(paths: Sequence[Path]) -> bool:
-    """Whether there is a NIfTI volume among some paths, or in folders among them."""
-    return any(is_volume(file) for path in paths for file in (list_files(path) if path.is_dir() else [path]))
+def are_volumes(paths: Sequence[Path], *, learnt: bool = False) -> bool:
+    """Whether there is a NIfTI volume among some paths, or in folders among them.
+
+    Args:
+        paths: files and folders.
+        learnt: whether volumes were learnt, so that DICOM files are slices of some.
+    """
+    found = [file for path in paths for file in (list_files(path) if path.is_dir() else [path])]
+    is_slice = learnt and any(file.suffix.lower() == dicom.SUFFIX for file in found)
+    return is_slice or any(is_volume(file) for file in found)
 
 
 def check_style(task: Task, style: Style, *, original: bool, volumes: bool = False) -> None:

@@ -12,7 +12,7 @@ from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
-from penstock.images import volumes
+from penstock.images import dicom, volumes
 from penstock.inference.writing import own_folder, write_table
 from penstock.metrics import dice
 from penstock.progress import counted, silent
@@ -95,12 +95,17 @@ def predict_volumes(
                 with _collected(wrong):
                     scores.add(case, volume, predicted)
             progress(done, len(found))
-    images = [file for path in paths if path.is_dir() for file in list_files(path) if is_image(file)]
+    images = [file for path in paths if path.is_dir() for file in list_files(path) if _is_beside(file)]
     unlabelled = sum(case.labels is None for case in found) if labels else 0
     done = len(found) - len(skipped)
     return PredictedVolumes(
         len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scores.lines())
     )
+
+
+def _is_beside(file: Path) -> bool:
+    """Whether a file is an image that is no slice of a volume."""
+    return is_image(file) and file.suffix.lower() != dicom.SUFFIX
 
 
 @contextlib.contextmanager
@@ -133,7 +138,10 @@ def _cases(paths: list[Path], labels: Path | None) -> list[Case]:
     """The volumes of folders and of single files, with their labels."""
     found: list[Case] = []
     for path in paths:
-        if path.is_dir():
+        if dicom.is_series(path):
+            beside = labels / f"{path.name}.nii.gz" if labels else None
+            found.append(Case(path.name, (path,), beside if beside and beside.is_file() else None))
+        elif path.is_dir():
             found += cases(path, labels)
         elif volumes.is_volume(path) and path.is_file():
             beside = next((p for p in (labels / path.name,) if p.is_file()), None) if labels else None

@@ -30,6 +30,7 @@ hugging_face.py metadata.jsonl of Hugging Face's imagefolder
 open_images.py  Open Images CSV
 cifar.py        CIFAR-10 and CIFAR-100 in their binary format
 tfrecords.py    TFRecords that others wrote
+tfrecord_files.py  their records one by one
 mnist.py        MNIST and its like in IDX files
 """
 

@@ -55,7 +55,6 @@ TREES: Final[dict[str, str]] = {
 """Files of every layout, as an example."""
 
 _HINTS: Final = {
-    ".dcm": "Convert DICOM series to NIfTI, for example with dcm2niix",
     ".zip": "Unpack the archive, and name the folder in it",
     ".tar": "Unpack the archive, and name the folder in it",
     ".gz": "Unpack the archive, and name the folder in it",

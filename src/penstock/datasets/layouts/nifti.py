@@ -1,4 +1,4 @@
-"""Folders of NIfTI volumes, cut into slices or kept whole.
+"""Folders of NIfTI volumes or DICOM series, cut into slices or kept whole.
 
 `images/` and `labels/` (or imagesTr, labelsTr) as the Medical Segmentation Decathlon has them; modalities in files that
 end in _0000, _0001, ... as nnU-Net does; or a folder per case, with labels in `_seg`, as BraTS does.
@@ -18,7 +18,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
-from penstock.images import codecs, volumes
+from penstock.images import codecs, dicom, volumes
 from penstock.kinds.items import FilePart, Item, Labels, Problem, unlabelled_split
 from penstock.progress import counted
 
@@ -139,7 +139,7 @@ def _channels(most: int, *, whole: bool) -> int:
 
 def cases(folder: Path, labels: Path | None = None) -> list[Case]:
     """The volumes of a folder, with their labels from another one or, in folders of their own, beside them."""
-    files = [path for path in listing.files(folder) if volumes.is_volume(path) and not is_mask(path, folder)]
+    files = [path for path in _volumes(folder) if not is_mask(path, folder)]
     known = _labels(labels) if labels else {}
     kept: dict[Path, list[Path]] = {}
     for path in files:
@@ -160,6 +160,13 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
         if images:
             found.append(Case(name, images, next(iter(beside), None) or _own(name, known)))
     return found
+
+
+def _volumes(folder: Path) -> list[Path]:
+    """NIfTI files below a folder, and folders of DICOM files."""
+    found = listing.files(folder)
+    series = {path.parent for path in found if path.suffix.lower() == dicom.SUFFIX} - {folder}
+    return sorted([*(path for path in found if volumes.is_volume(path)), *series])
 
 
 def _is_case(folder: Path, paths: list[Path], *, alone: bool) -> bool:
@@ -184,7 +191,7 @@ def _are_modalities(paths: list[Path], known: dict[str, list[Path]]) -> bool:
 def _labels(folder: Path) -> dict[str, list[Path]]:
     """Labels by the name of their case, and by that with the folders it lies in."""
     found: dict[str, list[Path]] = {}
-    for path in filter(volumes.is_volume, listing.files(folder)):
+    for path in _volumes(folder):
         whole = (path.parent.relative_to(folder) / volumes.stem(path)).as_posix()
         for name in {whole, volumes.stem(path)}:
             found.setdefault(name, []).append(path)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from penstock import names
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import advice, choosing, table
+from penstock.datasets.layouts import advice, choosing, table, tfrecords
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from penstock.kinds.items import Box, Item
@@ -43,6 +44,7 @@ class How:
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
         evaluate_only: whether the data is not for training, and needs no split train.
+        fields: of TFRecords with names of their own: the names of the fields by what they hold (`tfrecords`).
         limit: the largest number of images of each split, spread evenly over them; 0 takes all.
     """
 
@@ -52,6 +54,7 @@ class How:
     boxes: Literal["", "xyxy", "xywh"] = ""
     evaluate_only: bool = False
     limit: int = 0
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -148,7 +151,7 @@ def _resized(box: Box, sign: int) -> Box:
 
 
 def _empty(folder: Path, found: Layout) -> DatasetError:
-    remedy = "Check that the files are there and end in .jpg, .jpeg or .png"
+    remedy = "Check that the files are there, and that they are images"
     if found.problems:
         count = (
             f"There are {len(found.problems):,} problems. The first is" if len(found.problems) > 1 else "The problem is"
@@ -171,6 +174,8 @@ def _unlabelled(found: Layout) -> bool:
 
 
 def _found(folder: Path, how: How) -> Layout | None:
+    if how.fields:
+        return tfrecords.recognise_fields(folder, how.fields)
     if place := names.place_of(how.layout):
         return _own(place, folder)
     if how.layout and how.layout not in LAYOUTS:
@@ -210,6 +215,8 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
 def _unknown(folder: Path, how: How) -> DatasetError:
     if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         return _of_another_task(folder, how.task, other)
+    if how.layout in ("", "tfrecords") and (fields := tfrecords.unknown_fields(folder)):
+        return fields
     if not how.layout and (unreadable := advice.without_images(folder)):
         return unreadable
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())

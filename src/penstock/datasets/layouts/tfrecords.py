@@ -2,87 +2,165 @@
 
 What a record holds is told from the names of the fields in the first one. TensorFlow Datasets (feature `image`): a PNG
 `segmentation_mask`, `objects/bbox` as (ymin, xmin, ymax, xmax) in fractions of the image, or a `label`. The others
-(`image/encoded`): `image/segmentation/class/encoded`, `image/object/bbox/*`, or `image/class/label`.
+(`image/encoded`): `image/segmentation/class/encoded`, `image/object/bbox/*` with perhaps `image/object/mask`, or
+`image/class/label`. Of records with other names somebody says which fields are wanted.
 """
 
 from __future__ import annotations
 
-import io
 import re
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
-from penstock.records import framing
-from penstock.records.example import Fields
-from penstock.records.framing import HEADER, OVERHEAD, Place
+from penstock.datasets.layouts.tfrecord_files import (
+    Entry,
+    described,
+    entries,
+    read_again,
+    read_field,
+    shards_in,
+    values,
+)
+from penstock.errors import DatasetError
+from penstock.images import codecs
+from penstock.images.formats import stored_mask
+from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem
+from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
 
-_SHARD: Final = re.compile(r"[.-]\d{5}-of-\d{5}$")
-_ENDS: Final = (".tfrecord", ".tfrecords", ".record", ".records")
+    from penstock.records.example import Fields
+
+
 _MAP_ITEM: Final = re.compile(r"item\s*\{(.*?)\}", re.DOTALL)
 _MAP_ID: Final = re.compile(r"\bid\s*:\s*(\d+)")
 _MAP_NAME: Final = re.compile(r"\b(?:display_name|name)\s*:\s*[\"']([^\"']*)[\"']")
+_RELATIVE: Final = 1.5  # edges of boxes up to this are fractions of the image
 _NUMBERED: Final = re.compile(r"(\d+):(.+)")
 
 
 class _Kind(NamedTuple):
-    """One way of writing records, by its fields' names; `label` counts objects where there are boxes."""
+    """One way of writing records, by its fields' names; `label` counts objects where there are boxes.
+
+    Boxes are in four fields of `edges` (left, top, right, bottom), or in one field `corners`, which holds top, left,
+    bottom, right of every object one after the other. `objects` holds a PNG for every object, with its pixels.
+    """
 
     task: str
     name: str
     image: str
     label: str
-    boxes: str = ""
+    edges: tuple[str, ...] = ()
+    corners: str = ""
+    objects: str = ""
     text: str = ""
     masked: bool = False
 
+    def fits(self, there: set[str]) -> bool:
+        """Whether records that have some fields are written so; one without objects lacks some."""
+        telling = {self.label, self.corners, *self.edges[:1]} & there
+        return self.image in there and bool(telling) and (not self.objects or self.objects in there)
 
+    @property
+    def told_by(self) -> str:
+        """The field that people know this way of writing by."""
+        return self.objects or self.corners or (self.edges[0].rpartition("/")[0] if self.edges else self.label)
+
+
+_EDGES: Final = tuple(f"image/object/bbox/{edge}" for edge in ("xmin", "ymin", "xmax", "ymax"))
+_WANTED: Final = (
+    "image and label for classes; image and mask for masks of ids; or image, label, xmin, ymin, xmax and ymax for boxes"
+)
 _KINDS: Final = (
     _Kind("segmentation", "DeepLab's TFRecords", "image/encoded", "image/segmentation/class/encoded", masked=True),
     _Kind("segmentation", "TensorFlow Datasets", "image", "segmentation_mask", masked=True),
     _Kind(
-        "detection", "Object Detection API's TFRecords", "image/encoded", "image/object/class/label",
-        "image/object/bbox", "image/object/class/text",
+        "detection", "Object Detection API's TFRecords", "image/encoded", "image/object/class/label", _EDGES,
+        text="image/object/class/text",
     ),
-    _Kind("detection", "TensorFlow Datasets", "image", "objects/label", "objects/bbox"),
+    _Kind(
+        "instances", "Object Detection API's TFRecords with masks", "image/encoded", "image/object/class/label", _EDGES,
+        objects="image/object/mask", text="image/object/class/text",
+    ),
+    _Kind("detection", "TensorFlow Datasets", "image", "objects/label", corners="objects/bbox"),
     _Kind("classification", "slim's TFRecords", "image/encoded", "image/class/label", text="image/class/text"),
     _Kind("classification", "TensorFlow Datasets", "image", "label"),
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One record: where it lies, and its fields."""
-
-    path: Path
-    number: int
-    offset: int
-    length: int
-    fields: Fields
-
-
 def recognise(folder: Path) -> Layout | None:
     """Files NAME-SPLIT.tfrecord-00000-of-00001, SPLIT.record and the like, in the folder or below it."""
-    shards = [path for path in listing.files(folder) if _is_shard(path)]
-    first = next((entry for path in shards for entry in _entries(path)), None)
-    kind = _kind_of(first.fields) if first else None
-    if kind is None:
+    shards, first = shards_in(folder)
+    kinds = [kind for kind in _KINDS if first and kind.fits(set(first.fields.names()))]
+    if not kinds:
         return None
-    names = _named_ids(folder, kind) or _said(shards, kind)
+    taken = _layout(folder, shards, kinds[0])
+    others = [_layout(folder, shards, kind) for kind in kinds[1:] if kind.objects]
+    return replace(taken, others=tuple(others))
+
+
+def recognise_fields(folder: Path, fields: Mapping[str, str]) -> Layout | None:
+    """TFRecord files whose fields somebody names; None where there is no such file.
+
+    Args:
+        folder: where the files are.
+        fields: the names of the fields by what they hold: "image", "label", "mask", "xmin", "ymin", "xmax", "ymax",
+            "text" (names of classes).
+
+    Raises:
+        DatasetError: there is no such field, or they are not those of any kind of record.
+    """
+    shards, first = shards_in(folder)
+    if first is None:
+        return None
+    there = set(first.fields.names())
+    absent = [f"{name}={field}" for name, field in fields.items() if field not in there]
+    edges = tuple(fields[edge] for edge in ("xmin", "ymin", "xmax", "ymax") if edge in fields)
+    known = {"image", "label", "mask", "xmin", "ymin", "xmax", "ymax", "text"}
+    whole = "image" in fields and ("mask" in fields or "label" in fields) and len(edges) in (0, len(_EDGES))
+    if absent or not whole or not set(fields) <= known:
+        found = ", ".join(absent or [f"{name}={field}" for name, field in fields.items()])
+        raise DatasetError(
+            f"{folder}: --field",
+            expected=_WANTED,
+            found=found,
+            remedy=f"The records have the fields {described(first)}",
+        )
+    masked = "mask" in fields
+    task = "segmentation" if masked else "detection" if edges else "classification"
+    label = fields["mask"] if masked else fields["label"]
+    kind = _Kind(task, "TFRecords", fields["image"], label, edges, text=fields.get("text", ""), masked=masked)
+    return _layout(folder, shards, kind)
+
+
+def unknown_fields(folder: Path) -> DatasetError | None:
+    """The error for TFRecord files whose fields have unknown names; None where there is no such file."""
+    shards, first = shards_in(folder)
+    if first is None:
+        return None
+    found = f"{counted(len(shards), 'TFRecord file')} with the fields {described(first)}"
+    remedy = f"Say which fields hold {_WANTED}: for example --field image=NAME --field label=NAME"
+    message = f"{folder}: {found}, whose meaning is not known. {remedy}."
+    return DatasetError(str(folder), expected="fields of known names", found=found, remedy=remedy, message=message)
+
+
+def _layout(folder: Path, shards: list[Path], kind: _Kind) -> Layout:
+    stated = _named_ids(folder, kind)
+    names = stated or _said(shards, kind)
     ids = {number: label for label, number in enumerate(sorted(names))}
     items: list[Item] = []
     problems: list[Problem] = []
     taken: set[tuple[str, str]] = set()
     for path in shards:
-        for entry in _entries(path):
+        for entry in entries(path):
             try:
                 item = _item(folder, entry, kind, ids)
             except _UnfitError as error:
@@ -91,14 +169,10 @@ def recognise(folder: Path) -> Layout | None:
             again = (item.split, item.name) in taken
             items.append(_renamed(item, entry) if again else item)
             taken.add((item.split, item.name))
+    nameless = not stated and all(name == f"class{number}" for number, name in names.items())
     classes = listing.check_names([names[number] for number in sorted(names)], str(folder))
-    reason = f"{len(shards)} TFRecord files whose records have {kind.image} and {kind.boxes or kind.label}"
-    return Layout(kind.task, kind.name, (reason,), tuple(items), Labels(classes), tuple(problems))
-
-
-def _is_shard(path: Path) -> bool:
-    whole = _SHARD.sub("", path.name)
-    return whole.endswith(_ENDS) or (whole != path.name and path.suffix != ".index")
+    reason = f"{len(shards)} TFRecord files whose records have {kind.image} and {kind.told_by}"
+    return Layout(kind.task, kind.name, (reason,), tuple(items), Labels(classes), tuple(problems), nameless=nameless)
 
 
 def _split(path: Path) -> str:
@@ -109,42 +183,6 @@ def _split(path: Path) -> str:
     return next(filter(None, map(listing.split_of, words)), "train")
 
 
-def _entries(path: Path) -> Iterator[_Entry]:
-    """All records of a file, verified."""
-    with _opened(path) as file:
-        offset = number = 0
-        while header := file.read(HEADER.size):
-            place = Place(str(path), number, offset)
-            length = framing.read_header(header, place)
-            body = file.read(length + OVERHEAD - HEADER.size)
-            if len(body) < length + OVERHEAD - HEADER.size:
-                raise framing.cut_short(place, length, len(body))
-            payload = framing.unframe(header + body, length, place)
-            yield _Entry(path, number, offset, length, Fields(payload, f"{path.name}#{number}"))
-            offset += length + OVERHEAD
-            number += 1
-
-
-def _opened(path: Path) -> io.BufferedIOBase:
-    """A file of plain records, or what a compressed one holds."""
-    with path.open("rb") as file:
-        compressed = framing.is_compressed(file.read(HEADER.size))
-    return io.BytesIO(_content(path, path.stat().st_mtime_ns)) if compressed else path.open("rb")
-
-
-@lru_cache(maxsize=2)
-def _content(path: Path, changed: int) -> bytes:
-    """The last compressed files are kept, as their records are read one by one."""
-    del changed
-    with path.open("rb") as handle:
-        return framing.decompress(handle, str(path))
-
-
-def _kind_of(fields: Fields) -> _Kind | None:
-    there = set(fields.names())
-    return next((k for k in _KINDS if k.image in there and (k.label in there or k.boxes + "/xmin" in there)), None)
-
-
 class _UnfitError(Exception):
     """A record that cannot be packed."""
 
@@ -153,7 +191,7 @@ class _UnfitError(Exception):
         self.problem = problem
 
 
-def _item(folder: Path, entry: _Entry, kind: _Kind, ids: dict[int, int]) -> Item:
+def _item(folder: Path, entry: Entry, kind: _Kind, ids: dict[int, int]) -> Item:
     fields, split = entry.fields, _split(entry.path.relative_to(folder))
     image = _part(entry, kind.image)
     named = fields.all_bytes("image/filename") or fields.all_bytes("file_name") or fields.all_bytes("image/source_id")
@@ -162,19 +200,22 @@ def _item(folder: Path, entry: _Entry, kind: _Kind, ids: dict[int, int]) -> Item
     if kind.masked:
         return Item(split, name, image, mask=_part(entry, kind.label))
     labels = [_known(folder, entry, number, ids) for number in fields.ints(kind.label)]
-    if kind.boxes:
-        return Item(split, name, image, boxes=_boxes(folder, entry, kind, labels), relative=True)
+    if kind.objects:
+        return Item(split, name, image, instances=_instances(folder, entry, kind, labels))
+    if kind.edges or kind.corners:
+        boxes = _boxes(folder, entry, kind, labels)
+        return Item(split, name, image, boxes=boxes, relative=max((b.right for b in boxes), default=0) <= _RELATIVE)
     return Item(split, name, image, label=labels[0] if labels else _known(folder, entry, -1, ids))
 
 
-def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple[Box, ...]:
-    """Every label with its edges, in fractions of the image."""
+def _boxes(folder: Path, entry: Entry, kind: _Kind, labels: list[int]) -> tuple[Box, ...]:
+    """Every label with its edges, in fractions of the image, or in pixels where somebody names the fields of such."""
     fields = entry.fields
-    if kind.image == "image":  # TensorFlow Datasets: four numbers for each box, one after the other
-        flat = fields.floats(kind.boxes)
+    if kind.corners:
+        flat = fields.floats(kind.corners)
         top, left, bottom, right = (flat[edge::4] for edge in range(4))
     else:
-        left, top, right, bottom = (fields.floats(f"{kind.boxes}/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax"))
+        left, top, right, bottom = (list(_numbers(fields, edge)) for edge in kind.edges)
     crowds = fields.ints("objects/is_crowd") or fields.ints("image/object/is_crowd") or [0] * len(labels)
     hard = fields.ints("objects/is_difficult") or fields.ints("image/object/difficult") or [0] * len(labels)
     lengths = [len(each) for each in (left, top, right, bottom, crowds, hard)]
@@ -189,7 +230,49 @@ def _boxes(folder: Path, entry: _Entry, kind: _Kind, labels: list[int]) -> tuple
     return tuple(Box(*row) for row in rows)
 
 
-def _known(folder: Path, entry: _Entry, number: int, ids: dict[int, int]) -> int:
+def _numbers(fields: Fields, name: str) -> Sequence[float]:
+    """Edges, which some write as whole numbers."""
+    return values(fields.floats, name) or [float(each) for each in values(fields.ints, name)]
+
+
+def _instances(folder: Path, entry: Entry, kind: _Kind, labels: list[int]) -> tuple[Instance, ...]:
+    """Every label with the pixels of its PNG."""
+    count = len(entry.fields.all_bytes(kind.objects))
+    crowds = entry.fields.ints("image/object/is_crowd") or [0] * len(labels)
+    if (count, len(crowds)) != (len(labels), len(labels)):
+        place = f"{entry.path.relative_to(folder).as_posix()}#{entry.number}"
+        message = (
+            f"{place}: expected a mask for each of {len(labels)} objects, found {count}. Write the record again, or "
+            "leave it out."
+        )
+        raise _UnfitError(Problem("objects without masks", place, message))
+    return tuple(
+        Instance(label, partial(_pixels, entry, kind.objects, number), bool(crowds[number]))
+        for number, label in enumerate(labels)
+    )
+
+
+def _pixels(entry: Entry, field: str, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:
+    """The pixels of one object.
+
+    Raises:
+        DatasetError: its PNG has another size than the image.
+        ImageError: it is damaged.
+    """
+    where = f"{entry.path.name}#{entry.number}, object {number}"
+    found = read_again(entry.path, entry.number, entry.offset, entry.length).all_bytes(field)[number]
+    pixels = codecs.decode_mask(stored_mask(found, where), where) > 0
+    if pixels.shape != size:
+        raise DatasetError(
+            where,
+            expected=f"a mask of {size[0]} x {size[1]}, like its image",
+            found=f"{pixels.shape[0]} x {pixels.shape[1]}",
+            remedy="Write the record again, or leave it out",
+        )
+    return pixels
+
+
+def _known(folder: Path, entry: Entry, number: int, ids: dict[int, int]) -> int:
     if number in ids:
         return ids[number]
     place = f"{entry.path.relative_to(folder).as_posix()}#{entry.number}"
@@ -200,20 +283,12 @@ def _known(folder: Path, entry: _Entry, number: int, ids: dict[int, int]) -> int
     raise _UnfitError(Problem("label outside the classes", place, message))
 
 
-def _part(entry: _Entry, field: str) -> FilePart:
-    make = partial(_read, entry.path, entry.number, entry.offset, entry.length, field)
+def _part(entry: Entry, field: str) -> FilePart:
+    make = partial(read_field, entry.path, entry.number, entry.offset, entry.length, field)
     return FilePart(entry.path, f"{entry.number}:{field}", make)
 
 
-def _read(path: Path, number: int, offset: int, length: int, field: str) -> bytes:
-    """A field of a record, which is read and verified again: all of them would not fit into memory."""
-    with _opened(path) as file:
-        file.seek(offset)
-        payload = framing.unframe(file.read(length + OVERHEAD), length, Place(str(path), number, offset))
-    return Fields(payload, f"{path.name}#{number}").first_bytes(field)
-
-
-def _renamed(item: Item, entry: _Entry) -> Item:
+def _renamed(item: Item, entry: Entry) -> Item:
     return replace(item, name=f"{item.name}-{entry.path.name}-{entry.number:06d}")
 
 
@@ -254,7 +329,7 @@ def _said(shards: list[Path], kind: _Kind) -> dict[int, str]:
     if kind.masked:
         return found
     for path in shards:
-        for entry in _entries(path):
+        for entry in entries(path):
             numbers = entry.fields.ints(kind.label)
             texts = [text.decode(errors="replace") for text in entry.fields.all_bytes(kind.text)] if kind.text else []
             texts += [""] * (len(numbers) - len(texts))

@@ -16,7 +16,6 @@ def test_every_layout_has_its_files():
 @pytest.mark.parametrize(
     ("name", "end", "remedy"),
     [
-        ("cat/{}.dcm", ".dcm", "Convert DICOM series to NIfTI, for example with dcm2niix"),
         ("data{}.zip", ".zip", "Unpack the archive, and name the folder in it"),
         ("cat/{}.cr2", ".cr2", "Convert the files to JPEG, PNG or TIFF"),
     ],

@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from support import miniatures
+from support import miniatures, raw_folders
 from support.commands import call
 from support.datasets import records
 from support.layouts import pack_miniature
@@ -139,3 +139,25 @@ def test_records_of_the_two_images_alone_are_packed_again(raw, tmp_path, capsys)
 
     assert {(each.image, each.height, each.width) for each in found} == {(image, 64, 96) for image, _ in pairs}
     assert {each.name for each in found} == {f"train-00000-of-00001.tfrecord-{number:06d}" for number in range(3)}
+
+
+def test_masks_of_the_object_detection_api_are_instances(tmp_path):
+    raw_folders.object_masks(tmp_path / "raw")
+    found = inspect(tmp_path / "raw", how=How(task="instances"))
+    first = found.items[0].item
+
+    assert found.fatal == []
+    assert [instance.label for instance in first.instances] == [0, 0]
+    for number, instance in enumerate(first.instances):
+        assert np.array_equal(instance.pixels((24, 32)), raw_folders.square(at=2 + 4 * number) > 0)
+    assert inspect(tmp_path / "raw").layout.kind.name == "detection"
+
+
+def test_a_mask_of_another_size_and_a_mask_too_few_are_named(tmp_path):
+    raw_folders.object_masks(tmp_path / "raw", size=(12, 16), missing=True)
+    messages = [problem.message for problem in inspect(tmp_path / "raw", how=How(task="instances")).fatal]
+
+    assert messages[0] == (
+        "train.record#2: expected a mask for each of 2 objects, found 1. Write the record again, or leave it out."
+    )
+    assert "train.record#0, object 0: expected a mask of 24 x 32, like its image, found 12 x 16." in messages[1]

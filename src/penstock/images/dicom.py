@@ -1,0 +1,147 @@
+"""DICOM: single images, and series of slices as volumes. Source: DICOM PS3.3, C.7.6 (images and planes).
+
+Values are those of the modality (for CT, Hounsfield units). A single image becomes a PNG of 16 bits; where its values
+can be negative, 32768 is added to all of them. Library: pydicom.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
+
+from penstock.errors import ImageError, not_installed, reason_of
+from penstock.images.tiff import as_integers
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+SUFFIX: Final = ".dcm"
+_PREAMBLE: Final = 128
+_SIGNED: Final = 1 << 15
+_UNEVEN: Final = 0.02  # distances between slices that differ by more than this fraction of the usual one
+_BACKWARDS: Final = np.diag([-1.0, -1.0, 1.0, 1.0])  # from left, posterior, superior to right, anterior, superior
+
+
+def is_dicom(data: bytes) -> bool:
+    """Whether bytes are those of a DICOM file."""
+    return data[_PREAMBLE : _PREAMBLE + 4] == b"DICM"
+
+
+def read_image(data: bytes, where: str) -> NDArray[Any]:
+    """One image: uint16 (height, width), or uint8 RGB (height, width, 3).
+
+    Raises:
+        ImageError: it is damaged, has no pixels or several frames, or values that 16 bits cannot hold.
+        RecipeError: pydicom is not installed.
+    """
+    dataset, pixels = _decoded(data, where)
+    if int(dataset.get("NumberOfFrames") or 1) > 1:
+        raise _unfit(where, "an image of one frame", f"{dataset.NumberOfFrames} frames", "Save each frame by itself")
+    if pixels.ndim == 3:  # noqa: PLR2004 - colours
+        return np.ascontiguousarray(pixels, np.uint8)
+    if dataset.get("PhotometricInterpretation") == "MONOCHROME1":  # white is the lowest value
+        pixels = pixels.max() + pixels.min() - pixels
+    offset = _SIGNED if _is_signed(dataset) else 0
+    return as_integers(np.rint(pixels) + offset, where).astype(np.uint16)
+
+
+def encode_image(data: bytes, where: str) -> bytes:
+    """One image as PNG; raises as `read_image`."""
+    pixels = read_image(data, where)
+    order = pixels[..., ::-1] if pixels.ndim == 3 else pixels  # noqa: PLR2004 - colours
+    return bytes(cv2.imencode(".png", order, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+
+
+def _is_signed(dataset: Any) -> bool:
+    return bool(dataset.get("PixelRepresentation")) or float(dataset.get("RescaleIntercept") or 0) < 0
+
+
+def is_series(folder: Path) -> bool:
+    """Whether DICOM files lie in a folder, which then are the slices of one volume."""
+    return folder.is_dir() and next(iter(_files(folder)), None) is not None
+
+
+def load_series(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """The slices of a folder as a volume.
+
+    Returns:
+        Voxels, float32 (x, y, z), and the affine from voxels to millimetres, right, anterior, superior: float64 (4, 4).
+
+    Raises:
+        ImageError: a file is damaged, the files are of several series, or a slice is missing.
+        RecipeError: pydicom is not installed.
+    """
+    found = [(*_decoded(path.read_bytes(), f"{folder.name}/{path.name}"), path) for path in _files(folder)]
+    series = {str(dataset.get("SeriesInstanceUID", "")) for dataset, _, _ in found}
+    shapes = {pixels.shape for _, pixels, _ in found}
+    if len(series) > 1 or len(shapes) > 1 or any(len(shape) != 2 for shape in shapes):  # noqa: PLR2004 - rows, columns
+        raise _unfit(
+            folder.name,
+            "the slices of one series, all of one size",
+            f"{counted(len(found), 'file')} of {len(series)} series and {counted(len(shapes), 'size')}",
+            "Put each series into a folder of its own",
+        )
+    try:
+        right, down, places = _geometry([dataset for dataset, _, _ in found])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _unfit(folder.name, "slices with their place and spacing", reason_of(error), "Export it again") from None
+    normal = np.cross(right, down)
+    order = np.argsort(places @ normal)
+    along = (places @ normal)[order]
+    _check_gaps(folder, along)
+    spacing = [float(each) for each in found[0][0].PixelSpacing]
+    between = (places[order[-1]] - places[order[0]]) / (len(found) - 1) if len(found) > 1 else normal
+    affine = np.eye(4)
+    affine[:3] = np.column_stack([right * spacing[1], down * spacing[0], between, places[order[0]]])
+    voxels = np.stack([found[i][1] for i in order]).astype(np.float32).transpose(2, 1, 0)
+    return np.ascontiguousarray(voxels), _BACKWARDS @ affine
+
+
+def _geometry(datasets: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Along the rows, down the columns, and where each slice begins; in millimetres, left, posterior, superior."""
+    directions = np.array([float(each) for each in datasets[0].ImageOrientationPatient])
+    places = np.array([[float(each) for each in dataset.ImagePositionPatient] for dataset in datasets])
+    return directions[:3], directions[3:], places
+
+
+def _check_gaps(folder: Path, along: NDArray[np.float64]) -> None:
+    gaps = np.diff(along)
+    if not len(gaps):
+        return
+    usual = float(np.median(gaps))
+    wrong = np.flatnonzero(np.abs(gaps - usual) > _UNEVEN * abs(usual) + 1e-3)
+    if len(wrong) or not usual:
+        found = f"{gaps[wrong[0]]:g} behind slice {wrong[0] + 1}" if len(wrong) else "several slices in one place"
+        raise _unfit(folder.name, f"slices {usual:g} mm apart", found, "Add the slices that are missing")
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() == SUFFIX)
+
+
+def _decoded(data: bytes, where: str) -> tuple[Any, NDArray[Any]]:
+    """A file, and its values as the modality means them."""
+    try:
+        import pydicom  # noqa: PLC0415 - an extra
+        from pydicom.pixels.processing import apply_rescale  # noqa: PLC0415 - the same
+    except ImportError:
+        raise not_installed(f"{where}: a DICOM file", "pydicom", "Install penstock[dicom]") from None
+    try:
+        dataset = pydicom.dcmread(io.BytesIO(data))
+        pixels = dataset.pixel_array
+        values = np.asarray(apply_rescale(pixels, dataset) if pixels.ndim == 2 else pixels)  # noqa: PLR2004 - gray
+    except Exception as error:  # noqa: BLE001 - every decoder of pydicom has errors of its own
+        raise _unfit(
+            where, "a DICOM image that can be decoded", reason_of(error), "Convert it, for example with dcm2niix"
+        ) from None
+    return dataset, values
+
+
+def _unfit(where: str, expected: str, found: str, remedy: str) -> ImageError:
+    return ImageError(where, expected=expected, found=found, remedy=remedy)

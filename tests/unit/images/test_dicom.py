@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from support.errors import refused
+from support.volumes import dicom_file, stored, volume_scene, write_series, write_volume
+
+from penstock.errors import ImageError
+from penstock.images import PixelFormat, decode_image, volumes
+from penstock.images.formats import stored as as_stored
+from penstock.images.volumes import read_volume
+
+VALUES = np.random.default_rng(0).integers(0, 4096, (20, 30), np.uint16)
+
+
+def data(one):
+    done = io.BytesIO()
+    one.save_as(done, enforce_file_format=True)
+    return done.getvalue()
+
+
+def pixels(one):
+    return decode_image(as_stored(data(one), "x.dcm"), "x.dcm", pixels=PixelFormat(3, 16))[..., 0]
+
+
+class TestImages:
+    def test_values_are_those_of_the_modality(self):
+        assert np.array_equal(pixels(dicom_file(VALUES)), VALUES)
+        assert np.array_equal(pixels(dicom_file(VALUES, RescaleSlope=2, RescaleIntercept=5)), 2 * VALUES + 5)
+
+    def test_negative_values_are_moved_by_a_fixed_number(self):
+        signed = VALUES.astype(np.int16) - 1024
+
+        assert np.array_equal(pixels(dicom_file(signed)), signed.astype(int) + 32768)
+        units = dicom_file(VALUES, RescaleSlope=1, RescaleIntercept=-1024)
+        assert np.array_equal(pixels(units), VALUES.astype(int) - 1024 + 32768)
+
+    def test_white_is_high_whatever_the_file_calls_white(self):
+        inverted = pixels(dicom_file(VALUES, PhotometricInterpretation="MONOCHROME1"))
+
+        assert np.array_equal(inverted, int(VALUES.max()) + int(VALUES.min()) - VALUES.astype(int))
+
+    def test_several_frames_are_refused(self):
+        message = "x.dcm: expected an image of one frame, found 2 frames. Save each frame by itself."
+        two = dicom_file(np.stack([VALUES, VALUES]).reshape(40, 30), Rows=20, NumberOfFrames=2)
+        refused(as_stored, data(two), "x.dcm", message=message)
+
+    def test_a_damaged_file_is_named(self):
+        with pytest.raises(ImageError, match=r"^x\.dcm: expected a DICOM image that can be decoded, found "):
+            as_stored(data(dicom_file(VALUES))[:-200], "x.dcm")
+
+
+class TestSeries:
+    @pytest.mark.parametrize("code", ["RAS", "LPS", "PIR", "SLA", "ASL"])
+    def test_it_is_the_volume_that_nifti_holds(self, tmp_path, code):
+        voxels, _ = volume_scene(3)
+        image = stored(np.rint(voxels), code, spacing=(0.7, 1.2, 3.0))
+        one = read_volume([write_volume(tmp_path / "v.nii.gz", image)])
+        other = read_volume([write_series(tmp_path / "series", image)])
+
+        assert np.allclose(one.spacing, other.spacing)
+        assert np.array_equal(one.images(), other.images())
+        assert np.allclose(one.affine, other.affine) or code != "RAS"
+
+    def test_an_oblique_one(self, tmp_path):
+        voxels, _ = volume_scene(4)
+        image = stored(np.rint(voxels), "RAS", spacing=(1.0, 1.0, 2.0))
+        cos, sin = np.cos(0.3), np.sin(0.3)
+        image = type(image)(
+            image.dataobj, np.array([[cos, -sin, 0, 0], [sin, cos, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]) @ image.affine
+        )
+        found = read_volume([write_series(tmp_path / "series", image)])
+
+        assert np.allclose(found.affine, image.affine)
+        assert np.array_equal(found.voxels[0], np.rint(voxels))
+
+    def test_a_missing_slice_is_named(self, tmp_path):
+        image = stored(np.rint(volume_scene(3)[0]), "RAS", spacing=(1, 1, 3.0))
+        folder = write_series(tmp_path / "series", image, left_out=[4])
+        refused(
+            read_volume, [folder],
+            message="series: expected slices 3 mm apart, found 6 behind slice 4. Add the slices that are missing.",
+        )  # fmt: skip
+
+    def test_two_series_in_one_folder_are_named(self, tmp_path):
+        image = stored(np.rint(volume_scene(3)[0]), "RAS")
+        folder = write_series(tmp_path / "series", image)
+        other = dicom_file(VALUES)
+        other.SeriesInstanceUID = "9.9"
+        other.save_as(folder / "other.dcm", enforce_file_format=True)
+        refused(
+            read_volume, [folder],
+            message="series: expected the slices of one series, all of one size, found 10 files of 2 series and 2 sizes. Put "
+            "each series into a folder of its own.",
+        )  # fmt: skip
+
+    def test_slices_without_a_place_are_named(self, tmp_path):
+        folder = tmp_path / "series"
+        folder.mkdir()
+        dicom_file(VALUES).save_as(folder / "a.dcm", enforce_file_format=True)
+        with pytest.raises(ImageError, match=r"^series: expected slices with their place and spacing, found "):
+            read_volume([folder])
+
+
+def test_names_of_folders_are_whole(tmp_path):
+    (tmp_path / "1.2.840.5").mkdir()
+    assert volumes.stem(tmp_path / "1.2.840.5") == "1.2.840.5"
+    assert volumes.stem(tmp_path / "a.b.nii") == "a.b"
+    assert volumes.stem(tmp_path / "a.b.NII.GZ") == "a.b"
