@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock import datasets
 from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
@@ -201,7 +201,12 @@ def inspect(
     layout: str = "",
     task: str = "",
     labels: Labels | None = None,
+    pattern: str = "",
+    boxes: Literal["", "xyxy", "xywh"] = "",
+    fields: Mapping[str, str] | None = None,
     evaluate_only: bool = False,
+    limit: int = 0,
+    max_side: int = 0,
 ) -> Inspection:
     """What lies in a folder of raw images, and what is wrong with it.
 
@@ -210,12 +215,18 @@ def inspect(
         layout: a layout's name, or FILE.py:NAME; "" detects it.
         task: what it is for, where the folder has labels for several.
         labels: what masks mean; by default inferred.
+        pattern: a regular expression that finds the class in file names: "(?P<label>[a-z]+)_".
+        boxes: format of boxes: "xyxy" (two corners) or "xywh" (a corner and a size); "" infers it.
+        fields: of TFRecords with names of their own: the names of the fields by what they hold, {"image": NAME, ...}.
         evaluate_only: whether the data is only for evaluation and needs no training images.
+        limit: largest number of images of each split; 0 takes all.
+        max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
 
     Raises:
         DatasetError: the folder has no layout that is known.
     """
-    return datasets.inspect(Path(folder), labels, how=datasets.How(layout, task, evaluate_only=evaluate_only))
+    how = datasets.How(layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side)
+    return datasets.inspect(Path(folder), labels, how=how)
 
 
 def pack(
@@ -232,7 +243,7 @@ def pack(
     """Pack a folder of raw images into TFRecord shards.
 
     Args:
-        folder: raw data, or what `inspect` found.
+        folder: raw data, or what `inspect` found, which takes more options.
         output: the folder to fill.
         layout: as for `inspect`.
         task: as for `inspect`.

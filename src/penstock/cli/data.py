@@ -79,6 +79,9 @@ FieldNames = Annotated[
 LimitEach = Annotated[
     int, Parameter(validator=Any, help="Largest number of images of each split, to try something on a part; 0: all.")
 ]
+MaxSide = Annotated[
+    int, Parameter(validator=Any, help="Make images smaller, so that no side is longer than this, in pixels; 0: never.")
+]
 EvaluateOnly = Annotated[
     bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
 ]
@@ -90,7 +93,7 @@ def inspect(
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0, field: FieldNames | None = None,
+    limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
@@ -107,11 +110,12 @@ def inspect(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--evaluate-only": evaluate_only, "--limit": limit, "--field": field, "--draw-duplicates": draw_duplicates}
+             "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
+             "--max-side": max_side, "--draw-duplicates": draw_duplicates}
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field))
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
     found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     print(describe(found))
     if draw_duplicates:
@@ -148,7 +152,7 @@ def pack(
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0, field: FieldNames | None = None,
+    limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -160,7 +164,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field))
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
     found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)

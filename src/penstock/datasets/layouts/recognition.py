@@ -11,6 +11,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import advice, choosing, table, tfrecords
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
+from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 
@@ -45,6 +46,7 @@ class How:
             size; "" tells it from the file.
         evaluate_only: whether the data is not for training, and needs no split train.
         fields: of TFRecords with names of their own: the names of the fields by what they hold (`tfrecords`).
+        max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
         limit: the largest number of images of each split, spread evenly over them; 0 takes all.
     """
 
@@ -55,6 +57,7 @@ class How:
     evaluate_only: bool = False
     limit: int = 0
     fields: Mapping[str, str] = field(default_factory=dict)
+    max_side: int = 0
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -98,7 +101,28 @@ def recognise(folder: Path, how: How) -> Layout:
     if not found.items:
         raise _empty(folder, found)
     found = _reread(found, how.boxes) if how.boxes else found
-    return _limited(found, how.limit) if how.limit else found
+    found = _limited(found, how.limit) if how.limit else found
+    return _shrunk(found, how.max_side) if how.max_side else found
+
+
+def _shrunk(found: Layout, most: int) -> Layout:
+    """The layout with images of at most so many pixels a side.
+
+    Raises:
+        DatasetError: its items are volumes, or slices of them.
+    """
+    if found.modalities:
+        raise DatasetError(
+            "--max-side",
+            expected="images",
+            found=found.name,
+            remedy="Remove --max-side",
+            message="--max-side is for images, and not for volumes. Remove --max-side.",
+        )
+    items = tuple(shrunk(item, most) for item in found.items)
+    return replace(
+        found, items=items, reasons=(*found.reasons, f"images are resized to at most {most:,} pixels a side")
+    )
 
 
 def _limited(found: Layout, limit: int) -> Layout:
