@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from support.miniatures import make_image, write
+from support.miniatures import gray, make_image, write
 
 SIZE = (24, 32)
 DOG = [(3, 4), (12, 4), (12, 14), (3, 14)]
@@ -174,6 +174,71 @@ def fiftyone(root):
         found = [{"label": ("cat", "dog").index(label), "bounding_box": _fractions(points)} for label, points in SHAPES]
         tree = {"classes": ["cat", "dog"], "labels": dict.fromkeys(names, found)}
         write(root / f"{split}/labels.json", json.dumps(tree))
+
+
+def pack_runs(values):
+    """Bytes as Label Studio packs them: every value by itself, or repeated, in runs of up to 256."""
+    bits = [f"{len(values):032b}", f"{7:05b}", *[f"{size - 1:04b}" for size in (2, 4, 8, 8)]]
+    at = 0
+    while at < len(values):
+        stop = at
+        while stop < min(len(values), at + 256) and values[stop] == values[at]:
+            stop += 1
+        if stop - at > 2:
+            bits += ["1", "10", f"{stop - at - 1:08b}", f"{values[at]:08b}"]
+        else:
+            stop = min(len(values), at + 4)
+            bits += ["0", "00", f"{stop - at - 1:02b}", *[f"{value:08b}" for value in values[at:stop]]]
+        at = stop
+    text = "".join(bits)
+    text += "0" * (-len(text) % 8)
+    return [int(text[first : first + 8], 2) for first in range(0, len(text), 8)]
+
+
+def brushes(root):
+    """Label Studio, painted with a brush."""
+    images(root, "{split}/{name}.jpg")
+    tasks = []
+    for number, (split, name) in enumerate(every()):
+        result = []
+        for label, points in SHAPES:
+            values = np.zeros((HEIGHT, WIDTH, 4), np.uint8)
+            values[..., 3] = 255 * bits_of(points)
+            value = {"format": "rle", "rle": pack_runs(values.ravel().tolist()), "brushlabels": [label]}
+            size = {"original_width": WIDTH, "original_height": HEIGHT}
+            result.append({"type": "brushlabels", **size, "value": value})
+        image = f"/data/local-files/?d={split}/{name}.jpg"
+        tasks.append({"id": number, "data": {"image": image}, "annotations": [{"id": 1, "result": result}]})
+    write(root / "project-1.json", json.dumps(tasks))
+
+
+def _packed(array):
+    done = io.BytesIO()
+    np.save(done, array)
+    return {"$binary": {"base64": base64.b64encode(zlib.compress(done.getvalue())).decode(), "subType": "00"}}
+
+
+def fiftyone_samples(root, *, objects=True):
+    """FiftyOne's own format: masks of objects, or of whole images in the JSON or in files."""
+    images(root, "data/{name}.jpg")
+    samples = []
+    for number, (_, name) in enumerate(every()):
+        found = []
+        for label, points in SHAPES:
+            x1, y1, x2, y2 = (round(edge) for edge in box_of(points))
+            part = bits_of(points)[y1:y2, x1:x2]
+            box = [x1 / WIDTH, y1 / HEIGHT, (x2 - x1) / WIDTH, (y2 - y1) / HEIGHT]
+            found.append({"label": label, "bounding_box": box, "mask": _packed(part)})
+        ids = np.zeros((HEIGHT, WIDTH), np.uint8)
+        for value, (_, points) in enumerate(SHAPES, 1):
+            ids[bits_of(points)] = value
+        mask = {"mask": _packed(ids)}
+        if number % 2:
+            write(root / f"fields/ground_truth/{name}.png", gray(ids))
+            mask = {"mask_path": f"fields/ground_truth/{name}.png"}
+        truth = {"detections": found} if objects else mask
+        samples.append({"filepath": f"data/{name}.jpg", "ground_truth": truth})
+    write(root / "samples.json", json.dumps({"samples": samples}))
 
 
 def hugging_face(root):

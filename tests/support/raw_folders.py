@@ -295,6 +295,10 @@ def _dicom(root):
             write(root / f"{name}/{number}.dcm", done.getvalue())
 
 
+def _fiftyone_masks(root):
+    tools.fiftyone_samples(root, objects=False)
+
+
 def object_masks(root, *, size=SIZE, missing=False):
     """The Object Detection API's records with a PNG for every object."""
     write(root / "label_map.pbtxt", "item { id: 1 name: 'square' }\n")
@@ -380,10 +384,13 @@ FOLDERS = (
     RawFolder("LabelMe rectangles alone, as boxes", "train/a.jpg train/a.json", lambda root: tools.labelme(root, rectangles=True), task="detection"),
     RawFolder("CVAT for images", "annotations.xml images/train/a.jpg", tools.cvat),
     RawFolder("Label Studio, polygons", "project.json train/a.jpg", tools.label_studio),
+    RawFolder("Label Studio, brushes", "project.json train/a.jpg", tools.brushes),
     RawFolder("Label Studio, choices", "export.json 0.jpg", _choices, task="classification"),
     RawFolder("Supervisely", "meta.json train/img/a.jpg train/ann/a.jpg.json", tools.supervisely),
     RawFolder("VGG Image Annotator", "train/via_region_data.json train/a.jpg", tools.via),
     RawFolder("FiftyOne", "train/labels.json train/data/a.jpg", tools.fiftyone, task="detection"),
+    RawFolder("FiftyOne, masks", "samples.json data/a.jpg fields/ground_truth/a.png", _fiftyone_masks),
+    RawFolder("FiftyOne, masks of objects", "samples.json data/a.jpg", tools.fiftyone_samples, "--task instances", task="instances"),
     RawFolder("Hugging Face imagefolder, classes", "train/metadata.jsonl train/0.png", _labels_for_hugging_face, task="classification"),
     RawFolder("Hugging Face imagefolder, boxes", "train/metadata.jsonl train/a.jpg", tools.hugging_face, task="detection"),
     RawFolder("Roboflow, Create ML", "train/_annotations.createml.json train/a.jpg", tools.createml, task="detection"),

@@ -1,21 +1,38 @@
-"""FiftyOne's exports: `data/` and `labels.json` with classes or boxes by the names of the images, or `samples.json`."""
+"""FiftyOne's exports: `data/` and `labels.json` with classes or boxes by the names of the images, or `samples.json`.
+
+Samples may have a mask for the whole image, in a file or in the JSON itself, and objects masks that fill their boxes.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import base64
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import cv2
+import numpy as np
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
-from penstock.kinds.items import named
+from penstock.datasets.layouts.shapes import Bitmap, Shape
+from penstock.errors import DatasetError, reason_of
+from penstock.images import codecs, probe
+from penstock.images.formats import stored, stored_mask
+from penstock.kinds.items import FilePart, Item, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Shape
+    from numpy.typing import NDArray
+
+
+_MASKS: Final = frozenset({"mask", "mask_path"})
+_LABELS: Final = frozenset({"label", "detections", "polylines"}) | _MASKS
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -24,6 +41,8 @@ def recognise(folder: Path) -> Layout | None:
     files = {path: tree for place in places for path in _files(place) if (tree := _entries(jsons.read(path)))}
     if not files:
         return None
+    if masks := _masks(folder, files):
+        return masks
     names = ", ".join(named(path, folder) for path in files)
     count = sum(len(entries) for entries, _ in files.values())
     classes = next((classes for _, classes in files.values() if classes), ())
@@ -54,10 +73,13 @@ def _entries(tree: Any) -> tuple[dict[str, Any], tuple[str, ...]] | None:
 def _label_field(sample: dict[str, Any]) -> Any:
     """The labels of a sample: its ground truth, or the first field that has some."""
     fields = [sample.get("ground_truth"), *sample.values()]
-    labelled = [each for each in fields if isinstance(each, dict) and {"label", "detections", "polylines"} & set(each)]
+    labelled = [each for each in fields if isinstance(each, dict) and _LABELS & set(each)]
     if not labelled:
         return None
-    return labelled[0].get("detections") or labelled[0].get("polylines") or labelled[0].get("label")
+    first = labelled[0]
+    if _MASKS & set(first):
+        return first
+    return first.get("detections") or first.get("polylines") or first.get("label")
 
 
 def _add(
@@ -67,27 +89,93 @@ def _add(
     if image is None:
         found.problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
         return
-    shapes: tuple[Shape, ...] = ()
+    own: tuple[Shape, ...] = ()
+    relative = True
     tags: tuple[str, ...] = ()
     if isinstance(said, list):
+        known = {"_image": image, "_folder": path.parent}
         named_all = [
-            {**each, "label": annotated.class_name(each.get("label"), classes)}
+            {**each, **known, "label": annotated.class_name(each.get("label"), classes)}
             for each in said
             if isinstance(each, dict)
         ]
         where = f"{named(path, folder)} ({wanted})"
-        shapes = annotated.read_shapes(found, named_all, _shape, image=named(image, folder), where=where)
+        read = annotated.read_shapes(found, named_all, _shape, image=named(image, folder), where=where)
+        own, relative = shapes.beside_painted(read, _size_of(image) if any(each.bitmap for each in read) else (1, 1))
     elif said is not None:
         tags = (annotated.class_name(said, classes),)
     split = annotated.split_of(path, folder)
-    found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, relative=True))
+    found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape:
     """An object in fractions of the image's size: a box as x, y, width, height, or outlines."""
     del where
+    if _MASKS & {key for key, value in each.items() if value}:
+        return Shape(each["label"], bitmap=_bitmap(each))
     if each.get("points"):
         outer, *holes = each["points"]
         return shapes.polygon(each["label"], outer, holes)
     left, top, width, height = (float(number) for number in each["bounding_box"])
     return shapes.rectangle(each["label"], [(left, top), (left + width, top + height)])
+
+
+def _bitmap(each: dict[str, Any]) -> Bitmap:
+    """The mask of an object, which fills its box, in pixels of its image."""
+    height, width = _size_of(each["_image"])
+    left, top, wide, high = (float(number) for number in each["bounding_box"])
+    size = max(1, round(high * height)), max(1, round(wide * width))
+    return Bitmap(round(left * width), round(top * height), partial(_object_mask, each, size))
+
+
+def _size_of(image: Path) -> tuple[int, int]:
+    """(height, width) of the upright image."""
+    return probe(stored(image.read_bytes(), str(image)), str(image)).size
+
+
+def _object_mask(each: dict[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
+    bits = (_ids(each, each["_folder"]) > 0).astype(np.uint8)
+    return np.asarray(cv2.resize(bits, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0)
+
+
+def _ids(said: dict[str, Any], folder: Path) -> NDArray[np.uint8]:
+    """A mask that lies in the JSON, as a compressed array of NumPy, or in a file beside it.
+
+    Raises:
+        DatasetError: it is damaged.
+    """
+    where = str(said.get("mask_path") or said.get("_id") or "mask")
+    try:
+        if said.get("mask_path"):
+            data = (folder / said["mask_path"]).read_bytes()
+        else:
+            held = said["mask"]
+            text = held.get("$binary", held) if isinstance(held, dict) else held
+            data = zlib.decompress(base64.b64decode(text["base64"] if isinstance(text, dict) else text))
+    except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise DatasetError(
+            where, expected="a mask of FiftyOne", found=reason_of(error), remedy="Export the dataset again"
+        ) from None
+    return codecs.decode_mask(stored_mask(data, where), where)
+
+
+def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]]]) -> Layout | None:
+    """Masks of whole images; None where there are none."""
+    items = []
+    for path, (entries, _) in files.items():
+        images = Images(path.parent / "data")
+        for wanted, said in entries.items():
+            image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
+            if image is not None and isinstance(said, dict):
+                mask = FilePart(path, wanted, partial(_encoded, said, path.parent))
+                items.append(Item(annotated.split_of(path, folder), image.stem, image, mask=mask))
+    if not items:
+        return None
+    names = ", ".join(named(path, folder) for path in files)
+    return Layout(
+        "segmentation", "FiftyOne, masks", (f"masks of {counted(len(items), 'image')} in {names}",), tuple(items)
+    )
+
+
+def _encoded(said: dict[str, Any], folder: Path) -> bytes:
+    return codecs.encode_mask(_ids(said, folder))

@@ -1,8 +1,9 @@
-"""Label Studio's exports in JSON: rectangles, polygons, ellipses and choices, in per cent of the image's size."""
+"""Label Studio's exports in JSON: rectangles, polygons, ellipses, brushes and choices. Places are in per cent."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,15 +11,20 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from penstock.datasets import listing
 from penstock.datasets.layouts import annotated, jsons, shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
+from penstock.datasets.layouts.brush import painted
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.shapes import Bitmap, Shape
+from penstock.errors import DatasetError
 from penstock.kinds.items import named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Shape
 
 _WHOLE: Final = (b'"annotations"', b'"result"', b'"data"')
 _SHORT: Final = (b'"annotator"', b'"annotation_id"')  # the export JSON-MIN
@@ -78,10 +84,12 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     results = _results(task)
     where = f"{name} (task {task.get('id', '?')})"
     drawn = [each for each in results if _label(each)]
-    shapes = annotated.read_shapes(found, drawn, _shape, image=named(image, folder), where=where)
+    read = annotated.read_shapes(found, drawn, _shape, image=named(image, folder), where=where)
+    size = next(((int(e["original_height"]), int(e["original_width"])) for e in drawn if "original_width" in e), (1, 1))
+    own, relative = shapes.beside_painted(read, size)
     tags = tuple(tag for each in results for tag in _choices(each))
     split = annotated.split_of(image, folder)
-    found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, relative=True))
+    found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
 def _results(task: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,7 +97,7 @@ def _results(task: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(task.get("annotations"), list):
         kept = [each for each in task["annotations"] if isinstance(each, dict) and not each.get("was_cancelled")]
         values = kept[-1].get("result") or [] if kept else []
-        return [{"type": each.get("type"), **(each.get("value") or {})} for each in values if isinstance(each, dict)]
+        return [{**each, **(each.get("value") or {})} for each in values if isinstance(each, dict)]
     found: list[dict[str, Any]] = []
     for key, value in task.items():
         if isinstance(value, list):
@@ -110,8 +118,7 @@ def _label(each: dict[str, Any]) -> str:
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:
-    """A shape in fractions of the image's size."""
-    del where
+    """A shape in fractions of the image's size, or painted pixels."""
     label = _label(each)
     if "points" in each:
         return shapes.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
@@ -119,7 +126,21 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
         middle, radii = ([each[key] / _PER_CENT for key in keys] for keys in (("x", "y"), ("radiusX", "radiusY")))
         return shapes.ellipse(label, middle, (radii[0], radii[1]))
     if "rle" in each:
-        message = "a brush's pixels. Export the project as COCO or as PNG masks"
-        raise ValueError(message)
+        size = int(each["original_height"]), int(each["original_width"])
+        return Shape(label, bitmap=Bitmap(0, 0, partial(_painted, each["rle"], size, where)))
     left, top, width, height = (each[key] / _PER_CENT for key in ("x", "y", "width", "height"))
     return shapes.rectangle(label, [(left, top), (left + width, top + height)])
+
+
+def _painted(lengths: list[int], size: tuple[int, int], where: str) -> NDArray[np.bool_]:
+    """The pixels of a brush.
+
+    Raises:
+        DatasetError: they are damaged.
+    """
+    try:
+        return painted(lengths, size)
+    except (ValueError, TypeError) as error:
+        raise DatasetError(
+            where, expected="a brush's pixels", found=str(error), remedy="Draw it again, or export as COCO"
+        ) from None

@@ -132,4 +132,17 @@ def _point(point: Sequence[float]) -> tuple[float, float]:
 def in_pixels(shape: Shape, size: tuple[int, int]) -> Shape:
     """A shape in fractions of an image's size, in pixels."""
     height, width = size
-    return replace(shape, outlines=tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines))
+    outlines = tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines)
+    if shape.corners is None:
+        return replace(shape, outlines=outlines)
+    left, top, right, bottom = shape.corners
+    return replace(shape, outlines=outlines, corners=(left * width, top * height, right * width, bottom * height))
+
+
+def beside_painted(shapes: Sequence[Shape], size: tuple[int, int]) -> tuple[tuple[Shape, ...], bool]:
+    """Shapes in fractions of an image's size: as they are or, where some are painted, in pixels as those are; and
+    whether they are still fractions.
+    """
+    if not any(shape.bitmap for shape in shapes):
+        return tuple(shapes), True
+    return tuple(shape if shape.bitmap else in_pixels(shape, size) for shape in shapes), False

@@ -192,17 +192,60 @@ def test_masks_ellipses_turned_boxes_and_tags_of_cvat(tmp_path):
     assert [each.item.label for each in found.items] == [0, 1]
 
 
-def test_a_label_studio_brush_is_refused_with_what_to_do(tmp_path):
+def test_a_damaged_brush_is_named(tmp_path):
     write(tmp_path / "a.jpg", make_image(tools.SIZE))
-    brush = {"type": "brushlabels", "value": {"format": "rle", "rle": [1, 2], "brushlabels": ["dog"]}}
+    size = {"original_width": 32, "original_height": 24}
+    brush = {"type": "brushlabels", **size, "value": {"format": "rle", "rle": [1, 2], "brushlabels": ["dog"]}}
     task = {"id": 7, "data": {"image": "/data/upload/1/a.jpg"}, "annotations": [{"result": [brush]}]}
-    box = {"type": "rectanglelabels", "value": {"x": 0, "y": 0, "width": 50, "height": 50, "rectanglelabels": ["dog"]}}
-    other = {**task, "id": 8, "annotations": [{"result": [box]}]}
-    write(tmp_path / "export.json", json.dumps([task, other]))
-    assert words(tmp_path) == [
-        "export.json (task 7), shape 1: expected a label and its points, found a brush's pixels. Export the project as "
-        "COCO or as PNG masks. Fix it, or remove it."
+    write(tmp_path / "export.json", json.dumps([task]))
+
+    assert [problem.message for problem in inspect(tmp_path).fatal] == [
+        "export.json (task 7), shape 1: expected a brush's pixels, found run lengths that end early. Draw it again, or "
+        "export as COCO."
     ]
+
+
+@pytest.mark.parametrize("make", [tools.brushes, tools.fiftyone_samples])
+def test_painted_pixels_are_masks_boxes_and_instances(tmp_path, make):
+    make(tmp_path / "raw")
+    expected = np.zeros(tools.SIZE, np.uint8)
+    for value, (_, points) in enumerate(sorted(tools.SHAPES), 1):
+        expected[tools.bits_of(points)] = value
+    names = {t: inspect(tmp_path / "raw", how=How(task=t)) for t in ("segmentation", "detection", "instances")}
+    assert all(found.fatal == [] for found in names.values())
+    pack(names["segmentation"], tmp_path / "data")
+    boxes = names["detection"].items[0].item.boxes
+    objects = names["instances"].items[0].item.instances
+    dog, cat = (points for _, points in tools.SHAPES)
+
+    assert np.array_equal(packed_mask(tmp_path), expected)
+    assert sorted((b.left, b.top, b.right, b.bottom) for b in boxes) == sorted(
+        tuple(map(float, tools.box_of_bits(tools.bits_of(points)))) for points in (dog, cat)
+    )
+    assert sorted(each.pixels(tools.SIZE).sum() for each in objects) == sorted(
+        tools.bits_of(p).sum() for p in (dog, cat)
+    )
+
+
+def test_masks_of_fiftyone_are_taken_from_files_and_from_the_json(tmp_path):
+    tools.fiftyone_samples(tmp_path / "raw", objects=False)
+    found = inspect(tmp_path / "raw")
+    expected = {0: tools.HEIGHT * tools.WIDTH}
+    for value, (_, points) in enumerate(tools.SHAPES, 1):
+        expected[value] = int(tools.bits_of(points).sum())
+        expected[0] -= expected[value]
+
+    assert (found.layout.name, found.fatal) == ("FiftyOne, masks", [])
+    assert [dict(each.pixels) for each in found.items] == [expected] * 3
+
+
+def test_a_damaged_mask_of_fiftyone_is_named(tmp_path):
+    tools.fiftyone_samples(tmp_path / "raw", objects=False)
+    (tmp_path / "raw/fields/ground_truth/b.png").unlink()
+    (problem,) = inspect(tmp_path / "raw").fatal
+
+    assert problem.message.startswith("fields/ground_truth/b.png: expected a mask of FiftyOne, found ")
+    assert problem.message.endswith("Export the dataset again.")
 
 
 @pytest.mark.parametrize("short", [True, False])
