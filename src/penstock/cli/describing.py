@@ -86,8 +86,12 @@ def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # ty
 def _problem_lines(found: Inspection) -> list[str]:
     if not found.problems:
         return ["no problems found"]
-    kinds = Counter(problem.kind for problem in found.problems)
-    title = "PROBLEMS" if found.fatal else "no problems found; notes"
-    lines = [f"{title}: {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}"]
+    kinds = Counter((problem.fatal, problem.kind) for problem in found.problems)
+    fatal, notes = (
+        ", ".join(f"{count} x {kind}" for (is_fatal, kind), count in kinds.items() if is_fatal == wanted)
+        for wanted in (True, False)
+    )
+    lines = [f"PROBLEMS: {fatal}" if fatal else "no problems found"]
+    lines += [f"notes: {notes}"] if notes else []
     lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
     return lines

@@ -167,15 +167,25 @@ def _own_score(line: dict[str, Any]) -> str:
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
-    """The evaluations that were asked for by name, and of those during training the best ones and the last one."""
+    """Of the evaluations during training the best ones and the last one, and those that were asked for by name and are
+    no repetition of these.
+    """
     found = sorted((folder.path / "evaluations").glob("*.json"))
     during = {path: _step_of(path) for path in found if _step_of(path) is not None}
-    sections = [_evaluation(folder, path, "asked for") for path in found if path not in during]
+    sections, shown = [], []
     for number, (path, step) in enumerate(during.items(), 1):
         if step in best or number == len(during):
             when = "the best" if step in best else "the last"
             sections.append(_evaluation(folder, path, f"in training, {when}"))
-    return sections
+            shown.append(_compared(folder, path))
+    asked = [path for path in found if path not in during and _compared(folder, path) not in shown]
+    return [*(_evaluation(folder, path, "asked for") for path in asked), *sections]
+
+
+def _compared(folder: RunFolder, path: Path) -> dict[str, Any]:
+    """What tells an evaluation from another one: all of it but the loss, which only training computes."""
+    name = f"evaluations/{path.name}"
+    return {key: value for key, value in folder.read_json(name, "step", "split").items() if key != "loss"}
 
 
 def _step_of(path: Path) -> int | None:

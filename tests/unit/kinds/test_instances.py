@@ -85,7 +85,7 @@ class TestRecords:
 
         assert problem.fatal
         assert problem.message == (
-            f"{tmp_path}/train/_annotations.coco.json#1 (annotation 4): expected outlines of at least three points, or "
+            f"{tmp_path}/train/_annotations.coco.json, image 1 (annotation 4): expected outlines of at least three points, or "
             "run lengths of an image of 24 x 32, found run lengths of 24 x 32 that sum to 11, the smallest 5. Fix the file."
         )
 

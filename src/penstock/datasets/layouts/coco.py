@@ -72,7 +72,7 @@ def recognise_masks(folder: Path) -> Layout | None:
         order = _order(file.tree)
         for image, place, own in _images(folder, file, problems):
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
-            draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}#{image.id}")
+            draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
@@ -88,7 +88,7 @@ def recognise_instances(folder: Path) -> Layout | None:
         order = _order(file.tree)
         for image, place, own in _images(folder, file, problems):
             problems += [_left_out(named(place, folder), each) for each in own if not each.segmentation]
-            where = f"{file.path}#{image.id}"
+            where = f"{file.path}, image {image.id}"
             instances = tuple(
                 Instance(_category(each, order, where), partial(_pixels, each, where), bool(each.iscrowd))
                 for each in own

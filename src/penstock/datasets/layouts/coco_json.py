@@ -80,16 +80,47 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
             plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
             if not isinstance(plain, dict) or not set(plain) >= _KEYS or _is_panoptic(plain):
                 continue
-            tree = msgspec.convert(plain, Tree)
+            tree, broken = _converted(plain)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
             found = f"another structure ({str(error) or 'nested too deeply'})"
             raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
+        problems += [_broken(path.relative_to(folder).as_posix(), *each) for each in broken]
         split = split_of(folder, path)
         if split in files and not path.stem.startswith("person_keypoints"):
             problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
         files.setdefault(split, File(path, tree))
     problems += _without_parents(files)
     return files, problems
+
+
+def _converted(plain: dict[str, Any]) -> tuple[Tree, list[tuple[int, Any, str]]]:
+    """What a file holds, and the annotations in it that have another structure: their places, counted from 1, what they
+    are, and what is wrong.
+
+    Raises:
+        msgspec.ValidationError: something else has another structure.
+    """
+    try:
+        return msgspec.convert(plain, Tree), []
+    except msgspec.ValidationError:
+        if not isinstance(plain["annotations"], list):
+            raise
+    tree = msgspec.convert({**plain, "annotations": []}, Tree)
+    broken = []
+    for place, each in enumerate(plain["annotations"], 1):
+        try:
+            tree.annotations.append(msgspec.convert(each, Annotation))
+        except msgspec.ValidationError as error:
+            broken.append((place, each, str(error)))
+    return tree, broken
+
+
+def _broken(name: str, place: int, each: Any, wrong: str) -> Problem:
+    """An annotation that is none; the others are read."""
+    number = each.get("id") if isinstance(each, dict) else None
+    own = f"annotation {number}" if number is not None else f"annotation {place} of the list"
+    message = f"{name}: expected COCO's structure in {own}, found another ({wrong}). Fix it, or leave it out."
+    return Problem("damaged annotation", f"{name}, {own}", message)
 
 
 def _without_parents(files: dict[str, File]) -> list[Problem]:

@@ -247,14 +247,14 @@ def _unknown(folder: Path, how: How) -> DatasetError:
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else "a known layout"
-    ways = [_ELSEWHERE] if how.layout or how.task else [_FOLDERS, _ELSEWHERE]
+    ways = [_ELSEWHERE] if how.layout else [_FOLDERS, _ELSEWHERE]
     if loose:
         ways.append("give --pattern if the class is in the name of the image")
         ways.append("predict images without labels with penstock predict RUN FOLDER")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
     remedy = f"Do one of these: {'; '.join(ways)}"
     more = advice.tree_of(how.layout) if how.layout else ""
-    if not how.layout and not how.task:
+    if not how.layout:
         near = advice.nearest(folder)
         more = f" {_PUBLISHED}" + (f" These layouts come near:{near}" if near else "")
     return DatasetError(

@@ -9,7 +9,7 @@ from PIL import Image
 from support import miniatures
 from support.commands import call
 from support.datasets import records
-from support.layouts import boxes, changed_coco, notes, pack_miniature, words
+from support.layouts import boxes, changed_coco, notes, pack_miniature, pack_skipping, words
 
 from penstock.datasets import How, inspect, pack
 from penstock.datasets.layouts import coco
@@ -94,7 +94,7 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
     found = inspect(tmp_path, how=How(task="segmentation"))
 
     assert [problem.message for problem in found.fatal] == [
-        f"{tmp_path / 'train.json'}#8 (annotation 3): expected outlines of at least three points, or run lengths of an "
+        f"{tmp_path / 'train.json'}, image 8 (annotation 3): expected outlines of at least three points, or run lengths of an "
         "image of 24 x 32, found run lengths of 24 x 32 that sum to 97, the smallest 0. Fix the file."
     ]
 
@@ -223,7 +223,7 @@ def test_damaged_run_lengths_are_named(tmp_path, counts):
     path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
     message = words(tmp_path, How("coco-masks"))[0]
 
-    assert message.startswith(f"{path}#7 (annotation 1): expected run lengths, found ")
+    assert message.startswith(f"{path}, image 7 (annotation 1): expected run lengths, found ")
 
 
 def test_a_image_that_is_listed_twice_is_one(tmp_path):
@@ -292,10 +292,6 @@ COCO = {
         lambda t: t.update(annotations=None),
         "expected COCO's JSON, found another structure (Expected `array`, got `null` - at `$.annotations`). Fix or remove it.",
     ),
-    "an annotation of no image": (
-        lambda t: t["annotations"][0].pop("image_id"),
-        "expected COCO's JSON, found another structure (Object missing required field `image_id` - at `$.annotations[0]`). Fix or remove it.",
-    ),
     "an image without a file": (
         lambda t: t["images"][0].pop("file_name"),
         "expected COCO's JSON, found another structure (Object missing required field `file_name` - at `$.images[0]`). Fix or remove it.",
@@ -303,10 +299,6 @@ COCO = {
     "a box that is no number": (
         lambda t: t["annotations"][0].update(bbox=[float("nan"), 0, 1, 1]),
         "expected COCO's JSON, found another structure (JSON is malformed: invalid character (byte",
-    ),
-    "a box of three numbers": (
-        lambda t: t["annotations"][0].update(bbox=[0, 1, 1]),
-        "expected COCO's JSON, found another structure (Expected `array` of length 4, got 3 - at `$.annotations[0].bbox`). Fix or remove it.",
     ),
 }
 
@@ -317,6 +309,29 @@ def test_cocos_json_is_checked_before_it_is_read(tmp_path, case):
     path = changed_coco(tmp_path, change)
 
     assert words(tmp_path)[0].startswith(f"{path}: {message}")
+
+
+def test_annotations_of_another_structure_are_named_and_the_others_read(tmp_path, capsys):
+    def change(tree):
+        tree["annotations"][0].pop("image_id")
+        tree["annotations"][1].update(bbox=[0, 1, 1])
+        tree["annotations"].append("nothing")
+
+    changed_coco(tmp_path / "raw", change)
+    messages = [problem.message for problem in inspect(tmp_path / "raw").fatal]
+    name = "annotations/instances_train2017.json"
+
+    assert messages == [
+        f"{name}: expected COCO's structure in annotation 1, found another (Object missing required field `image_id`). Fix "
+        "it, or leave it out.",
+        f"{name}: expected COCO's structure in annotation 2, found another (Expected `array` of length 4, got 3 - at "
+        "`$.bbox`). Fix it, or leave it out.",
+        f"{name}: expected COCO's structure in annotation 4 of the list, found another (Expected `object`, got `str`). Fix "
+        "it, or leave it out.",
+    ]
+    out = pack_skipping(tmp_path, capsys)
+    assert f"skipped: {name}, annotation 2 (damaged annotation)" in out
+    assert {len(each) for each in boxes(tmp_path).values()} == {0, 1}
 
 
 def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_path):
@@ -347,7 +362,7 @@ def test_outlines_that_are_none_are_named(tmp_path, shape):
     message = words(tmp_path, How(task="segmentation"))[0]
 
     assert message.startswith(
-        f"{path}#7 (annotation 1): expected outlines of at least three points, or run lengths of an image of 24 x 32, found "
+        f"{path}, image 7 (annotation 1): expected outlines of at least three points, or run lengths of an image of 24 x 32, found "
     )
 
 
