@@ -183,7 +183,7 @@ def test_annotations_of_no_category(tmp_path, layout):
     place = tmp_path / "annotations/instances_train2017.json"
 
     assert message == (
-        f"{place}{'#7' if layout == 'coco-masks' else ''} (annotation 1): expected the id of a category (3, 90), found "
+        f"{place}{', image 7' if layout == 'coco-masks' else ''} (annotation 1): expected the id of a category (3, 90), found "
         "category_id 5. Fix the file."
     )
 
@@ -201,7 +201,7 @@ def test_annotations_of_no_category(tmp_path, layout):
         ),
         (
             lambda tree: tree["images"][0].update(height=10**6, width=10**6),
-            "{path}#7: expected an image with its height and width, of at most 268,435,456 pixels, found 1000000 x 1000000. "
+            "{path}, image 7: expected an image with its height and width, of at most 268,435,456 pixels, found 1000000 x 1000000. "
             "Fix the file.",
         ),
     ],
