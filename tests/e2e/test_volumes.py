@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import shutil
 
+import cv2
 import numpy as np
 import pytest
 from support import miniatures
@@ -125,7 +126,7 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
         f"predicted 1 of 3 volumes into {tmp_path / 'odd-out'}, each in its own geometry\n",
         "predict: 3 of 3 volumes",
     )
-    assert [path.name for path in (tmp_path / "odd-out").glob("[!.]*")] == ["a.nii.gz"]
+    assert {path.name for path in (tmp_path / "odd-out").glob("[!.]*")} == {"a.nii.gz", "a-slices.png"}
 
     write_volume(tmp_path / "odd-labels/a.nii.gz", stored(np.zeros((5, 5, 5), np.uint8), "RAS"))
     (tmp_path / "odd/b.nii.gz").unlink()
@@ -225,3 +226,5 @@ def test_series_are_packed_and_predicted_as_volumes(tmp_path, capsys):
         assert written.shape == like.shape
         assert np.allclose(written.affine, like.affine)
         assert "left out" not in out
+        drawn = cv2.imread(str(tmp_path / "out" / place / "case2-slices.png"))
+        assert drawn.shape[1] > drawn.shape[0] > 300

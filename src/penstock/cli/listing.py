@@ -8,6 +8,7 @@ from cyclopts import Parameter, validators
 
 from penstock.errors import RecipeError
 from penstock.models import catalogue
+from penstock.models.published import coco_scores
 
 _UNSTATED = "not stated"
 
@@ -51,4 +52,10 @@ def _architectures() -> None:
             print(f"  {name:<13}  {about}")
     print("classification: --model BACKBONE, any of timm; cifar10-tutorial, cifar10-fast")
     print("volumes: unet3d")
+    print("detectors with weights of COCO from torchvision (BSD 3-Clause): --weights coco")
+    for name, (parameters, scores) in coco_scores().items():
+        said = ", ".join(f"{score.removesuffix('_map')} mAP {value:g} %" for score, value in scores.items())
+        print(f"  {name:<20}  {parameters / 1e6:.1f} M parameters, {said}")
+    print("whole networks of segmentation_models.pytorch, and backbones of timm, from the Hugging Face hub:")
+    print("  --weights OWNER/NAME: --model segformer:mit_b0 --weights smp-hub/segformer-b0-512x512-ade-160k (ADE20K)")
     print(f"{len(catalogue.backbones('*')):,} backbones have published weights: penstock models resnet lists some")

@@ -26,7 +26,8 @@ Paths = Annotated[
     list[str],
     Parameter(
         help="Images, their addresses (https://...), folders of images, text files that list images (.txt), videos, "
-        "NIfTI volumes, or - for an image from standard input. Folders of masks next to folders of images are skipped.",
+        "cameras (camera:0 for an image, camera:0/300 for 300), NIfTI volumes and folders of DICOM slices, or - for an "
+        "image from standard input. Folders of masks next to folders of images are skipped.",
     ),
 ]
 Score = Annotated[
@@ -54,7 +55,8 @@ def predict(
     """Predict masks, alpha mattes, classes or boxes for images of any size, or labels for NIfTI volumes.
 
     Masks and mattes: NAME.png (class ids, or alpha) and NAME-overlay.png for each image; classes: predictions.csv;
-    boxes: predictions.csv and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry. Prints the names of
+    boxes: predictions.csv and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry, and
+    CASE-slices.png. Prints the names of
     images that cannot be read, and then exits with 1.
     """
     if trust:

@@ -1,7 +1,10 @@
-"""What there is to predict: images, folders and lists of them, addresses, videos, and an image from standard input."""
+"""What there is to predict: images, folders and lists of them, addresses, videos, cameras, and an image from standard
+input.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import urllib.request
 from collections import Counter
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[Any]  # uint8 or uint16
 
 STDIN: Final = "/dev/stdin"
+_CAMERA: Final = re.compile(r"camera:(?P<number>\d+)(/(?P<count>[1-9]\d*))?")
 _SCHEMES: Final = ("http://", "https://")
 _SECONDS: Final = 30.0  # without an answer from a server
 _LARGEST: Final = 4 * MAX_PIXELS  # bytes of a file
@@ -57,19 +61,16 @@ class InputImage:
     read: Callable[[PixelFormat], Pixels]
 
 
-def is_address(text: Path | str) -> bool:
-    """Whether an input is the address of an image: http://... or https://..."""
-    return isinstance(text, str) and text.startswith(_SCHEMES)
-
-
 def parsed(texts: Sequence[str]) -> list[Path | str]:
-    """Inputs as people write them: paths, and addresses."""
-    return [text if is_address(text) else Path(text) for text in texts]
+    """Inputs as people write them: paths, and what is none: addresses (http://... or https://...) and cameras
+    (camera:0 for an image, camera:0/300 for 300).
+    """
+    return [text if text.startswith(_SCHEMES) or _CAMERA.fullmatch(text) else Path(text) for text in texts]
 
 
 def find(paths: Sequence[Path | str]) -> list[InputImage]:
     """The images behind some paths: themselves, those in folders to the bottom, those that a text file lists (but no
-    further lists), those at addresses, the frames of videos, and one from standard input for "-".
+    further lists), those at addresses, the frames of videos and cameras, and one from standard input for "-".
 
     Raises:
         DatasetError: a path is not there, or there is no image at all.
@@ -110,7 +111,9 @@ def _nothing(paths: Sequence[Path]) -> DatasetError:
 
 
 def _behind(path: Path | str) -> Iterator[InputImage]:
-    if isinstance(path, str):
+    if isinstance(path, str) and (camera := _CAMERA.fullmatch(path)):
+        yield from _shots(path, int(camera["number"]), int(camera["count"] or 1))
+    elif isinstance(path, str):
         name = Path(urlsplit(path).path).stem or "image"
         yield InputImage(name, Path(path), path, partial(_from_address, path))
     elif path == Path(STDIN):
@@ -210,6 +213,21 @@ def _frames(name: str, path: Path) -> Iterator[InputImage]:
     for number in range(count):
         where = f"{path}#{number}"
         yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, video, where))
+
+
+def _shots(said: str, number: int, count: int) -> Iterator[InputImage]:
+    """So many frames of a camera, taken when they are read, in that order."""
+    video = cv2.VideoCapture(number)
+    if not video.isOpened():
+        raise DatasetError(
+            said,
+            expected="a camera that OpenCV can open",
+            found=f"none of number {number}",
+            remedy="Connect it, or try another number",
+        )
+    for shot in range(count):
+        where = f"{said}#{shot}"
+        yield InputImage(f"camera{number}/{shot:06d}", Path(said), where, partial(_next_frame, video, where))
 
 
 def _next_frame(video: Any, where: str, wanted: PixelFormat) -> Pixels:

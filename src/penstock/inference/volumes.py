@@ -12,7 +12,9 @@ from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
-from penstock.images import dicom, volumes
+from penstock.files import write_atomically
+from penstock.images import codecs, dicom, volumes
+from penstock.inference.slices import draw_slices
 from penstock.inference.writing import own_folder, write_table
 from penstock.metrics import dice
 from penstock.progress import counted, silent
@@ -59,7 +61,7 @@ def predict_volumes(
     style: Style = Style(),  # noqa: B008 - frozen
     progress: Callable[[int, int], None] = silent,
 ) -> PredictedVolumes:
-    """Write CASE.nii.gz for every volume, and dice.csv where there are true labels.
+    """Write CASE.nii.gz and CASE-slices.png for every volume, and dice.csv where there are true labels.
 
     Args:
         trained: a run's model; its sliding window slides over slices.
@@ -81,7 +83,8 @@ def predict_volumes(
     found = _cases(paths, labels)
     _refuse_overwriting(found, output)
     table = [output / "dice.csv"] if labels else []
-    own_folder(output, [*table, *(output / f"{case.name}.nii.gz" for case in found)])
+    files = (output / name for case in found for name in (f"{case.name}.nii.gz", _drawing(case)))
+    own_folder(output, [*table, *files])
     scores = _CaseScores(trained.parts.dataset.description, output)
     skipped: list[str] = []
     wrong: list[str] = []
@@ -101,6 +104,11 @@ def predict_volumes(
     return PredictedVolumes(
         len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scores.lines())
     )
+
+
+def _drawing(case: Case) -> str:
+    """The name of the image of some slices."""
+    return f"{case.name}-slices.png"
 
 
 def _is_beside(file: Path) -> bool:
@@ -131,6 +139,8 @@ def _predict(trained: Trained, case: Case, output: Path, style: Style) -> tuple[
     predicted = trained.predict_volume(volume)
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
     volumes.write_labels(output / f"{case.name}.nii.gz", style.written(predicted), case.images[0])
+    drawn = draw_slices(volume, predicted, trained.parts.dataset.description.ignore_label)
+    write_atomically(output / _drawing(case), codecs.encode_png(drawn))
     return volume, predicted
 
 

@@ -20,12 +20,14 @@ from torchvision.models.detection.transform import GeneralizedRCNNTransform
 from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7
 
 from penstock.errors import RecipeError
-from penstock.models import pretrained
+from penstock.models import pretrained, published
 from penstock.models import tv as tv_backbones
 from penstock.models.segmentation import check_backbone, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.models.weights import Loaded
 
 DETECTORS: Final = {
     "fasterrcnn": "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
@@ -138,11 +140,13 @@ class Detector(nn.Module):
     Attributes:
         network: torchvision's.
         first: the number it gives to the first class; 1 where 0 is the background.
+        account: of the published weights of a whole detector that were loaded; None where there were none.
     """
 
     def __init__(self, network: nn.Module, first: int) -> None:
         super().__init__()
         self.network, self.first = network, first
+        self.account: Loaded | None = None
         network.transform = _AsTheyAre()
         for head in _heads(network):
             head.register_forward_hook(lambda _, __, found: _whole_floats(found))
@@ -266,8 +270,8 @@ def build_detector(name: str, classes: int, weights: str, known: Mapping[str, st
     Args:
         name: `ARCHITECTURE:BACKBONE`; the backbone timm's, or torchvision's as `torchvision/resnet50`.
         classes: the number of classes, without a background.
-        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its
-            library's format.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its library's format; or
+            "coco", of the whole detector.
         known: the architectures that may be named.
 
     Raises:
@@ -275,6 +279,10 @@ def build_detector(name: str, classes: int, weights: str, known: Mapping[str, st
         WeightsError: the weights cannot be had, or do not fit.
     """
     architecture, backbone = parse_detector(name, known)
+    if weights == published.COCO:
+        detector = build_detector(name, classes, "none", known)
+        detector.account = published.load_coco(detector, architecture, backbone)
+        return detector
     if backbone.startswith(tv_backbones.PREFIX):
         return _HEADS[architecture](
             tv_backbones.build_features(name, backbone, _STRIDES[architecture], weights), classes

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import timm
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES: Final = ("model.safetensors", "pytorch_model.bin")
+_NOT_CACHED: Final = (
+    "Connect to the network once, or train from the weights of the backbone with --weights pretrained, or from random "
+    "ones with --weights none"
+)
+_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _REMEDY: Final = (
     "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none, or give a "
@@ -36,7 +41,8 @@ def weighted(build: functools.partial[Any], backbone: str, weights: str, *, nati
     Args:
         build: takes `encoder_weights`.
         backbone: as timm names it, or a Mix Transformer of segmentation_models.pytorch.
-        weights: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        weights: "pretrained" (timm's), "none", the path of a file of timm's format, or OWNER/NAME of a repository on
+            the hub that holds one.
         native: whether it is a Mix Transformer.
 
     Raises:
@@ -47,7 +53,14 @@ def weighted(build: functools.partial[Any], backbone: str, weights: str, *, nati
         return _blank(build, backbone)
     if weights == "pretrained":
         return from_hub(build, backbone, native=native)
+    if is_repository(weights):
+        return from_file(build, backbone, Path(fetched(weights, "model.safetensors")), native=native)
     return from_file(build, backbone, Path(weights), native=native)
+
+
+def is_repository(weights: str) -> bool:
+    """Whether weights are named as OWNER/NAME, a repository of the hub, and are no file."""
+    return bool(_REPOSITORY.fullmatch(weights)) and not Path(weights).exists()
 
 
 def _blank(build: functools.partial[Any], backbone: str) -> Any:
@@ -86,9 +99,9 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
     Raises:
         WeightsError: the weights cannot be had, or are damaged.
     """
-    offline = constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT)
+    offline = constants.HF_HUB_OFFLINE or not is_reachable(constants.ENDPOINT)
     try:
-        with _hub(offline=offline):
+        with hub_client(offline=offline):
             model = build(encoder_weights="imagenet" if native else True)
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
@@ -135,7 +148,7 @@ def _check_cache(backbone: str, *, native: bool) -> None:
 
 
 @contextlib.contextmanager
-def _hub(*, offline: bool) -> Iterator[None]:
+def hub_client(*, offline: bool) -> Iterator[None]:
     """Have the hub's client look into its cache alone, where the hub does not answer: it would wait a minute for
     retries. The next call asks again.
     """
@@ -147,7 +160,7 @@ def _hub(*, offline: bool) -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _reachable(endpoint: str) -> bool:
+def is_reachable(endpoint: str) -> bool:
     """Whether the hub can be spoken to at all."""
     if getproxies():
         return True
@@ -216,4 +229,30 @@ def _no_fit(path: Path, found: str) -> WeightsError:
         expected="weights that fit the backbone",
         found=found,
         remedy="Give the weights of the same backbone, as timm saves them",
+    )
+
+
+def fetched(repository: str, name: str) -> str:
+    """The path of a file of a repository, from the hub or its cache.
+
+    Raises:
+        WeightsError: it cannot be had.
+    """
+    offline = constants.HF_HUB_OFFLINE or not is_reachable(constants.ENDPOINT)
+    try:
+        with hub_client(offline=offline):
+            return hf_hub_download(repository, name)
+    except Exception as error:
+        # huggingface_hub and its HTTP client raise unrelated types here.
+        raise unavailable(f"{repository}/{name}", reason_of(error)) from error
+
+
+def unavailable(name: str, found: str) -> WeightsError:
+    """The error for published weights that cannot be had."""
+    return WeightsError(
+        f"weights {name}",
+        expected="published weights, from the network or the local cache",
+        found=found,
+        remedy=_NOT_CACHED,
+        message=f"The weights {name} are not in the local cache and cannot be downloaded: {found}. {_NOT_CACHED}.",
     )

@@ -11,7 +11,7 @@ import timm
 import torch
 
 from penstock.errors import RecipeError
-from penstock.models import pretrained
+from penstock.models import pretrained, published
 from penstock.models.atrous import DeepLabConfig
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
@@ -144,7 +144,8 @@ def build_segmenter(
     Args:
         name: `ARCHITECTURE:BACKBONE`, or a place (`models.own`).
         classes: the number of classes.
-        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format; or OWNER/NAME,
+            of a whole network of segmentation_models.pytorch on the Hugging Face hub.
         parts: of a `deeplab`.
         channels: of the images; pretrained filters are spread over others than 3.
 
@@ -154,6 +155,10 @@ def build_segmenter(
     """
     if is_own(name):
         return build_own(name, classes=classes, channels=channels, weights=weights)
+    if pretrained.is_repository(weights) and published.is_whole(weights):
+        whole = build_segmenter(name, classes, "none", parts, channels)
+        whole.account = published.load_repository(whole, weights)  # type: ignore[assignment] # not a module
+        return whole
     architecture, backbone = parse_name(name)
     if architecture == "deeplab":
         return build_deeplab(name, backbone, classes, weights, parts, channels)

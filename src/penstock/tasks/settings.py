@@ -27,7 +27,9 @@ class Model:
         name: Model: ARCHITECTURE:BACKBONE for segmentation, matting, detection and instances, BACKBONE (or
             cifar10-fast, cifar10-tutorial) for classification, unet3d for volumes; or FILE.py:NAME, or
             package.module:NAME.
-        weights: Backbone weights: "pretrained", "none" or a file.
+        weights: Backbone weights: "pretrained", "none" or a file. Or weights of a whole network: "coco" for fasterrcnn,
+            maskrcnn, retinanet and fcos with resnet50, or OWNER/NAME for a network of segmentation_models.pytorch on
+            the Hugging Face hub, such as smp-hub/segformer-b0-512x512-ade-160k for segformer:mit_b0.
         deeplab: Parts of `deeplab:BACKBONE`.
         normalization: Mean and standard deviation that images are normalised with: "backbone" takes those that the
             backbone was trained with, "data" those of the training images. The default is "data" for images of 16 bits

@@ -9,6 +9,7 @@ from penstock.assembly import runs
 from penstock.models import load_matching
 from penstock.models.pretrained import account_of
 from penstock.models.tv import PREFIX
+from penstock.models.weights import Loaded
 from penstock.runs import RunFolder
 from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
 
@@ -28,6 +29,7 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     try_loss(parts, model)
     if not parts.recipe.init:
         _note_file(parts.recipe, events)
+        _note_published(model, parts.recipe, events)
         return model
     other = RunFolder.open(Path(parts.recipe.init))
     checkpoint = runs.load_checkpoint(other)
@@ -35,6 +37,13 @@ def initial_model(parts: Parts, events: Events) -> nn.Module:
     account = load_matching(model, runs.weights(checkpoint), named, strict=parts.recipe.strict)
     events.note("\n  ".join([f"init from {other.path}, step {checkpoint.step:,}:", *account.lines()]))
     return model
+
+
+def _note_published(model: nn.Module, recipe: Recipe, events: Events) -> None:
+    """Account for the tensors of a whole network that was published."""
+    account = getattr(model, "account", None)
+    if isinstance(account, Loaded):
+        events.note("\n  ".join([f"weights {recipe.model.weights}:", *account.lines("file")]))
 
 
 def _note_file(recipe: Recipe, events: Events) -> None:

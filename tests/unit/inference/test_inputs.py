@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 from support import miniatures
 from support.commands import call
+from support.errors import refused
 from support.images import HEIC
 from support.training import recipe
 
 from penstock.errors import DatasetError
 from penstock.images import RGB
-from penstock.inference.inputs import find
+from penstock.inference.inputs import find, parsed
 from penstock.training import train
 
 
@@ -103,3 +104,36 @@ def test_a_folder_without_images_is_refused(tmp_path):
     with pytest.raises(DatasetError) as caught:
         find([tmp_path])
     assert str(caught.value) == f"{tmp_path}: expected images, found none. Check the path."
+
+
+class Camera:
+    """As much of OpenCV's capture as a camera needs: number 0 is there, and gives frames that grow lighter."""
+
+    opened = 0
+
+    def __init__(self, number):
+        self.number, self.frame = number, 0
+
+    def isOpened(self):  # noqa: N802 - OpenCV's
+        return self.number == 0
+
+    def read(self):
+        self.frame += 1
+        return True, np.full((48, 64, 3), (20 * self.frame, 0, 0), np.uint8)
+
+
+def test_frames_of_a_camera_are_taken_when_they_are_read(monkeypatch):
+    monkeypatch.setattr(cv2, "VideoCapture", Camera)
+    (one,) = find(parsed(["camera:0"]))
+    three = find(parsed(["camera:0/3"]))
+
+    assert one.read(RGB)[0, 0].tolist() == [0, 0, 20]
+    assert [(each.name, each.read(RGB)[0, 0].tolist()) for each in three] == [
+        ("camera0/000000", [0, 0, 20]),
+        ("camera0/000001", [0, 0, 40]),
+        ("camera0/000002", [0, 0, 60]),
+    ]
+    refused(
+        find, parsed(["camera:1"]),
+        message="camera:1: expected a camera that OpenCV can open, found none of number 1. Connect it, or try another number.",
+    )  # fmt: skip

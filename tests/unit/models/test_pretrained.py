@@ -48,9 +48,9 @@ class TestWeights:
     def test_an_unreachable_hub_is_noticed_at_once(self, monkeypatch):
         monkeypatch.setattr(pretrained, "getproxies", dict)
 
-        assert not pretrained._reachable("https://127.0.0.1:9")
+        assert not pretrained.is_reachable("https://127.0.0.1:9")
         monkeypatch.setattr(pretrained, "getproxies", lambda: {"https": "proxy"})
-        assert pretrained._reachable("https://127.0.0.1:9")
+        assert pretrained.is_reachable("https://127.0.0.1:9")
 
     def test_a_file_of_timms_format_is_loaded(self, tmp_path):
         original = timm.create_model("test_resnet")
@@ -157,7 +157,7 @@ class TestDownload:
 
 @pytest.mark.parametrize("weights", ["none", "pretrained"])
 def test_a_backbone_that_does_not_go_with_an_architecture_is_no_matter_of_weights(weights, monkeypatch):
-    monkeypatch.setattr("penstock.models.pretrained._reachable", lambda _: False)
+    monkeypatch.setattr("penstock.models.pretrained.is_reachable", lambda _: False)
     with pytest.raises(
         RecipeError, match=r"^model\.name: expected a backbone that the architecture takes, found vit_tiny"
     ):

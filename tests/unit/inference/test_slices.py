@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+from support.volumes import stored, volume_scene
+
+from penstock.images import drawing
+from penstock.images.volumes import Volume
+from penstock.inference.slices import draw_slices
+
+
+def test_slices_with_labels_are_shown_in_the_colours_of_their_classes():
+    voxels, labels = volume_scene(1, (24, 28, 30))
+    image = stored(voxels, "RAS", (1.0, 1.0, 2.0))
+    volume = Volume("v", voxels[np.newaxis], image.affine)
+    drawn = draw_slices(volume, labels, 255)
+    empty = draw_slices(volume, np.zeros_like(labels), 255)
+    first, second = (drawing.palette(255)[label].astype(int) for label in (1, 2))
+
+    def has(color):  # classes are laid over the image half transparent, which keeps their hue
+        near = np.abs(drawn.astype(int) - color).sum(axis=2) < 200
+        return near.sum() > 50
+
+    assert (labels > 0).any(axis=(0, 1)).sum() == 4
+    assert drawn.shape[0] < empty.shape[0]  # four slices need two rows, nine of thirty need three
+    assert has(first)
+    assert has(second)
