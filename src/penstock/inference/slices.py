@@ -40,4 +40,4 @@ def draw_slices(volume: Volume, labels: Pixels, ignore: int) -> Pixels:
         image = np.ascontiguousarray(images[number])
         pair = np.hstack([image, drawing.overlay(image, masks[number], colors)])
         tiles.append(drawing.caption(drawing.fit(pair, 2 * _SIDE), f"slice {number} of {len(masks)}"))
-    return drawing.sheet(tiles, columns=_COLUMNS)
+    return drawing.sheet(tiles, columns=min(_COLUMNS, len(tiles)))

@@ -28,6 +28,7 @@ STYLE: Final = """
 
 _MOST_CELLS: Final = 100  # classes of a matrix that can still be looked at
 _LISTED: Final = 10
+_LEAST: Final = 0.0005  # of a class; less is shown as 0.0 %
 _SIDE: Final = 300  # of the plot, in pixels
 _SCORES: Final = (("iou", "IoU"), ("ap", "average precision"), ("accuracy", "accuracy"))
 
@@ -99,7 +100,7 @@ def _confused(names: Sequence[str], fractions: Sequence[Sequence[float]]) -> str
         _Confused(value, names[true], names[predicted])
         for true, row in enumerate(fractions)
         for predicted, value in enumerate(row)
-        if true != predicted and value > 0
+        if true != predicted and value >= _LEAST
     ]
     pairs.sort(key=lambda each: -each.fraction)
     if not pairs:
