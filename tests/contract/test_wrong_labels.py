@@ -369,7 +369,7 @@ def test_19_a_class_has_no_images(tmp_path):
         (
             lambda root: (root / "images" / "train").mkdir(parents=True),
             "{root}: the layout is image and mask folders, but no usable image was found. Check "
-            "that the files are there and end in .jpg, .jpeg or .png.",
+            "that the files are there, and that they are images.",
         ),
     ],
 )

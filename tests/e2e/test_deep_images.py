@@ -134,3 +134,29 @@ def test_a_model_of_bands_refuses_other_images(bands, tmp_path, capsys):
         f"{tmp_path}/x.png: expected 7 channels, as the dataset says, found 3 channels (png). Use images with the same"
         in said
     )
+
+
+def test_boxes_in_deep_images_are_learnt_and_exported(tmp_path, capsys):
+    draw, rows = np.random.default_rng(0), ["file,class,split,xmin,ymin,xmax,ymax"]
+    for number in range(8):
+        pixels = draw.integers(800, 900, (48, 64), np.uint16)
+        x, y = draw.integers(0, 30), draw.integers(0, 20)
+        pixels[y : y + 24, x : x + 30] += 300
+        write(tmp_path / f"raw/{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
+        rows.append(f"{number}.png,a,{'train' if number < 6 else 'val'},{x},{y},{x + 30},{y + 24}")
+    write(tmp_path / "raw/boxes.csv", "\n".join(rows) + "\n")
+    ps.pack(tmp_path / "raw", tmp_path / "data")
+    words = ["--model", "ssd:test_resnet", "--weights", "none", "--crop", 64, 64, "--batch", 2, "--steps", 2]
+    assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert call("predict", run, tmp_path / "raw", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+    code, said, _ = call("export", run, "-o", tmp_path / "m.onnx", capsys=capsys)
+    pixels = cv2.imread(str(tmp_path / "raw/0.png"), cv2.IMREAD_UNCHANGED)[..., np.newaxis].repeat(3, axis=2)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    boxes, scores = session.run(["boxes", "scores"], {"image": pixels.astype(np.int32)})
+    found = ps.load(run).predict(pixels)
+
+    assert code == 0
+    assert "takes: image, int32 (height, width, 3), RGB" in said
+    assert np.abs(np.sort(scores)[::-1][:20] - found.scores[:20]).max() < 0.01
+    assert len(boxes) == len(scores)

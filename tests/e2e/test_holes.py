@@ -165,7 +165,17 @@ def test_the_padding_of_an_evaluation_leaves_no_trace(name):
     assert seen[: len(seen) // 2] == seen[len(seen) // 2 :], "the model never sees padding"
 
 
+@pytest.fixture
+def one_thread():
+    """As ranks compute: in another order of sums some pixels are mined that else are not."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("synchronised", [False, True])
 def test_two_ranks_of_which_one_has_holes_alone(tmp_path, synchronised):
     """Each rank's gradients and buffers, against one process that sees what the ranks together see."""

@@ -62,6 +62,6 @@ def read_occurrences(shard: Path, records: int, classes: int) -> NDArray[np.bool
             str(path),
             expected="the classes of every record, for data.repeat_threshold",
             found="a file of something else" if path.is_file() else "no such file",
-            remedy="Pack the dataset again, or leave data.repeat_threshold out",
+            remedy="Pack the dataset again into another folder, or leave data.repeat_threshold out",
         )
     return np.unpackbits(bits, axis=1)[:, :classes] > 0

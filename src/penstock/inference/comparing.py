@@ -47,8 +47,8 @@ def random_images(graph: Graph, size: Size, *, dynamic: bool) -> list[torch.Tens
         dynamic: whether height and width may differ from call to call.
     """
     generator = torch.Generator().manual_seed(0)
-    shape, highest = list(graph.shape), (1 << graph.bits) - 1
-    dtype = torch.uint16 if graph.bits > 8 else torch.uint8  # noqa: PLR2004 - a byte
+    shape, (low, high) = list(graph.shape), graph.values or (0, (1 << graph.bits) - 1)
+    dtype = getattr(torch, graph.dtype)
     made = []
     for number in range(_IMAGES if dynamic or graph.any_size else 1):
         step = graph.multiple or _COARSE
@@ -56,9 +56,9 @@ def random_images(graph: Graph, size: Size, *, dynamic: bool) -> list[torch.Tens
         if graph.any_size:
             spots = torch.rand(1, 3, -(-shape[0] // _COARSE), -(-shape[1] // _COARSE), generator=generator)
             image = torch.nn.functional.interpolate(spots, size=shape[:2], mode="bilinear")[0]
-            made.append((highest * image).to(dtype).permute(1, 2, 0).contiguous())
+            made.append((low + (high - low) * image).to(dtype).permute(1, 2, 0).contiguous())
         else:
-            made.append(torch.randint(0, highest + 1, (_IMAGES, *shape), generator=generator).to(dtype))
+            made.append(torch.randint(low, high + 1, (_IMAGES, *shape), generator=generator).to(dtype))
     return made
 
 

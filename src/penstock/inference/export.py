@@ -40,7 +40,7 @@ class Exported:
 
     Attributes:
         path: the file.
-        dtype: of the images that it takes: "uint8" or "uint16".
+        dtype: of the images that it takes: "uint8", "uint16", or for objects in images of 16 bits "int32".
         shape: of what it takes, with words for the axes that are free: `("n", "64", "96", "3")`.
         outputs: the names of what it gives.
         input_note: what of an image to give it, as it was trained; in the file's metadata too.
@@ -118,7 +118,7 @@ def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynami
     with torch.inference_mode():
         expected = [graph.module(each) for each in images]
     comparison = comparing.compared(graph.outputs, found, expected)
-    return Exported(path, f"uint{graph.bits}", _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
+    return Exported(path, graph.dtype, _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
 
 
 def _said(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:

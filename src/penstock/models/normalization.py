@@ -12,6 +12,7 @@ import torch
 if TYPE_CHECKING:
     from penstock.images import PixelFormat
 
+_USUAL: Final = 3  # deviations
 _BYTES: Final = 257  # 65535 / 255
 
 
@@ -37,6 +38,12 @@ class Normalization:
     def mean_pixel(self, highest: int) -> tuple[int, ...]:
         """The mean pixel of images whose values are from 0 to `highest`."""
         return tuple(round(highest * value) for value in self.mean)
+
+    def usual_values(self, highest: int) -> tuple[int, int]:
+        """The values within three deviations of the mean in any channel, of images whose values go up to `highest`."""
+        low = min(mean - _USUAL * std for mean, std in zip(self.mean, self.std, strict=True))
+        high = max(mean + _USUAL * std for mean, std in zip(self.mean, self.std, strict=True))
+        return round(highest * max(0.0, low)), round(highest * min(1.0, high))
 
     def over(self, channels: int) -> Normalization:
         """For another number of channels: begun again from the first, as timm spreads the weights of its filters."""
@@ -73,6 +80,8 @@ def blank_images(count: int, size: tuple[int, int], pixels: PixelFormat) -> torc
 
 
 def as_floats(images: torch.Tensor) -> torch.Tensor:
-    """Float32 (n, channels, h, w) from 0 to 255, channels last in memory, from uint8 or uint16 (n, h, w, channels)."""
+    """Float32 (n, channels, h, w) from 0 to 255, channels last in memory, from uint8 (n, h, w, channels), or uint16 or
+    int32 with values of 16 bits.
+    """
     floats = images.permute(0, 3, 1, 2).float()
-    return floats.div_(_BYTES) if images.dtype == torch.uint16 else floats
+    return floats if images.dtype == torch.uint8 else floats.div_(_BYTES)

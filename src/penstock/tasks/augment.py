@@ -58,7 +58,7 @@ class Augment:
         perspective: Largest perspective distortion: how far the corners of a sample move inwards, as a fraction of half
             of its sides. What lies outside is filled.
         elastic: Largest elastic distortion in pixels: points of a sample that are 32 pixels apart move along each axis
-            by up to this, and what lies between them moves smoothly.
+            by up to this, at most 16, and what lies between them moves smoothly.
         blur: Largest standard deviation of a Gaussian blur, in pixels; each image draws its own from 0 to this.
         noise: Largest standard deviation of normal noise, on the scale of 0 to 255; each image draws its own.
         min_visibility: Smallest fraction of the area of a box that must be inside the crop. Other boxes are dropped, as
@@ -82,7 +82,7 @@ class Augment:
     jitter: Jitter = field(default_factory=Jitter)
     mosaic: Fraction = 0.0
     perspective: Fraction = 0.0
-    elastic: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    elastic: Annotated[float, Meta(ge=0, le=16)] = 0.0
     blur: Annotated[float, Meta(ge=0, le=100)] = 0.0
     noise: Annotated[float, Meta(ge=0, le=255)] = 0.0
     min_visibility: Fraction = 0.25
@@ -106,7 +106,9 @@ class Augment:
         return view
 
     def partners(self, generator: Generator) -> int:
-        """How many other records a sample is made of: three for a mosaic."""
+        """How many other records a sample is made of: three for a mosaic, of which a crop of a pixel has no room."""
+        if min(self.crop) < 2:  # noqa: PLR2004 - parts along a side
+            return 0
         return QUARTERS - 1 if self.mosaic and generator.chance(self.mosaic) else 0
 
     def quarters(self, generator: Generator) -> list[tuple[slice, slice]]:

@@ -375,4 +375,9 @@ class Task(ABC):
             size: (height, width) of the images.
         """
         shape = (*size, self.pixel_format.channels)
-        return Graph(Predictor(self, model).eval(), Predictor.outputs, shape, bits=self.pixel_format.bits)
+        bits, values = self.pixel_format.bits, self.usual_values()
+        return Graph(Predictor(self, model).eval(), Predictor.outputs, shape, bits=bits, values=values)
+
+    def usual_values(self) -> tuple[int, int] | None:
+        """The lowest and the highest value that most pixels have; None where that is not known."""
+        return None

@@ -157,6 +157,10 @@ class Classification(Task):
         """The pixel that lies outside images; None mirrors them at their edges."""
         return None if self.augment.border == "reflect" else self._mean_pixel
 
+    def usual_values(self) -> tuple[int, int] | None:
+        """Those of the data, where it is normalised by its own."""
+        return self.statistics.usual_values(self.pixel_format.highest) if self.statistics else None
+
     @property
     def _mean_pixel(self) -> tuple[int, ...]:
         return self.normalization.mean_pixel(self.pixel_format.highest)

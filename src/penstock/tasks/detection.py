@@ -143,6 +143,10 @@ class Detection(Task):
         """What the backbone expects of its input."""
         return self.statistics or normalization(parse_detector(self.name, self.networks)[1])
 
+    def usual_values(self) -> tuple[int, int] | None:
+        """Those of the data, where it is normalised by its own."""
+        return self.statistics.usual_values(self.pixel_format.highest) if self.statistics else None
+
     @property
     def fill(self) -> tuple[int, ...]:
         """The pixel that lies outside images."""
@@ -281,7 +285,9 @@ class Detection(Task):
         assert isinstance(model, Detector)  # noqa: S101 - `model` makes no other
         module = ObjectPredictor(model, self.normalization, self.augment.resize_range, masks=self.gives_masks)
         shape = (*size, self.pixel_format.channels)
-        return Graph(module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits)
+        return Graph(
+            module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits, values=self.usual_values()
+        )
 
     def export_input(self, size: Size) -> str:
         """Whole images."""

@@ -27,6 +27,7 @@ class Graph:
         multiple: of what height and width may be any multiples, where that is asked for; 0 where they are fixed.
         any_size: whether it takes one image of any size, and gives as many rows as it finds objects.
         bits: per channel of the images, 8 or 16.
+        values: the lowest and the highest value of images to try it with; None for all that the bits allow.
     """
 
     module: nn.Module
@@ -35,6 +36,14 @@ class Graph:
     multiple: int = 0
     any_size: bool = False
     bits: int = 8
+    values: tuple[int, int] | None = None
+
+    @property
+    def dtype(self) -> str:
+        """Of the images: the exporter that traces graphs of any size knows no integers of 16 bits without a sign."""
+        if self.bits == 8:  # noqa: PLR2004 - a byte
+            return "uint8"
+        return "int32" if self.any_size else "uint16"
 
 
 class Predictor(nn.Module):

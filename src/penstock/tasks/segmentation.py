@@ -127,6 +127,10 @@ class Segmentation(Task):
         """What the backbone expects of its input."""
         return self.statistics or segmenter_normalization(self.name).over(self.pixel_format.channels)
 
+    def usual_values(self) -> tuple[int, int] | None:
+        """Those of the data, where it is normalised by its own."""
+        return self.statistics.usual_values(self.pixel_format.highest) if self.statistics else None
+
     @property
     def fill(self) -> tuple[int, ...]:
         """The pixel that lies outside images."""

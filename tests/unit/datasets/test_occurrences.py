@@ -38,7 +38,7 @@ def test_a_dataset_without_them_is_named(raw, tmp_path):
     path.unlink()
     message = (
         f"{path}: expected the classes of every record, for data.repeat_threshold, found no such file. Pack the dataset "
-        "again, or leave data.repeat_threshold out."
+        "again into another folder, or leave data.repeat_threshold out."
     )
     refused(dataset.occurrences, "train", message=message)
     np.save(path, np.zeros((shard.records + 1, 1), np.uint8))
