@@ -96,7 +96,9 @@ def tree_of(layout: str) -> str:
 
 
 def nearest(folder: Path) -> str:
-    """Up to three layouts that come near, each with what is there and what is wanted; nothing where there are none."""
+    """The three layouts that come nearest, each with what is there and what is wanted; nothing where there are no
+    images.
+    """
     found = list(_near(folder))[:_MOST]
     return "".join(f"\n  {line}" for line in found)
 
@@ -124,9 +126,9 @@ def _near(folder: Path) -> Iterator[str]:
         yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
         yield f"csv: {path.name} with the columns {', '.join(_columns(path)[:6])}. Expected: columns file and label."
-    folders = [name for name, _ in ends["image"].most_common()]
-    if len(folders) > 1:
-        yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
+    yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
+    yield f"folders: {images}. Expected: a folder for each class, with its images in it."
+    yield f"csv: {images}, no table. Expected: a table labels.csv beside them, with the columns file and label."
 
 
 def _said(places: Counter[str], what: str) -> str:

@@ -48,6 +48,21 @@ def test_layouts_that_come_near_are_named_with_what_is_there(tmp_path):
         "  yolo: 3 text files in the folder itself, 3 images in the folder itself. Expected: text files in labels/ with the "
         "names of the images in images/.",
         "  csv: table.csv with the columns photo, kind. Expected: columns file and label.",
+        "  masks: 3 images in the folder itself. Expected: the images in images/, and masks of the same names in masks/.",
+    ]
+
+
+def test_of_images_alone_three_layouts_are_named(tmp_path):
+    write(tmp_path / "a.jpg", make_image())
+    write(tmp_path / "b.jpg", make_image(seed=1))
+
+    (found,) = words(tmp_path)
+    assert found.partition(" These layouts come near:")[2].splitlines()[1:] == [
+        "  masks: 2 images in the folder itself. Expected: the images in images/, and masks of the same "
+        "names in masks/.",
+        "  folders: 2 images in the folder itself. Expected: a folder for each class, with its images in it.",
+        "  csv: 2 images in the folder itself, no table. Expected: a table labels.csv beside them, with "
+        "the columns file and label.",
     ]
 
 
