@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import torch
 from support import miniatures
 from support.commands import call
+from support.images import array_png
 
 from penstock import devices
 from penstock.datasets import inspect, pack, scenes
@@ -29,7 +31,7 @@ def test_it_prints_every_choice_with_its_reason(tmp_path, capsys, monkeypatch):
         "data segmentation, 6 classes 20 training records, images of up to 70 x 100 pixels (height x width)"
     )
     assert lines[5] == "device cpu no GPU was found: try a small network first, such as --model unet:resnet18"
-    assert lines[2] == "crop 64 x 96 pixels size of the images"
+    assert lines[2] == "crop 64 x 96 pixels size of the images, in multiples of 32"
     assert lines[6] == "steps 1,000 size of the data; 800 epochs; --epochs N takes 1.2 steps for each"
     assert lines[7] == "evaluation val, every 50 steps the best checkpoint is kept"
 
@@ -50,3 +52,15 @@ def test_a_small_network_of_the_task_is_named(tmp_path, capsys, monkeypatch):
     pack(inspect(tmp_path / "raw"), tmp_path / "data")
     lines = [" ".join(line.split()) for line in call("doctor", tmp_path / "data", capsys=capsys)[1].splitlines()]
     assert "device cpu no GPU was found: try a small network first, such as --model ssd:resnet18" in lines
+
+
+def test_images_of_sixteen_bits_are_told_of(tmp_path, capsys):
+    for number in range(2):
+        miniatures.write(tmp_path / f"raw/images/{number}.png", array_png(np.full((32, 32), 900 + number, np.uint16)))
+        miniatures.write(tmp_path / f"raw/masks/{number}.png", miniatures.gray(np.eye(32, dtype=np.uint8)))
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    lines = [" ".join(line.split()) for line in call("doctor", tmp_path / "data", capsys=capsys)[1].splitlines()]
+    assert (
+        lines[3]
+        == "normalised by the mean of the data images: 3 channels of 16 bits; else by the mean of the pretraining"
+    )

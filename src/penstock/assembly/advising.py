@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import devices
 from penstock.assembly.parts import open_dataset
+from penstock.assembly.sizing import ORIGIN
+from penstock.models.segmentation import STRIDE
 from penstock.progress import counted
 from penstock.tasks import find_task
 
@@ -56,7 +58,12 @@ def _choices(resolved: Resolved, split: Split, task: type[Task]) -> Iterator[Adv
     weights = f"weights of the backbone: {recipe.model.weights}"
     yield Advice("model", recipe.model.name, f"{resolved.origin('model.name')}; {weights}")
     height, width = recipe.augment.crop
-    yield Advice("crop", f"{height} x {width} pixels", resolved.origin("augment.crop"))
+    origin = resolved.origin("augment.crop")
+    rounded = origin == ORIGIN and (height, width) != (split.height, split.width)
+    yield Advice("crop", f"{height} x {width} pixels", f"{origin}, in multiples of {STRIDE}" if rounded else origin)
+    if recipe.model.normalization == "data":
+        why = f"{resolved.origin('model.normalization')}; else by the mean of the pretraining"
+        yield Advice("normalised", "by the mean of the data", why)
     yield Advice("batch", counted(recipe.train.batch, "image"), resolved.origin("train.batch"))
     yield Advice("optimizer", f"{recipe.optimizer.name}, lr {recipe.optimizer.lr:g}", resolved.origin("optimizer.lr"))
     steps, epoch = recipe.train.steps, max(1.0, split.records / recipe.train.batch)
