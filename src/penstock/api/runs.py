@@ -303,7 +303,12 @@ def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", t
 
 
 def export(
-    run: str | Path | Run, path: str | Path, *, size: tuple[int, int] | None = None, dynamic: bool = False
+    run: str | Path | Run,
+    path: str | Path,
+    *,
+    size: tuple[int, int] | None = None,
+    dynamic: bool = False,
+    any_size: bool = False,
 ) -> Exported:
     """Write a run's model as one file for other programs: .onnx or .pt2.
 
@@ -312,12 +317,13 @@ def export(
         path: the file.
         size: (height, width) of the images that it takes; by default what holds the dataset's. Detectors take any.
         dynamic: whether height and width of the images of masks may be any multiples of 32.
+        any_size: whether, for masks, it takes one whole image of any size; padding is inside. For .onnx.
 
     Raises:
         RecipeError: the task cannot be exported, or takes no images of that size.
     """
     trained = inference.load_model(_trusted(run, trust=False), device="cpu")
-    return inference.export_run(trained, Path(path), size, dynamic=dynamic)
+    return inference.export_run(trained, Path(path), size, dynamic=dynamic, any_size=any_size)
 
 
 def _trusted(run: str | Path | Run, *, trust: bool) -> Path:

@@ -33,6 +33,10 @@ def export(
     dynamic: Annotated[
         bool, Parameter(help="Let height and width of images for masks be any multiples of 32.", negative="")
     ] = False,
+    any_size: Annotated[
+        bool,
+        Parameter(help="For masks: take one whole image of any size. Padding is inside. ONNX only.", negative=""),
+    ] = False,
     checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0, trust: Trust = False,
 ) -> int:  # fmt: skip
     """Write a run's model as one file for other programs.
@@ -46,7 +50,7 @@ def export(
     if trust:
         code.trust_folder(run)
     trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
-    found = export_run(trained, output, size, dynamic=dynamic)
+    found = export_run(trained, output, size, dynamic=dynamic, any_size=any_size)
     print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
     kind = ", RGB" if found.shape[-1] == "3" else ""
     print(f"takes: image, {found.dtype} ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")

@@ -55,7 +55,9 @@ class Exported:
     comparison: Comparison
 
 
-def export_run(trained: Trained, path: Path, size: Size | None = None, *, dynamic: bool = False) -> Exported:
+def export_run(
+    trained: Trained, path: Path, size: Size | None = None, *, dynamic: bool = False, any_size: bool = False
+) -> Exported:
     """Write a run's model, as `export` does.
 
     Args:
@@ -63,29 +65,32 @@ def export_run(trained: Trained, path: Path, size: Size | None = None, *, dynami
         path: FILE.onnx or FILE.pt2.
         size: (height, width) of the images; by default what holds those of the dataset, or else training's crop.
         dynamic: whether height and width may differ from call to call.
+        any_size: whether it takes one whole image of any size; padding is inside.
 
     Raises:
         RecipeError: as `export`; or a size is given where images may be of any size.
     """
     task = trained.parts.task
-    needless = {"--size": bool(size), "--dynamic": dynamic}
+    needless = {"--size": bool(size), "--dynamic": dynamic, "--any-size": any_size}
     if Ability.ANY_SIZE_EXPORT in task.supports and (
         given := [name for name, is_given in needless.items() if is_given]
     ):
         options = " and ".join(given)
         raise RecipeError(
             options,
-            expected="neither --size nor --dynamic",
+            expected="none of --size, --dynamic and --any-size",
             found=options,
             remedy=f"Remove {options}",
             message=f"{options} has no effect: the exported file takes images of any size. Remove {options}.",
         )
     splits = trained.parts.dataset.description.splits.values()
     size = size or task.export_size(splits) or trained.parts.recipe.augment.crop
-    return export(task, trained.model, path, size, dynamic=dynamic)
+    return export(task, trained.model, path, size, dynamic=dynamic, any_size=any_size)
 
 
-def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynamic: bool = False) -> Exported:
+def export(
+    task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynamic: bool = False, any_size: bool = False
+) -> Exported:
     """Write a model, read the file again, and compare both on random images.
 
     Args:
@@ -94,6 +99,7 @@ def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynami
         path: FILE.onnx (needs penstock[export]) or FILE.pt2.
         size: (height, width) of the images. Sides of masks must divide by 32.
         dynamic: whether height and width of masks may be any multiples of 32, and not only `size`.
+        any_size: whether it takes one whole image of any size, whose padding is inside.
 
     Raises:
         RecipeError: the task, the ending or the size is not one that can be exported, or an extra is missing.
@@ -101,11 +107,12 @@ def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynami
     if Ability.EXPORT not in task.supports:
         raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
     _check(task, path, size)
-    graph = task.graph(model, size)
+    graph = _whole(task, model, size, dynamic=dynamic) if any_size else task.graph(model, size)
     _check_graph(task, graph, path, dynamic=dynamic)
     images = comparing.random_images(graph, size, dynamic=dynamic)
     _try(graph, images[0], size)
-    input_note = task.export_input(size) if not dynamic or graph.any_size else task.export_any_input()
+    input_note = task.export_input(size) if not dynamic else task.export_any_input()
+    input_note = "one whole image at a time, of any size" if graph.any_size else input_note
     about: dict[str, Any] = {"classes": list(task.classes), "input": input_note}
     if not (dynamic or graph.any_size):
         about |= {"height": size[0], "width": size[1]}
@@ -119,6 +126,23 @@ def export(task: Task, model: torch.nn.Module, path: Path, size: Size, *, dynami
         expected = [graph.module(each) for each in images]
     comparison = comparing.compared(graph.outputs, found, expected)
     return Exported(path, graph.dtype, _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
+
+
+def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> Graph:
+    """The graph for one image of any size.
+
+    Raises:
+        RecipeError: the task has none, or another option says what sizes it takes.
+    """
+    graph = task.whole_graph(model, size)
+    if graph is None or dynamic:
+        raise RecipeError(
+            "--any-size",
+            expected="a model that predicts masks" if graph is None else "no --dynamic, which is for several images",
+            found=task.kind.name if graph is None else "both",
+            remedy="Remove --any-size" if graph is None else "Remove one of them",
+        )
+    return graph
 
 
 def _said(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:
@@ -162,9 +186,9 @@ def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None
     if graph.any_size and path.suffix != ".onnx":
         raise RecipeError(
             str(path),
-            expected=f"a file that ends in .onnx for {task.kind.name}",
+            expected="a file that ends in .onnx for images of any size",
             found=path.suffix,
-            remedy="Use .onnx: the number of objects differs from image to image, which .pt2 cannot hold",
+            remedy="Use .onnx: .pt2 cannot hold graphs of any size",
         )
     if dynamic and not (graph.multiple or graph.any_size):
         raise RecipeError(
@@ -236,15 +260,24 @@ def _write_traced(graph: Graph, image: torch.Tensor, path: Path, about: dict[str
     _extra()
     import onnx  # noqa: PLC0415 - an extra
 
-    free: dict[str, dict[int, str]] = {name: {0: "objects"} for name in graph.outputs}
+    free = {name: {i: axis for i, axis in enumerate(axes) if axis} for name, axes in graph.axes.items()}
     free |= {"image": {0: "height", 1: "width"}}
-    if "masks" in free:
-        free["masks"] |= {1: "height", 2: "width"}
-    with _quiet():
-        torch.onnx.export(
-            graph.module, (image,), path, dynamo=False, opset_version=_OPSET, input_names=["image"],
-            output_names=list(graph.outputs), dynamic_axes=free,
-        )  # fmt: skip
+    try:
+        with _quiet():
+            torch.onnx.export(
+                graph.module, (image,), path, dynamo=False, opset_version=_OPSET, input_names=["image"],
+                output_names=list(graph.outputs), dynamic_axes=free,
+            )  # fmt: skip
+    except Exception as error:
+        # Tracing and every operator of ONNX have their own ways to refuse.
+        if is_out_of_memory(error):
+            raise
+        raise RecipeError(
+            str(path),
+            expected="a network that can be exported for images of any size",
+            found=f"one that cannot ({reason_of(error)[:200]})",
+            remedy="Export masks for one size, or with --dynamic for multiples of 32",
+        ) from error
     made = onnx.load(path)
     onnx.helper.set_model_props(made, {name: json.dumps(value) for name, value in about.items()})
     onnx.save(made, path)

@@ -378,6 +378,16 @@ class Task(ABC):
         bits, values = self.pixel_format.bits, self.usual_values()
         return Graph(Predictor(self, model).eval(), Predictor.outputs, shape, bits=bits, values=values)
 
+    def whole_graph(self, model: nn.Module, size: Size) -> Graph | None:
+        """The same for one image of any size, padded inside; None where there is no such thing.
+
+        Args:
+            model: in evaluation mode, on the CPU.
+            size: (height, width) of the image to try it with.
+        """
+        del model, size
+        return None
+
     def usual_values(self) -> tuple[int, int] | None:
         """The lowest and the highest value that most pixels have; None where that is not known."""
         return None

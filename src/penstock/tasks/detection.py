@@ -286,8 +286,9 @@ class Detection(Task):
         module = ObjectPredictor(model, self.normalization, self.augment.resize_range, masks=self.gives_masks)
         shape = (*size, self.pixel_format.channels)
         return Graph(
-            module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits, values=self.usual_values()
-        )
+            module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits,
+            values=self.usual_values(), axes=module.axes,
+        )  # fmt: skip
 
     def export_input(self, size: Size) -> str:
         """Whole images."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
@@ -12,6 +12,8 @@ from penstock.models import as_floats, with_resizing
 from penstock.models.detection import MASK_THRESHOLD
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.models import Detector, Normalization
     from penstock.tasks.base import Task
 
@@ -25,7 +27,8 @@ class Graph:
         outputs: their names.
         shape: of the images to export it with, without a batch axis; channels are last.
         multiple: of what height and width may be any multiples, where that is asked for; 0 where they are fixed.
-        any_size: whether it takes one image of any size, and gives as many rows as it finds objects.
+        any_size: whether it takes one image of any size.
+        axes: of such a graph: the names of the axes of each output whose length follows from the image; "" for others.
         bits: per channel of the images, 8 or 16.
         values: the lowest and the highest value of images to try it with; None for all that the bits allow.
     """
@@ -37,6 +40,7 @@ class Graph:
     any_size: bool = False
     bits: int = 8
     values: tuple[int, int] | None = None
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
@@ -66,6 +70,37 @@ class Predictor(nn.Module):
         return probabilities.argmax(dim=1).to(torch.int32), probabilities
 
 
+class WholePredictor(nn.Module):
+    """One whole image to its mask.
+
+    From uint8 or int32 (height, width, channels) of any size: `classes`, int32 (height, width), and `probabilities`,
+    float32 (classes, height, width). Padding is inside: on the right and below, to multiples of a stride.
+    """
+
+    outputs = Predictor.outputs
+    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "classes": ("height", "width"), "probabilities": ("", "height", "width")
+    }  # fmt: skip
+
+    def __init__(self, task: Task, model: nn.Module, stride: int, fill: tuple[int, ...]) -> None:
+        super().__init__()
+        self.task, self.model, self.stride = task, model, stride
+        pixel = torch.tensor(fill, dtype=torch.int32).view(1, 1, 1, -1)
+        if task.pixel_format.bits == 8:  # noqa: PLR2004 - a byte
+            pixel = pixel.to(torch.uint8)
+        self.register_buffer("outside", task.inputs({"image": pixel}), persistent=False)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Classes and probabilities."""
+        inputs = self.task.inputs({"image": image.unsqueeze(0)})
+        height, width = inputs.shape[2], inputs.shape[3]
+        below, right = (self.stride - side % self.stride for side in (height, width))
+        outside: torch.Tensor = self.outside  # type: ignore[assignment] # a buffer
+        padded = nn.functional.pad(inputs - outside, (0, right % self.stride, 0, below % self.stride)) + outside
+        probabilities = self.model(padded).float().softmax(dim=1)[0, :, :height, :width]
+        return probabilities.argmax(dim=0).to(torch.int32), probabilities
+
+
 class ObjectPredictor(nn.Module):
     """One image to the objects in it.
 
@@ -84,7 +119,13 @@ class ObjectPredictor(nn.Module):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what it gives."""
-        return ("boxes", "scores", "labels", "masks") if self.masks else ("boxes", "scores", "labels")
+        return tuple(self.axes)
+
+    @property
+    def axes(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the axes of what it gives whose length follows from the image."""
+        rows = {"boxes": ("objects", ""), "scores": ("objects",), "labels": ("objects",)}
+        return {**rows, "masks": ("objects", "height", "width")} if self.masks else rows
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Boxes, scores, labels, and perhaps masks."""

@@ -20,6 +20,7 @@ from penstock.progress import counted
 from penstock.tasks.abilities import Ability
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
+from penstock.tasks.exported import WholePredictor
 from penstock.tasks.masks import PrepareSegmentation, SegmentationMetric, classes_in, without_padding
 from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import Objective, weights_of
@@ -355,6 +356,12 @@ class Segmentation(Task):
     def graph(self, model: nn.Module, size: Size) -> Graph:
         """Images to masks; their sides may be any multiples of 32, where that is asked for."""
         return replace(super().graph(model, size), multiple=STRIDE)
+
+    def whole_graph(self, model: nn.Module, size: Size) -> Graph:
+        """One image of any size to its mask; padding is inside."""
+        module = WholePredictor(self, model, STRIDE, self.fill).eval()
+        plain = super().graph(model, size)
+        return replace(plain, module=module, any_size=True, axes=module.axes)
 
 
 def _check_colors(augment: Augment, channels: int) -> None:

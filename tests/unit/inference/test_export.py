@@ -268,15 +268,15 @@ class TestObjects:
 
     def test_a_size_and_a_program_are_refused(self, squares, tmp_path, capsys):
         folder, _ = train(learn_squares(squares, steps=1), tmp_path / "runs")
-        for words in (["--size", 64, 64], ["--dynamic"]):
+        for words in (["--size", 64, 64], ["--dynamic"], ["--any-size"]):
             assert call("export", folder.path, "-o", tmp_path / "a.onnx", *words, capsys=capsys) == (
                 2,
                 "",
                 f"error: {words[0]} has no effect: the exported file takes images of any size. Remove {words[0]}.\n",
             )
         assert call("export", folder.path, "-o", tmp_path / "a.pt2", capsys=capsys)[2] == (
-            f"error: {tmp_path}/a.pt2: expected a file that ends in .onnx for detection, found .pt2. Use .onnx: the "
-            "number of objects differs from image to image, which .pt2 cannot hold.\n"
+            f"error: {tmp_path}/a.pt2: expected a file that ends in .onnx for images of any size, found .pt2. Use "
+            ".onnx: .pt2 cannot hold graphs of any size.\n"
         )
         code, out, _ = call("export", folder.path, "-o", tmp_path / "a.onnx", capsys=capsys)
         assert code == 0
@@ -326,3 +326,49 @@ def test_the_tutorials_network_is_exported(tmp_path, capsys):
 
     assert (code, err) == (0, "")
     assert "takes: image, uint8 (n, 24, 24, 3), RGB" in out
+
+
+class TestWholeMasks:
+    """One image of any size, whose padding is inside."""
+
+    SIZES = ((64, 96), (70, 101), (33, 31), (130, 64))
+
+    @pytest.mark.parametrize("name", ["unet:test_resnet", "deeplabv3plus:resnet10t", "segformer:mit_b0"])
+    def test_they_are_those_of_predict(self, tmp_path, name):
+        torch.manual_seed(0)
+        task = Segmentation(name, ("a", "b", "c"))
+        model = task.model().eval()
+        found = export(task, model, tmp_path / "a.onnx", (64, 96), any_size=True)
+        draw = np.random.default_rng(0)
+
+        assert (found.shape, found.outputs) == (("height", "width", "3"), ("classes", "probabilities"))
+        assert found.input_note == "one whole image at a time, of any size"
+        for size in self.SIZES:
+            pixels = cv2.GaussianBlur(draw.integers(0, 256, (*size, 3), np.uint8), (0, 0), 3)
+            given = objects(tmp_path / "a.onnx", pixels)
+            expected = task.probabilities(model, pixels, torch.device("cpu"), "float32", None)
+            assert given["probabilities"].shape == expected.shape == (3, *size)
+            assert np.abs(given["probabilities"] - expected).max() < 1e-4
+            assert (given["classes"] == expected.argmax(axis=0)).mean() > 0.999
+
+    def test_the_command_and_a_network_that_cannot(self, run, tmp_path, capsys):
+        code, out, _ = call("export", run, "-o", tmp_path / "a.onnx", "--any-size", capsys=capsys)
+        assert code == 0
+        assert "takes: image, uint8 (height, width, 3), RGB; gives: classes, probabilities" in out
+        task = Segmentation("upernet:test_resnet", ("a", "b"))
+        with pytest.raises(RecipeError) as caught:
+            export(task, task.model().eval(), tmp_path / "b.onnx", (64, 64), any_size=True)
+        assert "b.onnx: expected a network that can be exported for images of any size, found one that cannot (" in str(
+            caught.value
+        )
+
+    def test_what_has_no_such_graph_is_refused(self, run, tmp_path, capsys):
+        task = Classification("test_resnet", ("a", "b"), Augment((32, 32)))
+        with pytest.raises(RecipeError) as caught:
+            export(task, task.model().eval(), tmp_path / "a.onnx", (32, 32), any_size=True)
+        assert str(caught.value) == (
+            "--any-size: expected a model that predicts masks, found classification. Remove --any-size."
+        )
+        assert call("export", run, "-o", tmp_path / "a.onnx", "--any-size", "--dynamic", capsys=capsys)[2] == (
+            "error: --any-size: expected no --dynamic, which is for several images, found both. Remove one of them.\n"
+        )
