@@ -65,8 +65,9 @@ def theirs(architecture):
     return network.eval()
 
 
-@pytest.mark.parametrize("backbone", ["resnet50", "torchvision/resnet50"])
-@pytest.mark.parametrize("architecture", NETWORKS)
+@pytest.mark.parametrize(
+    ("architecture", "backbone"), [*((name, "resnet50") for name in NETWORKS), ("fasterrcnn", "torchvision/resnet50")]
+)
 def test_a_detector_of_coco_finds_what_torchvisions_finds(cache, architecture, backbone):
     network = theirs(architecture)
     file = published._DETECTORS[architecture].url.rpartition("/")[2]
