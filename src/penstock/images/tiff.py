@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,35 +28,60 @@ _OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 _OPACITY: Final = (1, 2)
 
 
+class _Form(NamedTuple):
+    """How a TIFF writes its directories: as published in 1992, or as BigTIFF, with numbers of 8 bytes.
+
+    Attributes:
+        first: where the place of the first directory stands.
+        number: how the number of entries of a directory is written, for struct.
+        entry: an entry: tag, type, number of values, and their place or the values themselves.
+        place: the place of the next directory.
+    """
+
+    first: int
+    number: str
+    entry: str
+    place: str
+
+
+_CLASSIC: Final = _Form(4, "H", "HHII", "I")
+_BIG: Final = _Form(8, "Q", "HHQQ", "Q")
+
+
 def tags(data: bytes) -> dict[int, int]:
-    """The first value of every tag of a TIFF's first page that is an integer of 2 or 4 bytes; none of a BigTIFF."""
+    """The first value of every tag of a TIFF's first page that is an integer of 2 or 4 bytes."""
     return next(_pages(data), {})
 
 
 def _pages(data: bytes) -> Iterator[dict[int, int]]:
     """The tags of every page."""
     order = "<" if data[:2] == b"II" else ">"
+    form = _CLASSIC if data[:4] in SIGNATURES[:2] else _BIG
+    size = struct.calcsize(order + form.entry)
     seen: set[int] = set()
     try:
-        (at,) = struct.unpack_from(f"{order}I", data, 4)
-        while at and at not in seen and data[:4] in SIGNATURES[:2]:
+        (at,) = struct.unpack_from(order + form.place, data, form.first)
+        while at and at not in seen:
             seen.add(at)
-            (count,) = struct.unpack_from(f"{order}H", data, at)
-            end = at + 2 + 12 * count
-            yield dict(_tag(data, order, entry) for entry in range(at + 2, end, 12))
-            (at,) = struct.unpack_from(f"{order}I", data, end)
+            (count,) = struct.unpack_from(order + form.number, data, at)
+            begin = at + struct.calcsize(order + form.number)
+            end = begin + size * count
+            yield dict(_tag(data, order, form, entry) for entry in range(begin, min(end, len(data)), size))
+            (at,) = struct.unpack_from(order + form.place, data, end)
     except struct.error:
         return
 
 
-def _tag(data: bytes, order: str, entry: int) -> tuple[int, int]:
+def _tag(data: bytes, order: str, form: _Form, entry: int) -> tuple[int, int]:
     """A tag and its first value; 0 where that is no integer of 2 or 4 bytes."""
-    tag, kind, values, place = struct.unpack_from(f"{order}HHII", data, entry)
+    tag, kind, values, place = struct.unpack_from(order + form.entry, data, entry)
     letter = {3: "H", 4: "I"}.get(kind, "")
     if not letter:
         return tag, 0
-    fits = values * struct.calcsize(letter) <= 4  # noqa: PLR2004 - the bytes that an entry has room for
-    (value,) = struct.unpack_from(f"{order}{letter}", data, entry + 8 if fits else place)
+    room = struct.calcsize(order + form.place)
+    fits = values * struct.calcsize(letter) <= room
+    inside = entry + struct.calcsize(order + form.entry) - room
+    (value,) = struct.unpack_from(order + letter, data, inside if fits else place)
     return tag, value
 
 

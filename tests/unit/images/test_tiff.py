@@ -23,10 +23,14 @@ def written(array, **options):
 @pytest.mark.parametrize("compression", [None, "lzw", "deflate"])
 @pytest.mark.parametrize("planar", ["contig", "separate"])
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_bands_are_the_channels_of_an_image(compression, planar, order):
+@pytest.mark.parametrize("big", [False, True])
+def test_bands_are_the_channels_of_an_image(compression, planar, order, big):
     array = BANDS if planar == "contig" else np.moveaxis(BANDS, 2, 0)
     data = stored(
-        written(array, photometric="minisblack", planarconfig=planar, compression=compression, byteorder=order), "x"
+        written(
+            array, photometric="minisblack", planarconfig=planar, compression=compression, byteorder=order, bigtiff=big
+        ),
+        "x",
     )
 
     assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(13, 16)), BANDS)
