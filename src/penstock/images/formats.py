@@ -116,7 +116,15 @@ def _opened(data: bytes, where: str) -> Iterator[Image]:
             yield ImageOps.exif_transpose(image)
     except UnidentifiedImageError:
         raise _undecodable(where, f"a {_name(data)} that Pillow cannot read: {_layout_of(data)}") from None
-    except (OSError, ValueError, SyntaxError, struct.error, EOFError, Images.DecompressionBombError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        SyntaxError,
+        struct.error,
+        EOFError,
+        Images.DecompressionBombError,
+    ) as error:
         raise _undecodable(where, f"a damaged {_name(data)} ({reason_of(error)})") from None
 
 

@@ -114,6 +114,7 @@ def read_planes(data: bytes, where: str) -> NDArray[Any]:
             axes, shape = series.axes, series.shape
             _check_size(axes, shape, where)
             values = np.asarray(series.asarray())
+            last = np.moveaxis(values.reshape(shape), (axes.index("Y"), axes.index("X")), (0, 1))
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001 - every codec of imagecodecs has an error of its own
@@ -123,7 +124,6 @@ def read_planes(data: bytes, where: str) -> NDArray[Any]:
             found=f"a TIFF that tifffile cannot read ({reason_of(error)})",
             remedy="Convert the file to a TIFF without compression, or leave it out",
         ) from None
-    last = np.moveaxis(values, (axes.index("Y"), axes.index("X")), (0, 1))
     return as_integers(last.reshape(*last.shape[:2], -1), where)
 
 

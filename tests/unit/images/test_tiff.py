@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 
 import numpy as np
@@ -102,3 +103,12 @@ def test_a_damaged_stack_is_named():
 def test_tags_of_a_short_file_are_none():
     assert tiff.tags(b"II*\0") == {}
     assert not tiff.has_planes(b"MM\0*\0\0\0\x08\0")
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_a_file_that_ends_before_its_pixels_is_named():
+    """Wherever it is cut, it is an image or an error with a name."""
+    data = written(np.moveaxis(BANDS[..., :5], 2, 0), photometric="minisblack")
+    for end in [*range(8, 400, 3), *range(400, len(data), 211)]:
+        with contextlib.suppress(ImageError):
+            probe(stored(data[:end], "x"), "x")
