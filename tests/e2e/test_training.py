@@ -219,18 +219,23 @@ class TestTraining:
         assert 2 <= outcome.step < 20
         assert CheckpointStore(folder.checkpoints).names() == [f"step-{outcome.step:08d}"]
 
-    def test_the_last_checkpoint_is_whole_wherever_a_save_is_cut_short(self, tmp_path):
+    @pytest.mark.parametrize("function", ["rename", "replace"])
+    def test_the_last_checkpoint_is_whole_wherever_a_save_is_cut_short(self, tmp_path, monkeypatch, function):
+        """An audit hook would count every rename, but it stays, and Python 3.11 then loses threads under coverage."""
+
         class Cut(Exception):
             pass
 
-        def audit(event, arguments):
-            if event == "os.rename" and str(tmp_path) in str(arguments[0]):
-                left[0] -= 1
-                if left[0] == 0:
-                    raise Cut
+        real = getattr(os, function)
+
+        def cut(source, *arguments, **options):
+            left[0] -= 1
+            if left[0] == 0:
+                raise Cut
+            return real(source, *arguments, **options)
 
         left, ended = [0], False
-        sys.addaudithook(audit)
+        monkeypatch.setattr(os, function, cut)
         for number in range(1, 20):
             store = CheckpointStore(tmp_path / str(number), keep=1)
             store.folder.mkdir()
@@ -247,7 +252,7 @@ class TestTraining:
             if ended:
                 break
         assert ended
-        assert number > 2
+        assert number > 1
 
 
 def pixels_in_records(dataset, split):
