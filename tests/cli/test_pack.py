@@ -34,6 +34,47 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
     assert call("pack", raw, "-o", tmp_path / "c", "--validation", "0.2", capsys=capsys)[0] == 2
 
 
+class TestClipBoxes:
+    @pytest.fixture
+    def raw(self, tmp_path):
+        """A box that reaches outside its image on three sides."""
+        miniatures.yolo(tmp_path / "raw")
+        miniatures.write(tmp_path / "raw/labels/train/a.txt", "1 0.5 0.5 1.5 0.5\n0 0.25 0.0 0.5 1.0\n")
+        return tmp_path / "raw"
+
+    def test_boxes_that_reach_outside_are_a_problem(self, raw, tmp_path, capsys):
+        code, _, err = call("pack", raw, "-o", tmp_path / "data", capsys=capsys)
+        assert code == 2
+        assert (
+            "images/train/a.jpg: expected box 1 inside the image of 24 x 32 (height x width), found -8, 6 to 40, 18 "
+            "(x, y). Fix it, cut boxes at the edges with --clip-boxes, or leave the image out with --skip-bad."
+        ) in err
+
+    def test_they_are_cut_and_said(self, raw, tmp_path, capsys):
+        assert call("inspect", raw, "--clip-boxes", capsys=capsys)[0] == 0
+        code, out, _ = call("pack", raw, "-o", tmp_path / "data", "--clip-boxes", capsys=capsys)
+        assert code == 0
+        assert [line for line in out.splitlines() if "cut at" in line] == [
+            "(note) images/train/a.jpg: box 1 reaches outside the image of 24 x 32 (height x width): -8, 6 to 40, 18 "
+            "(x, y). It is cut at the edge.",
+            "(note) images/train/a.jpg: box 2 reaches outside the image of 24 x 32 (height x width): 0, -12 to 16, 12 "
+            "(x, y). It is cut at the edge.",
+        ]
+        stored = map(decode_detection, records(FolderDataset.open(tmp_path / "data"), "train"))
+        (found,) = (each.objects for each in stored if each.objects)
+        edges = [(each.left, each.top, each.right, each.bottom) for each in found]
+        assert np.allclose(edges, [(0, 6, 32, 18), (0, 0, 16, 12)], atol=1e-4)
+
+    def test_a_box_with_nothing_inside_stays_a_problem(self, raw, tmp_path, capsys):
+        miniatures.write(raw / "labels/train/a.txt", "1 1.5 0.5 0.5 0.5\n")
+        code, _, err = call("pack", raw, "-o", tmp_path / "data", "--clip-boxes", capsys=capsys)
+        assert code == 2
+        assert (
+            "images/train/a.jpg: expected box 1 inside the image of 24 x 32 (height x width), found 40, 6 to 56, 18 "
+            "(x, y). Fix it, or leave the image out with --skip-bad."
+        ) in err
+
+
 def test_what_inspect_notes_pack_notes(tmp_path, capsys):
     raw = tmp_path / "raw"
     miniatures.masks(raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -67,6 +68,9 @@ Boxes = Annotated[
         "and printed."
     ),
 ]
+ClipBoxes = Annotated[
+    bool, Parameter(negative="", help="Cut boxes that reach outside their image at its edges. By default a problem.")
+]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
 FieldNames = Annotated[
     list[str],
@@ -92,8 +96,8 @@ def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
-    pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
+    pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
+    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
@@ -110,13 +114,14 @@ def inspect(
             {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
+             "--clip-boxes": clip_boxes, "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
              "--max-side": max_side, "--draw-duplicates": draw_duplicates}
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
     how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
-    found = _inspect(Path(folder), _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
+    labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
+    found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes), how, threads)
     print(describe(found))
     if draw_duplicates:
         print(_drawn_duplicates(found, draw_duplicates))
@@ -151,8 +156,8 @@ def pack(
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
-    pattern: Pattern = "", boxes: Boxes | None = None, evaluate_only: EvaluateOnly = False,
-    limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
+    pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
+    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -165,7 +170,8 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
-    found = _inspect(folder, _labels(classes, ignore, mapping, masks, colors, mask_threshold), how, threads)
+    labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
+    found = _inspect(folder, replace(labels, clip_boxes=clip_boxes), how, threads)
     if skip_bad and found.fatal:
         found = _without_bad(found)
     if validation:

@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
 
 
-def check(name: str, inspected: InspectedItem) -> InspectedItem:
+def check(name: str, inspected: InspectedItem, *, clip: bool = False) -> InspectedItem:
     """What was found of an image with boxes: edges in pixels and inside the image, or named problems.
 
     Args:
         name: the image's, for problems.
         inspected: the item, whose image has a size.
+        clip: whether boxes that are partly outside the image are cut at its edges, which a note says.
     """
     item, size = inspected.item, (inspected.height, inspected.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
     problems = other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
-    problems += [problem for number, box in enumerate(boxes, 1) for problem in _problems(name, number, box, size)]
+    for number, box in enumerate(boxes, 1):
+        problems += _problems(name, number, box, size, clip=clip)
     problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
     first: dict[Box, int] = {}
     problems += [_again(name, n, first[box]) for n, box in enumerate(boxes, 1) if first.setdefault(box, n) != n]
@@ -89,16 +91,33 @@ def _speck(name: str, number: int, box: Box) -> Problem:
     return Problem("box smaller than a pixel", name, message)
 
 
-def _is_outside(box: Box, size: tuple[int, int]) -> bool:
-    """Whether a box lies further outside than counting from 0 or from 1 makes, or has nothing inside."""
+def _reaches_outside(box: Box, size: tuple[int, int]) -> bool:
+    """Whether a box reaches further outside than counting from 0 or from 1 makes."""
     height, width = size
-    beyond = min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR
+    return min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR
+
+
+def _is_nowhere(box: Box, size: tuple[int, int]) -> bool:
+    """Whether nothing of a box is inside the image."""
     inside = _clipped(box, size)
-    return beyond or inside.right <= inside.left or inside.bottom <= inside.top
+    return inside.right <= inside.left or inside.bottom <= inside.top
 
 
-def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterator[Problem]:
+def _outside(name: str, number: int, box: Box, size: tuple[int, int], *, clip: bool) -> Problem:
     height, width = size
+    image = f"the image of {height} x {width} (height x width)"
+    if _is_nowhere(box, size):
+        fix = "Fix it, or leave the image out with --skip-bad."
+    elif clip:
+        message = f"{name}: box {number} reaches outside {image}: {_said(box)} (x, y). It is cut at the edge."
+        return Problem("box cut at the edge", name, message, fatal=False)
+    else:
+        fix = "Fix it, cut boxes at the edges with --clip-boxes, or leave the image out with --skip-bad."
+    message = f"{name}: expected box {number} inside {image}, found {_said(box)} (x, y). {fix}"
+    return Problem("box outside the image", name, message)
+
+
+def _problems(name: str, number: int, box: Box, size: tuple[int, int], *, clip: bool) -> Iterator[Problem]:
     if not all(math.isfinite(edge) for edge in (box.left, box.top, box.right, box.bottom)):
         message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Fix it."
         yield Problem("box without numbers", name, message)
@@ -110,12 +129,8 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int]) -> Iterat
             "Fix it; in a CSV, columns of a corner and a size must be named x, y, width, height, or bbox_xywh."
         )
         yield Problem("box inside out", name, message)
-    elif _is_outside(box, size):
-        message = (
-            f"{name}: expected box {number} inside the image of {height} x {width} (height x width), found {edges} "
-            "(x, y). Fix it, or leave the image out with --skip-bad."
-        )
-        yield Problem("box outside the image", name, message)
+    elif _reaches_outside(box, size) or _is_nowhere(box, size):
+        yield _outside(name, number, box, size, clip=clip)
     elif box.crowd:
         message = f"{name}: box {number} is a crowd: nothing is learnt from it, and finding things in it is no mistake."
         yield Problem("crowd box", name, message, fatal=False)

@@ -41,10 +41,10 @@ class DetectionKind(Kind):
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Boxes in pixels and inside the image."""
-        del image, labels
+        del image
         if inspected.item.boxes is None:
             return self.unlabelled(inspected, folder)
-        return boxes.check(named(inspected.item.image, folder), inspected)
+        return boxes.check(named(inspected.item.image, folder), inspected, clip=labels.clip_boxes)
 
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool

@@ -137,7 +137,7 @@ def unlabelled_split(folder: Path, path: Path, beside: Path) -> Problem:
 
 @dataclass(frozen=True)
 class Labels:
-    """What masks mean.
+    """What masks and boxes mean.
 
     Attributes:
         classes: names by id; empty lets them be told from the masks.
@@ -146,6 +146,7 @@ class Labels:
         palette: whether palette PNGs are accepted, their indices being the ids.
         colors: the ids of masks in colour, by (red, green, blue).
         threshold: the gray value from which a pixel of a mask is class 1, all others being class 0; 0 for masks of ids.
+        clip_boxes: whether boxes that reach outside their image are cut at its edges; else they are a problem.
     """
 
     classes: tuple[str, ...] = ()
@@ -154,6 +155,7 @@ class Labels:
     palette: bool = False
     colors: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
     threshold: int = 0
+    clip_boxes: bool = False
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -170,6 +172,7 @@ class Labels:
             palette=self.palette or stated.palette,
             colors=self.colors or stated.colors,
             threshold=self.threshold or stated.threshold,
+            clip_boxes=self.clip_boxes or stated.clip_boxes,
         )
 
 

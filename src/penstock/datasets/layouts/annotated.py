@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 BACKGROUND: Final = "background"
+_SHOWN: Final = 60  # characters of an entry in a message
 _MOST: Final = 255  # classes of a mask, as 255 does not count
 
 
@@ -201,18 +202,35 @@ def read_shapes(
         image: as people call it; it is left out with --skip-bad.
         where: the annotation file, and the image's entry in it.
     """
-    shapes = []
+    shapes, bare = [], 0
     for number, entry in enumerate(entries, 1):
         place = f"{where}, shape {number}"
         try:
-            shape = read(entry, place)
+            shape = _labelled(read(entry, place))
         except KeyError as error:
-            found.problems.append(damaged(image, place, "a label and its points", f"no {error.args[0]}"))
-        except (ValueError, TypeError, AttributeError) as error:
-            found.problems.append(damaged(image, place, "a label and its points", str(error)))
+            wrong = f"no {error.args[0]}"
+        except ValueError as error:
+            wrong = str(error)
+        except (TypeError, AttributeError):
+            wrong = repr(entry)[:_SHOWN]
         else:
-            shapes += [shape] if shape else []
+            if shape is None:
+                bare += 1
+            else:
+                shapes.append(shape)
+            continue
+        found.problems.append(damaged(image, place, "a label and its points", wrong))
+    if bare:
+        found.problems.append(_bare(image, bare))
     return tuple(shapes)
+
+
+def _labelled(shape: Shape | None) -> Shape | None:
+    """The shape, if it has a label."""
+    if shape is not None and not shape.label:
+        message = "no label"
+        raise ValueError(message)
+    return shape
 
 
 def split_of(path: Path, folder: Path) -> str:
@@ -221,11 +239,11 @@ def split_of(path: Path, folder: Path) -> str:
     return next(filter(None, map(listing.split_of, parents)), "train")
 
 
-def class_name(label: Any, classes: tuple[str, ...]) -> str:
-    """A class by its name or by its id."""
+def class_name(label: Any, classes: tuple[str, ...] = ()) -> str:
+    """A class by its name or by its id; "" where there is none."""
     if isinstance(label, int) and 0 <= label < len(classes):
         return classes[label]
-    return str(label)
+    return "" if label is None else str(label).strip()
 
 
 def find_image(found: Annotations, folder: Path, source: Path, wanted: str, images: Images) -> Path | None:
@@ -249,6 +267,12 @@ def damaged(file: str, where: str, expected: str, found: str) -> Problem:
     """An annotation file, or a part of one, that is not as its tool writes it."""
     message = f"{where}: expected {expected}, found {found}. Fix it, or remove it."
     return Problem("damaged annotation", file, message)
+
+
+def _bare(name: str, count: int) -> Problem:
+    them = "It is" if count == 1 else "They are"
+    message = f"{name}: {counted(count, 'shape')} without an inside, as points and lines. {them} left out."
+    return Problem("shape without an inside", name, message, fatal=False)
 
 
 def _unlined(name: str, count: int) -> Problem:

@@ -51,4 +51,4 @@ def _shape(each: dict[str, Any], where: str) -> Shape:
     del where
     x, y, width, height = (float(each["coordinates"][key]) for key in ("x", "y", "width", "height"))
     corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
-    return shapes.rectangle(str(each["label"]), corners)
+    return shapes.rectangle(annotated.class_name(each["label"]), corners)

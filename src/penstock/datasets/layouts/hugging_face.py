@@ -81,7 +81,7 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
         shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=where)
     tag: Any = next((line[key] for key in _TAG if line.get(key) is not None), [])
     each_tag = tag if isinstance(tag, list) else [tag]
-    tags = tuple(annotated.class_name(each, found.classes) for each in each_tag)
+    tags = tuple(filter(None, (annotated.class_name(each, found.classes) for each in each_tag)))
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
 
 

@@ -94,13 +94,14 @@ def _inside(path: Path) -> bytes:
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape; None for points and lines, which have no inside."""
-    label, points, kind = str(each["label"]).strip(), each["points"], each.get("shape_type") or "polygon"
-    if not label:
-        message = "no label"
-        raise ValueError(message)
+    label, points = annotated.class_name(each["label"]), each["points"]
+    kind = each.get("shape_type") or "polygon"
     if kind == "rectangle":
         return shapes.rectangle(label, points)
     if kind == "circle":
+        if len(points) != _PAIR:
+            message = f"a circle of {counted(len(points), 'point')}, which needs two"
+            raise ValueError(message)
         (x, y), (edge_x, edge_y) = points
         radius = math.hypot(edge_x - x, edge_y - y)
         return shapes.ellipse(label, (x, y), (radius, radius))

@@ -67,7 +67,7 @@ def _add(found: Annotations, folder: Path, dataset: Path, path: Path) -> None:
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape; None for points and lines, which have no inside."""
-    label, kind = str(each["classTitle"]), each["geometryType"]
+    label, kind = annotated.class_name(each["classTitle"]), each["geometryType"]
     if kind == "rectangle":
         return shapes.rectangle(label, each["points"]["exterior"])
     if kind == "polygon":

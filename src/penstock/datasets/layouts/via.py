@@ -71,8 +71,8 @@ def _label(attributes: dict[str, Any]) -> str:
         if isinstance(value, dict):  # check boxes: {"cat": true}
             chosen = [key for key, on in value.items() if on]
             return chosen[0] if chosen else UNNAMED
-        if str(value).strip():
-            return str(value).strip()
+        if name := annotated.class_name(value):
+            return name
     return UNNAMED
 
 

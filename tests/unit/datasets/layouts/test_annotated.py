@@ -83,12 +83,36 @@ class TestLabelMe:
         )
         found = inspect(tmp_path / "raw")
         pack(found, tmp_path / "data")
-        assert (found.labels.classes, found.problems) == (("background", "ball", "patch"), ())
+        assert found.labels.classes == ("background", "ball", "patch")
+        assert [problem.message for problem in found.problems] == [
+            "a.jpg: 1 shape without an inside, as points and lines. It is left out."
+        ]
         mask = packed_mask(tmp_path)
         assert np.array_equal(mask[:, :18] == 1, around((10, 10), 6)[:, :18])
         expected = np.zeros((24, 32), bool)
         expected[4:7, 21:25] = True
         assert np.array_equal(mask == 2, expected)
+
+    @pytest.mark.parametrize(
+        ("entry", "found"),
+        [
+            ({"label": None, "points": tools.DOG}, "no label"),
+            ({"label": " ", "points": tools.DOG}, "no label"),
+            (
+                {"label": "dog", "shape_type": "circle", "points": tools.DOG[:3]},
+                "a circle of 3 points, which needs two",
+            ),
+            ({"label": "dog", "points": 7}, "{'label': 'dog', 'points': 7}"),
+            ("dog", "'dog'"),
+        ],
+    )
+    def test_what_is_no_shape_is_named(self, tmp_path, entry, found):
+        labelme_shapes(tmp_path / "raw", {"label": "dog", "points": tools.DOG}, entry)
+        inspected = inspect(tmp_path / "raw")
+        assert inspected.labels.classes == ("background", "dog")
+        assert [problem.message for problem in inspected.problems] == [
+            f"a.json, shape 2: expected a label and its points, found {found}. Fix it, or remove it."
+        ]
 
     def test_smaller_objects_lie_on_larger_ones(self, tmp_path):
         small, large = ([(a, a), (b, a), (b, b), (a, b)] for a, b in ((8, 10), (4, 16)))
@@ -156,7 +180,8 @@ def test_ellipses_and_rectangles_of_via(tmp_path):
     pack(found, tmp_path / "data")
     assert found.labels.classes == ("background", "object")
     assert [problem.message for problem in found.problems] == [
-        "a.jpg: 1 object without an outline, only a box: its pixels are background in the mask."
+        "a.jpg: 1 shape without an inside, as points and lines. It is left out.",
+        "a.jpg: 1 object without an outline, only a box: its pixels are background in the mask.",
     ]
     expected = around((20, 12), 6) | around((8, 18), 3)
     assert np.array_equal(packed_mask(tmp_path) == 1, expected)

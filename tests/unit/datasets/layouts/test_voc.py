@@ -52,7 +52,7 @@ def test_voc_boxes_are_counted_from_one(tmp_path):
         (
             [8, 4, 40, 12],
             "train2017/000000000000.jpg: expected box 1 inside the image of 24 x 32 (height x width), found 8, 4 to "
-            "48, 16 (x, y). Fix it, or leave the image out with --skip-bad.",
+            "48, 16 (x, y). Fix it, cut boxes at the edges with --clip-boxes, or leave the image out with --skip-bad.",
         ),
     ],
 )
