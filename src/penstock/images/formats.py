@@ -264,7 +264,7 @@ def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
             found=f"an array of shape {values.shape}",
             remedy="Save one class id for each pixel",
         )
-    whole = plain.astype(np.int64)
+    whole: NDArray[np.int64] = np.nan_to_num(plain, nan=-1, posinf=-1, neginf=-1).astype(np.int64)
     if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > _BYTE:
         low, high = plain.min(), plain.max()
         raise LabelError(

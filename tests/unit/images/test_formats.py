@@ -180,6 +180,8 @@ class TestMasks:
             (np.full((4, 5), 256), "values from 256 to 256"),
             (np.full((4, 5), -1), "values from -1 to -1"),
             (np.full((4, 5), 0.5), "values from 0.5 to 0.5"),
+            (np.full((4, 5), np.nan), "values from nan to nan"),
+            (np.full((4, 5), np.inf), "values from inf to inf"),
         ],
     )
     def test_other_values_are_refused(self, values, found):

@@ -22,6 +22,7 @@ from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +96,28 @@ def recognise(folder: Path) -> Layout | None:
     layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
     more = [_second(folder, other.path, tables[0].path) for other in others] or _unnamed(folder, kept, layout)
+    named_by = classes if not listing.read_classes(folder) else ()
+    fractions = [name for name in named_by if _is_fraction(name)]
+    wrong += [_measured(kept[0].path, folder, fractions)] if fractions else []
     return replace(layout, problems=(*layout.problems, *wrong, *more))
+
+
+def _is_fraction(text: str) -> bool:
+    """Whether a text is a number that is not whole."""
+    try:
+        return not float(text).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
+    """Labels that look like measurements."""
+    place = table.relative_to(folder).as_posix()
+    message = (
+        f"{place}: {counted(len(names), 'class')} with names such as {names[0]}. Each different number is a class of "
+        "its own; regression needs a custom task."
+    )
+    return Problem("numbers as classes", place, message, fatal=False)
 
 
 def _split(path: Path, folder: Path) -> str:
@@ -176,7 +198,13 @@ def _numbered(reader: csv.DictReader[str]) -> Iterator[tuple[int, Row]]:
 def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
     """Cells by column; those beyond the columns, which are of no use unless they are empty, by no name."""
     beyond = ", ".join(cell.strip() for cell in row.get(None) or () if cell.strip())
-    return {_BEYOND: beyond, **{str(key).strip().lower(): str(row[key] or "").strip() for key in row if key}}
+    return {_BEYOND: beyond, **{str(key).strip().lower(): _cell(str(row[key] or "")) for key in row if key}}
+
+
+def _cell(text: str) -> str:
+    """What a cell says; nothing where pandas has written that a value is missing."""
+    said = text.strip()
+    return "" if said.lower() == "nan" else said
 
 
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:

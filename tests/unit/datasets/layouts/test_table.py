@@ -110,6 +110,43 @@ def test_labels_that_have_no_name(tmp_path, capsys):
     assert names_of(tmp_path, decode_classification) == ["p0"]
 
 
+def test_nan_of_pandas_is_an_empty_cell(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("dog", "NaN"))
+
+    found = inspect(tmp_path)
+    assert found.labels.classes == ("cat",)
+    assert (
+        "labels.csv, line 2: the column 'label' is empty in the row 'p0.jpg,,train'. Fill it in, or remove the row."
+        in [problem.message for problem in found.problems]
+    )
+
+
+def test_an_image_whose_box_is_nan_has_no_objects(tmp_path):
+    miniatures.csv_boxes(tmp_path)
+    path = tmp_path / "boxes.csv"
+    header, *_ = path.read_text().splitlines()
+    path.write_text(f"{header}\np.jpg,nan,nan,nan,nan,nan\n")
+    miniatures.write(tmp_path / "images/q.jpg", miniatures.make_image(seed=3))
+    path.write_text(path.read_text() + "q.jpg,cat,1,2,9,10\n")
+
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert {each.item.name: len(each.item.boxes) for each in found.items} == {"p": 0, "q": 1}
+
+
+def test_measurements_as_labels_are_noted(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("dog", "1.5").replace("cat", "2.0"))
+
+    assert [problem.message for problem in inspect(tmp_path).problems if problem.kind == "numbers as classes"] == [
+        "labels.csv: 1 class with names such as 1.5. Each different number is a class of its own; regression needs a "
+        "custom task."
+    ]
+
+
 @pytest.mark.parametrize("name", ["sub/../images/p0.jpg", "{root}/images/p0.jpg"])
 def test_one_image_by_two_paths_has_two_labels(tmp_path, monkeypatch, name):
     miniatures.csv_labels(tmp_path / "raw")
