@@ -89,13 +89,18 @@ def colorize(ids: Pixels, colors: Pixels) -> Pixels:
     return colors[ids]
 
 
-def overlay(image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6) -> Pixels:
+def overlay(
+    image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6, *, background: int | None = None
+) -> Pixels:
     """A mask laid over its image, the borders between ids drawn in white.
 
-    The image is made gray first: a class then has one hue everywhere, the one in the legend.
+    The image is made gray first: a class then has one hue everywhere, the one in the legend. Only pixels of the id
+    `background` stay as they are.
     """
     gray = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     mixed = cv2.addWeighted(gray, 1 - opacity, colorize(ids, colors), opacity, 0)
+    if background is not None:
+        mixed[ids == background] = image[ids == background]
     edges = np.zeros(ids.shape, bool)
     edges[:, 1:] |= ids[:, 1:] != ids[:, :-1]
     edges[1:] |= ids[1:] != ids[:-1]

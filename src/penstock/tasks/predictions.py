@@ -105,8 +105,11 @@ class MaskPrediction(Prediction):
     ignore: int
 
     def draw(self, style: Style = Style()) -> Pixels:
-        """The mask in colours over the image."""
-        return drawing.overlay(self.image, self.mask, drawing.palette_of(style.palette, self.ignore))
+        """The mask in colours over the image, which keeps its own where the class is named background."""
+        colors = drawing.palette_of(style.palette, self.ignore)
+        names = [name.lower() for name in self.classes]
+        background = names.index("background") if "background" in names else None
+        return drawing.overlay(self.image, self.mask, colors, background=background)
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """The mask, the mask over the image and, where it is asked for, the mask in colour."""

@@ -160,3 +160,12 @@ class TestDrawing:
         assert (shown[5] == 255).all()
         gray = 0.299 * 200
         assert np.abs(shown[9] - (0.6 * colors[1] + 0.4 * gray)).max() <= 1, "the image's own colour is gone"
+
+    def test_overlay_leaves_the_background_as_it_is(self):
+        ids = np.zeros((10, 10), np.uint8)
+        ids[5:] = 1
+        image = np.random.default_rng(0).integers(0, 256, (10, 10, 3), np.uint8)
+        plain, shown = (drawing.overlay(image, ids, drawing.palette(), background=id_) for id_ in (None, 0))
+
+        assert np.array_equal(shown[:5], image[:5])
+        assert np.array_equal(shown[5:], plain[5:])
