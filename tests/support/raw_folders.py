@@ -295,6 +295,13 @@ def _dicom(root):
             write(root / f"{name}/{number}.dcm", done.getvalue())
 
 
+def _heights(root):
+    for number in range(3):
+        values = _planes(number, 1)[..., 0].astype(np.float32) / 10 - 5
+        write(root / f"images/{number}.tif", tiff(values))
+        write(root / f"masks/{number}.png", gray(square(at=2 + number)))
+
+
 def _fiftyone_masks(root):
     tools.fiftyone_samples(root, objects=False)
 
@@ -355,6 +362,7 @@ FOLDERS = (
     RawFolder("PNG images of 16 bits", "images/0.png masks/0.png", _deep),
     RawFolder("TIFF images of many bands", "images/0.tif masks/0.tif", _bands),
     RawFolder("TIFF stacks, a page for each channel", "images/0.tif masks/0.png", _stacks),
+    RawFolder("TIFF images of floats", "images/0.tif masks/0.png", _heights, "--value-range -5 400"),
     RawFolder("WebP images, BMP masks", "images/0.webp masks/0.bmp", _masks("images/{}.webp", "masks/{}.bmp", form="WEBP", encode=lambda ids: encoded(ids, "BMP"))),
     RawFolder("AVIF images, masks of NumPy", "images/0.avif masks/0.npy", _masks("images/{}.avif", "masks/{}.npy", form="AVIF", encode=npy)),
     RawFolder("images and alpha mattes", "images/0.jpg alphas/0.png", _mattes, task="matting"),

@@ -207,6 +207,7 @@ def inspect(
     evaluate_only: bool = False,
     limit: int = 0,
     max_side: int = 0,
+    value_range: tuple[float, float] | None = None,
 ) -> Inspection:
     """What lies in a folder of raw images, and what is wrong with it.
 
@@ -221,11 +222,13 @@ def inspect(
         evaluate_only: whether the data is only for evaluation and needs no training images.
         limit: largest number of images of each split; 0 takes all.
         max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
+        value_range: the values of TIFF and DICOM images of more than 8 bits that become 0 and 65535; by default values
+            must be whole numbers from 0 to 65535, and stay as they are.
 
     Raises:
         DatasetError: the folder has no layout that is known.
     """
-    how = datasets.How(layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side)
+    how = datasets.How(layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side, value_range)
     return datasets.inspect(Path(folder), labels, how=how)
 
 

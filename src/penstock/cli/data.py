@@ -86,6 +86,13 @@ LimitEach = Annotated[
 MaxSide = Annotated[
     int, Parameter(validator=Any, help="Make images smaller, so that no side is longer than this, in pixels; 0: never.")
 ]
+ValueRange = Annotated[
+    tuple[float, float],
+    Parameter(
+        help="Values of TIFF and DICOM images that become 0 and 65535, such as '-160 240' for Hounsfield units. By "
+        "default values must be whole numbers from 0 to 65535, and stay as they are.",
+    ),
+]
 EvaluateOnly = Annotated[
     bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
 ]
@@ -97,7 +104,8 @@ def inspect(
     classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
-    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
+    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
+    value_range: ValueRange | None = None, field: FieldNames | None = None,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
@@ -115,11 +123,11 @@ def inspect(
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
              "--clip-boxes": clip_boxes, "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
-             "--max-side": max_side, "--draw-duplicates": draw_duplicates}
+             "--max-side": max_side, "--value-range": value_range, "--draw-duplicates": draw_duplicates}
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range)
     labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
     found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes), how, threads)
     print(describe(found))
@@ -157,7 +165,8 @@ def pack(
     ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
-    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0, field: FieldNames | None = None,
+    evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
+    value_range: ValueRange | None = None, field: FieldNames | None = None,
     validation: Annotated[
         float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
     ] = 0.0,
@@ -169,7 +178,7 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side)
+    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range)
     labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
     found = _inspect(folder, replace(labels, clip_boxes=clip_boxes), how, threads)
     if skip_bad and found.fatal:

@@ -101,6 +101,8 @@ class Description:
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
         channels, bits: of the images; bits are 8 or 16 per channel.
+        value_range: the values of TIFF and DICOM images that became 0 and 65535; None where they were taken as they
+            are, and not written then.
         mean, std: of every channel over all pixels of the training split, as fractions of the highest value; empty
             where nobody measured them.
         modalities: of the volumes that were packed; 0 where it was images.
@@ -123,6 +125,7 @@ class Description:
     modalities: int = 0
     mapping: tuple[tuple[int, int], ...] = ()
     format: int = 1
+    value_range: tuple[float, float] | None = None
     code: dict[str, str] = field(default_factory=dict)
     home: str = ""
 
@@ -134,7 +137,7 @@ class Description:
     @property
     def pixel_format(self) -> PixelFormat:
         """Channels and bits of the images."""
-        return PixelFormat(self.channels, self.bits)
+        return PixelFormat(self.channels, self.bits, self.value_range)
 
     @property
     def kind(self) -> Kind:
@@ -145,7 +148,8 @@ class Description:
         """As JSON can hold it."""
         content = asdict(self)
         del content["home"]
-        return content if self.code else {name: value for name, value in content.items() if name != "code"}
+        unsaid: dict[str, Any] = {"code": {}, "value_range": None}
+        return {name: value for name, value in content.items() if name not in unsaid or value != unsaid[name]}
 
     def digest(self) -> str:
         """The hash that `content` should hold."""

@@ -220,6 +220,7 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         std=std,
         modalities=found.layout.modalities,
         mapping=tuple(sorted(found.labels.mapping.items())),
+        value_range=found.layout.value_range,
     )
     return replace(description, content=description.digest())
 

@@ -35,6 +35,8 @@ class About:
         ignore_label: the id that does not count.
         height, width: the largest upright image's, each by itself, in pixels.
         channels, bits: of the images.
+        value_range: the values of TIFF and DICOM images that became 0 and 65535; None where they were taken as they
+            are.
         mean, std: of every channel, as fractions of the highest value; empty where nobody measured them.
         slices: the most in a volume; 0 where the records are images.
         modalities: of the volumes that the records were made from; 0 where there were none.
@@ -57,6 +59,7 @@ class About:
     bits: int = 8
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    value_range: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -76,13 +79,14 @@ class About:
             described.bits,
             described.mean,
             described.std,
+            described.value_range,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
         unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0, "bits": 8}
-        unsaid |= {"mean": (), "std": ()}
-        return msgspec.json.encode({k: v for k, v in asdict(self).items() if unsaid.get(k) != v})
+        unsaid |= {"mean": (), "std": (), "value_range": None}
+        return msgspec.json.encode({k: v for k, v in asdict(self).items() if k not in unsaid or unsaid[k] != v})
 
 
 def topic_of(base: str, split: str) -> str:

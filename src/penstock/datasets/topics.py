@@ -91,6 +91,7 @@ class TopicDataset:
             modalities=about.modalities,
             original=about.original,
             mapping=about.mapping,
+            value_range=about.value_range,
         )
 
     def split(self, name: str) -> Split:

@@ -1,7 +1,7 @@
 """DICOM: single images, and series of slices as volumes. Source: DICOM PS3.3, C.7.6 (images and planes).
 
-Values are those of the modality (for CT, Hounsfield units). A single image becomes a PNG of 16 bits; where its values
-can be negative, 32768 is added to all of them. Library: pydicom.
+Values are those of the modality (for CT, Hounsfield units). A single image becomes a PNG of 16 bits: a range of values
+is spread over them; without one, 32768 is added to all values where they can be negative. Library: pydicom.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from penstock.errors import ImageError, not_installed, reason_of
+from penstock.images.pixels import spread
 from penstock.images.tiff import as_integers
 from penstock.progress import counted
 
@@ -33,8 +34,13 @@ def is_dicom(data: bytes) -> bool:
     return data[_PREAMBLE : _PREAMBLE + 4] == b"DICM"
 
 
-def read_image(data: bytes, where: str) -> NDArray[Any]:
+def read_image(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
     """One image: uint16 (height, width), or uint8 RGB (height, width, 3).
+
+    Args:
+        data: the file.
+        where: named in errors.
+        value_range: the values that become 0 and 65535, in the modality's units.
 
     Raises:
         ImageError: it is damaged, has no pixels or several frames, or values that 16 bits cannot hold.
@@ -45,15 +51,19 @@ def read_image(data: bytes, where: str) -> NDArray[Any]:
         raise _unfit(where, "an image of one frame", f"{dataset.NumberOfFrames} frames", "Save each frame by itself")
     if pixels.ndim == 3:  # noqa: PLR2004 - colours
         return np.ascontiguousarray(pixels, np.uint8)
-    if dataset.get("PhotometricInterpretation") == "MONOCHROME1":  # white is the lowest value
+    inverted = dataset.get("PhotometricInterpretation") == "MONOCHROME1"  # white is the lowest value
+    if value_range is not None:
+        pixels = spread(pixels, value_range)
+        return np.iinfo(np.uint16).max - pixels if inverted else pixels
+    if inverted:
         pixels = pixels.max() + pixels.min() - pixels
     offset = _SIGNED if _is_signed(dataset) else 0
     return as_integers(np.rint(pixels) + offset, where).astype(np.uint16)
 
 
-def encode_image(data: bytes, where: str) -> bytes:
-    """One image as PNG; raises as `read_image`."""
-    pixels = read_image(data, where)
+def encode_image(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
+    """One image as PNG; arguments and errors as for `read_image`."""
+    pixels = read_image(data, where, value_range)
     order = pixels[..., ::-1] if pixels.ndim == 3 else pixels  # noqa: PLR2004 - colours
     return bytes(cv2.imencode(".png", order, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
 

@@ -38,7 +38,7 @@ _BYTE: Final = 255
 _CHANNELS: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def stored(data: bytes, where: str) -> bytes:
+def stored(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
     """An image as a record holds it: a JPEG's or a PNG's own bytes, every other format as PNG, upright.
 
     16 bits stay 16 bits. Bands and pages of a TIFF are the channels of one image; the first page alone is taken if the
@@ -47,19 +47,32 @@ def stored(data: bytes, where: str) -> bytes:
     Args:
         data: an encoded image.
         where: named in errors.
+        value_range: the values of TIFF and DICOM images that become 0 and 65535, where they have more than 8 bits;
+            None takes their values as they are.
 
     Raises:
         ImageError: the image is damaged, has several pages, or values that a PNG cannot hold.
         RecipeError: a library for the format is not installed.
     """
     if dicom.is_dicom(data):
-        return dicom.encode_image(data, where)
+        return dicom.encode_image(data, where, value_range)
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data  # what is no image at all is named where its header is read
-    if data[:4] in tiff.SIGNATURES and tiff.has_planes(data):
-        return encode_planes(tiff.read_planes(data, where))
+    if data[:4] in tiff.SIGNATURES and (tiff.has_planes(data) or tiff.has_rare_numbers(data)):
+        return _of_planes(tiff.read_planes(data, where, value_range))
     with _opened(data, where) as image:
-        return _png_of(image, data, where)
+        return _png_of(image, data, where, value_range)
+
+
+def _of_planes(pixels: NDArray[Any]) -> bytes:
+    """Gray and RGB as every PNG; other channels as planes."""
+    match pixels.shape[2]:
+        case 1:
+            return _encoded(pixels)
+        case 3:
+            return _encoded(pixels[..., ::-1])
+        case _:
+            return encode_planes(pixels)
 
 
 def stored_mask(data: bytes, where: str, *, palette: bool = False) -> bytes:
@@ -197,18 +210,18 @@ def _check_pages(image: Image, where: str) -> None:
         )
 
 
-def _png_of(image: Image, data: bytes, where: str) -> bytes:
+def _png_of(image: Image, data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
     """Decoded pixels as PNG.
 
     Raises:
         ImageError: PNG cannot hold them.
     """
     if image.mode.startswith("I;16"):
-        return _encoded(np.asarray(image).astype(np.uint16))
+        return _encoded(tiff.as_integers(np.asarray(image).astype(np.uint16), where, value_range))
     if image.mode in {"RGB", "RGBA"} and data[:4] in tiff.SIGNATURES and tiff.tags(data).get(tiff.BITS_TAG) == _SIXTEEN:
-        return _sixteen_bits(data, where)
+        return _encoded(tiff.as_integers(_sixteen_bits(data, where), where, value_range))
     if image.mode in {"I", "F"}:
-        return _encoded(tiff.as_integers(np.asarray(image), where))
+        return _encoded(tiff.as_integers(np.asarray(image), where, value_range))
     mode = image.mode if image.mode in {"L", "RGB", "RGBA"} else _plain_mode(image)
     pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     return encode_png(pixels.reshape(*pixels.shape[:2], -1))
@@ -219,11 +232,12 @@ def _plain_mode(image: Image) -> str:
     return "L" if image.mode in {"1", "LA"} else "RGB"
 
 
-def _sixteen_bits(data: bytes, where: str) -> bytes:
+def _sixteen_bits(data: bytes, where: str) -> NDArray[Any]:
+    """The pixels of an RGB or RGBA TIFF in OpenCV's order of channels."""
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None or pixels.dtype != np.uint16:
         raise _undecodable(where, f"a TIFF image that OpenCV cannot read: {_layout_of(data)}")
-    return _encoded(pixels)
+    return np.asarray(pixels)
 
 
 def _encoded(pixels: NDArray[Any]) -> bytes:

@@ -30,10 +30,12 @@ class PixelFormat:
     Attributes:
         channels: 3 for RGB, which gray images are turned into; else as many as the images have.
         bits: per channel, 8 or 16.
+        value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes their values as they are.
     """
 
     channels: int = _COLORS
     bits: int = _BYTE
+    value_range: tuple[float, float] | None = None
 
     @property
     def dtype(self) -> str:
@@ -66,6 +68,16 @@ def with_bits(pixels: NDArray[Any], bits: int) -> NDArray[Any]:
     return pixels.astype(np.uint16) * np.uint16(_SPREAD)
 
 
+def spread(values: NDArray[Any], value_range: tuple[float, float]) -> NDArray[np.uint16]:
+    """Values of any type as uint16: a range of them spread over 0 to 65535.
+
+    Values outside the range become 0 or 65535; what is no number becomes 0.
+    """
+    low, high = value_range
+    fractions = np.clip((values.astype(np.float64) - low) / (high - low), 0, 1)
+    return np.asarray(np.rint(np.nan_to_num(fractions, nan=0.0) * np.iinfo(np.uint16).max), np.uint16)
+
+
 def scale_of(pixels: NDArray[Any]) -> int:
     """What a value on the scale of 0 to 255 is multiplied by for the pixels of an array: 1, or 257 for 16 bits."""
     return _SPREAD if pixels.dtype == np.uint16 else 1
@@ -92,6 +104,8 @@ def check_format(pixels: NDArray[Any], wanted: PixelFormat, where: str) -> NDArr
     Raises:
         ImageError: it is no such image, or has other channels.
     """
+    if wanted.value_range is not None and pixels.dtype not in (np.uint8, np.uint16):
+        pixels = spread(pixels, wanted.value_range)
     is_image = pixels.dtype in (np.uint8, np.uint16) and pixels.ndim == 3 and pixels.size > 0  # noqa: PLR2004 - axes
     if is_image and pixels.shape[2] == wanted.channels:
         return with_bits(pixels, wanted.bits)

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.errors import ImageError, PenstockError, not_installed, reason_of
 from penstock.images.header import MAX_PIXELS
+from penstock.images.pixels import spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ MOST_PLANES: Final = 64
 SIGNATURES: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 BITS_TAG: Final = 258
 SAMPLES_TAG: Final = 277
+_FORMAT_TAG: Final = 339
+_SIGNED, _FLOAT = 2, 3
 _COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS = 262, 338, (256, 257)
 _OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
@@ -97,8 +100,26 @@ def has_planes(data: bytes) -> bool:
     return samples == 1 and sum([page.get(tag) for tag in _SIZE_TAGS] == size for page in pages) > 1
 
 
-def read_planes(data: bytes, where: str) -> NDArray[Any]:
+def has_rare_numbers(data: bytes) -> bool:
+    """Whether the pixels are numbers that Pillow refuses or reads as others: most floats, and integers of 32 bits."""
+    first = tags(data)
+    bits, one = first.get(BITS_TAG, 1), first.get(SAMPLES_TAG, 1) == 1
+    match first.get(_FORMAT_TAG, 1):
+        case 3:
+            return not (bits == 32 and one)  # noqa: PLR2004 - float32
+        case 2:
+            return not (bits in {16, 32} and one)
+        case _:
+            return bits > 16  # noqa: PLR2004 - uint32 and uint64
+
+
+def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
     """All channels and pages of a TIFF: uint8 or uint16 (height, width, channels).
+
+    Args:
+        data: the file.
+        where: named in errors.
+        value_range: as for `as_integers`.
 
     Raises:
         ImageError: it cannot be decoded, or has too many of them, or values that 16 bits cannot hold.
@@ -124,7 +145,7 @@ def read_planes(data: bytes, where: str) -> NDArray[Any]:
             found=f"a TIFF that tifffile cannot read ({reason_of(error)})",
             remedy="Convert the file to a TIFF without compression, or leave it out",
         ) from None
-    return as_integers(last.reshape(*last.shape[:2], -1), where)
+    return as_integers(last.reshape(*last.shape[:2], -1), where, value_range)
 
 
 def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
@@ -141,20 +162,31 @@ def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
         )
 
 
-def as_integers(values: NDArray[Any], where: str) -> NDArray[Any]:
-    """Values of any type as uint8 or uint16, where nothing is lost.
+def as_integers(values: NDArray[Any], where: str, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
+    """Values of any type as uint8 or uint16.
+
+    Args:
+        values: of any shape.
+        where: named in errors.
+        value_range: the values that become 0 and 65535; bytes stay as they are. None loses nothing.
 
     Raises:
-        ImageError: some are no whole numbers from 0 to 65535.
+        ImageError: there is no range, and some are no whole numbers from 0 to 65535.
     """
-    if values.dtype in (np.uint8, np.uint16):
+    if values.dtype == np.uint8:
         return values
-    low, high = float(values.min(initial=0)), float(values.max(initial=0))
-    if not (low >= 0 and high <= np.iinfo(np.uint16).max and bool((values == np.rint(values)).all())):
+    if value_range is not None:
+        return spread(values, value_range)
+    if values.dtype == np.uint16:
+        return values
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    whole = finite.size == values.size and bool((values == np.rint(values)).all())
+    if not (low >= 0 and high <= np.iinfo(np.uint16).max and whole):
         raise ImageError(
             where,
             expected="whole numbers from 0 to 65535",
             found=f"{values.dtype} values from {low:g} to {high:g}",
-            remedy="Scale the values to 0 to 65535 and save the image with 16 bits",
+            remedy="Pack with --value-range LOW HIGH, the values that become 0 and 65535",
         )
     return values.astype(np.uint16)

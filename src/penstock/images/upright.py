@@ -25,7 +25,7 @@ def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[
         ImageError: it cannot be decoded.
         RecipeError: it needs a library that is not installed.
     """
-    data = stored(data, where)
+    data = stored(data, where, wanted.value_range)
     info = probe(data, where)
     pixels = codecs.decode_image(data, where, info=info, pixels=wanted)
     if info.orientation == 1:

@@ -42,6 +42,18 @@ class TestImages:
 
         assert np.array_equal(inverted, int(VALUES.max()) + int(VALUES.min()) - VALUES.astype(int))
 
+    def test_a_range_of_hounsfield_units_is_spread_over_sixteen_bits(self):
+        units = dicom_file(VALUES, RescaleSlope=1, RescaleIntercept=-1024)
+        inverted = dicom_file(VALUES, RescaleSlope=1, RescaleIntercept=-1024, PhotometricInterpretation="MONOCHROME1")
+        wanted = np.rint((np.clip(VALUES.astype(float) - 1024, -160, 240) + 160) / 400 * 65535)
+        found, turned = (
+            decode_image(as_stored(data(one), "x.dcm", (-160, 240)), "x.dcm", pixels=PixelFormat(3, 16))[..., 0]
+            for one in (units, inverted)
+        )
+
+        assert np.array_equal(found, wanted)
+        assert np.array_equal(turned, 65535 - wanted)
+
     def test_several_frames_are_refused(self):
         message = "x.dcm: expected an image of one frame, found 2 frames. Save each frame by itself."
         two = dicom_file(np.stack([VALUES, VALUES]).reshape(40, 30), Rows=20, NumberOfFrames=2)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 
 import numpy as np
 import pytest
@@ -76,13 +77,55 @@ def test_whole_numbers_of_other_types_are_kept(dtype):
     assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(3, 16))[..., 0], array)
 
 
-@pytest.mark.parametrize(("value", "said"), [(-1.0, "-1 to 0"), (0.5, "0 to 0.5"), (70000.0, "0 to 70000")])
+@pytest.mark.parametrize(("value", "said"), [(-1.0, "-1 to -1"), (0.5, "0.5 to 0.5"), (70000.0, "70000 to 70000")])
 def test_what_sixteen_bits_cannot_hold_is_refused(value, said):
     message = (
-        f"x: expected whole numbers from 0 to 65535, found float32 values from {said}. Scale the values to 0 to 65535 and "
-        "save the image with 16 bits."
+        f"x: expected whole numbers from 0 to 65535, found float32 values from {said}. Pack with --value-range LOW HIGH, "
+        "the values that become 0 and 65535."
     )
     refused(stored, written(np.full((4, 5), value, np.float32)), "x", message=message)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.uint16, np.uint32]
+)
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_a_range_of_values_is_spread_over_sixteen_bits(dtype, channels):
+    array = np.random.default_rng(0).integers(-100, 100, (9, 11, channels)).astype(dtype)
+    if np.issubdtype(dtype, np.floating):
+        array[0, 0], array[0, 1] = np.nan, np.inf
+    photometric = "rgb" if channels == 3 else "minisblack"
+    data = stored(
+        written(
+            array if channels > 1 else array[..., 0],
+            photometric=photometric,
+            planarconfig="contig" if channels > 1 else None,
+        ),
+        "x",
+        (-50, 80),
+    )
+    wanted = np.zeros(array.shape, np.uint16)
+    for place in np.ndindex(array.shape):
+        value = min(max(float(array[place]), -50.0), 80.0)
+        wanted[place] = 0 if np.isnan(array[place]) else round((value + 50) / 130 * 65535)
+
+    found = decode_image(data, "x", pixels=PixelFormat(3 if channels == 1 else channels, 16))
+    assert np.array_equal(found, wanted.repeat(3, axis=2) if channels == 1 else wanted)
+
+
+def test_bytes_have_no_range():
+    array = np.random.default_rng(0).integers(0, 256, (9, 11), np.uint8)
+
+    assert np.array_equal(decode_image(stored(written(array), "x", (0, 10)), "x")[..., 0], array)
+
+
+def test_numbers_that_pillow_misreads_are_read_right():
+    """Pillow gives the bytes of int8, and negative numbers for large ones of uint32."""
+    small = np.array([[-3, 5]], np.int8)
+    large = np.array([[4_000_000_000, 7]], np.uint32)
+    for array, low, high in ((small, -3, 5), (large, 7, 4e9)):
+        with pytest.raises(ImageError, match=re.escape(f"found {array.dtype} values from {low} to {high:g}")):
+            stored(written(array), "x")
 
 
 def test_long_stacks_are_refused():

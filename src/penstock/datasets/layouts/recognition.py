@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -11,6 +12,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import advice, choosing, table, tfrecords
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
+from penstock.datasets.scaling import scaled
 from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
@@ -47,6 +49,7 @@ class How:
         evaluate_only: whether the data is not for training, and needs no split train.
         fields: of TFRecords with names of their own: the names of the fields by what they hold (`tfrecords`).
         max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
+        value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
         limit: the largest number of images of each split, spread evenly over them; 0 takes all.
     """
 
@@ -58,6 +61,7 @@ class How:
     limit: int = 0
     fields: Mapping[str, str] = field(default_factory=dict)
     max_side: int = 0
+    value_range: tuple[float, float] | None = None
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -102,7 +106,44 @@ def recognise(folder: Path, how: How) -> Layout:
         raise _empty(folder, found)
     found = _reread(found, how.boxes) if how.boxes else found
     found = _limited(found, how.limit) if how.limit else found
+    found = _scaled(found, how.value_range) if how.value_range else found
     return _shrunk(found, how.max_side) if how.max_side else found
+
+
+def _refuse_volumes(found: Layout, option: str) -> None:
+    """Refuse an option of images for a layout of volumes.
+
+    Raises:
+        DatasetError: the items are volumes, or slices of them.
+    """
+    if found.modalities:
+        raise DatasetError(
+            option,
+            expected="images",
+            found=found.name,
+            remedy=f"Remove {option}",
+            message=f"{option} is for images, and not for volumes. Remove {option}.",
+        )
+
+
+def _scaled(found: Layout, value_range: tuple[float, float]) -> Layout:
+    """The layout with a range of the values of images spread over 16 bits.
+
+    Raises:
+        DatasetError: its items are volumes, or slices of them, or the range holds no values.
+    """
+    _refuse_volumes(found, "--value-range")
+    low, high = value_range
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise DatasetError(
+            "--value-range",
+            expected="two numbers, the lower one first",
+            found=f"{low:g} {high:g}",
+            remedy="Give the values that become 0 and 65535, for example --value-range -160 240",
+        )
+    items = tuple(scaled(item, value_range) for item in found.items)
+    reason = f"values from {low:g} to {high:g} of TIFF and DICOM images become 0 to 65535"
+    return replace(found, items=items, reasons=(*found.reasons, reason), value_range=value_range)
 
 
 def _shrunk(found: Layout, most: int) -> Layout:
@@ -111,14 +152,7 @@ def _shrunk(found: Layout, most: int) -> Layout:
     Raises:
         DatasetError: its items are volumes, or slices of them.
     """
-    if found.modalities:
-        raise DatasetError(
-            "--max-side",
-            expected="images",
-            found=found.name,
-            remedy="Remove --max-side",
-            message="--max-side is for images, and not for volumes. Remove --max-side.",
-        )
+    _refuse_volumes(found, "--max-side")
     items = tuple(shrunk(item, most) for item in found.items)
     return replace(
         found, items=items, reasons=(*found.reasons, f"images are resized to at most {most:,} pixels a side")
