@@ -28,7 +28,10 @@ _CLOSE = 0.99
 
 def export(
     run: Run, /, *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="FILE.onnx or FILE.pt2 (torch.export).")],
+    output: Annotated[
+        Path,
+        Parameter(name=["--output", "-o"], help="FILE.onnx, FILE.pt2 (torch.export) or FILE.mlpackage (Core ML)."),
+    ],
     size: Size = None,
     dynamic: Annotated[
         bool, Parameter(help="Let height and width of images for masks be any multiples of 32.", negative="")
@@ -44,19 +47,28 @@ def export(
     The file takes images as they are decoded: uint8 RGB, or the channels and bits of the
     dataset. For masks, mattes, classes and patches of volumes it gives `classes` and
     `probabilities`; for objects in an image of any size, `boxes`, `scores`, `labels` and, for instances, `masks`. Class
-    names, and what of an image to give it, are in its metadata. It is read again and compared with the model; exits
-    with 1 if they differ.
+    names, and what of an image to give it, are in its metadata. ONNX and .pt2 files are read again and compared with
+    the model; exits with 1 if they differ.
     """
     if trust:
         code.trust_folder(run)
     trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
     found = export_run(trained, output, size, dynamic=dynamic, any_size=any_size)
-    print(f"exported step {trained.step:,} to {found.path} ({found.path.stat().st_size >> 10:,} KiB)")
+    print(f"exported step {trained.step:,} to {found.path} ({_size(found.path) >> 10:,} KiB)")
     kind = ", RGB" if found.shape[-1] == "3" else ""
     print(f"takes: image, {found.dtype} ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")
     print(f"give it {found.input_note}")
+    if found.comparison is None:
+        print("not compared with the PyTorch model, because Core ML runs on macOS only")
+        return 0
     print(f"compared with the PyTorch model on random images: {_compared(found.comparison)}")
     return 0 if found.comparison.agreement >= _CLOSE else 1
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    return sum(file.stat().st_size for file in files)
 
 
 def _compared(found: Comparison) -> str:

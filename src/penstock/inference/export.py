@@ -1,4 +1,4 @@
-"""A trained model as one file for other programs: ONNX, or PyTorch's own exported program (.pt2).
+"""A trained model as one file for other programs: ONNX, PyTorch's own exported program (.pt2), or Core ML (.mlpackage).
 
 What goes in are images as they are decoded, what comes out are predictions: normalising is inside, so that nobody has
 to know what the backbone expects.
@@ -18,7 +18,7 @@ import torch
 
 from penstock import files
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
-from penstock.inference import comparing
+from penstock.inference import comparing, coreml
 from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.inference.model import Trained
     from penstock.tasks import Graph, Task
 
-SUFFIXES: Final = (".onnx", ".pt2")
+SUFFIXES: Final = (".onnx", ".pt2", coreml.SUFFIX)
 _LARGEST: Final = 1 << 14  # side of an image in pixels
 _OPSET: Final = 17  # of graphs that are traced
 
@@ -44,7 +44,8 @@ class Exported:
         shape: of what it takes, with words for the axes that are free: `("n", "64", "96", "3")`.
         outputs: the names of what it gives.
         input_note: what of an image to give it, as it was trained; in the file's metadata too.
-        comparison: how its predictions on random images differ from the model's own.
+        comparison: how its predictions on random images differ from the model's own; None of Core ML, which runs on
+            macOS alone.
     """
 
     path: Path
@@ -52,7 +53,7 @@ class Exported:
     shape: tuple[str, ...]
     outputs: tuple[str, ...]
     input_note: str
-    comparison: Comparison
+    comparison: Comparison | None
 
 
 def export_run(
@@ -62,7 +63,7 @@ def export_run(
 
     Args:
         trained: the run's model, on the CPU.
-        path: FILE.onnx or FILE.pt2.
+        path: FILE.onnx, FILE.pt2 or FILE.mlpackage.
         size: (height, width) of the images; by default what holds those of the dataset, or else training's crop.
         dynamic: whether height and width may differ from call to call.
         any_size: whether it takes one whole image of any size; padding is inside.
@@ -96,7 +97,7 @@ def export(
     Args:
         task: what it was trained for.
         model: in evaluation mode, on the CPU.
-        path: FILE.onnx (needs penstock[export]) or FILE.pt2.
+        path: FILE.onnx (needs penstock[export]), FILE.pt2, or FILE.mlpackage (needs penstock[coreml]).
         size: (height, width) of the images. Sides of masks must divide by 32.
         dynamic: whether height and width of masks may be any multiples of 32, and not only `size`.
         any_size: whether it takes one whole image of any size, whose padding is inside.
@@ -116,6 +117,10 @@ def export(
     about: dict[str, Any] = {"classes": list(task.classes), "input": input_note}
     if not (dynamic or graph.any_size):
         about |= {"height": size[0], "width": size[1]}
+    if path.suffix == coreml.SUFFIX:
+        coreml.write(graph, path, about)
+        shape = tuple(map(str, graph.shape))
+        return Exported(path, graph.dtype, shape, graph.outputs, input_note, comparison=None)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / path.name
         _write(graph, images[0], made, about, dynamic=dynamic)
@@ -172,8 +177,8 @@ def _try(graph: Graph, images: torch.Tensor, size: Size) -> None:
 def _check(task: Task, path: Path, size: Size) -> None:
     if path.suffix not in SUFFIXES:
         raise RecipeError(
-            str(path), expected=f"a file that ends in {' or '.join(SUFFIXES)}", found=path.suffix or "no ending",
-            remedy="Use .onnx for other programs, .pt2 for PyTorch",
+            str(path), expected=f"a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
+            found=path.suffix or "no ending", remedy="Use .onnx for other programs, .pt2 for PyTorch",
         )  # fmt: skip
     if min(size) < 1:
         raise RecipeError(
@@ -188,8 +193,10 @@ def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None
             str(path),
             expected="a file that ends in .onnx for images of any size",
             found=path.suffix,
-            remedy="Use .onnx: .pt2 cannot hold graphs of any size",
+            remedy="Use .onnx: other formats cannot hold graphs of any size",
         )
+    if path.suffix == coreml.SUFFIX:
+        _check_core_ml(graph, path, dynamic=dynamic)
     if dynamic and not (graph.multiple or graph.any_size):
         raise RecipeError(
             "--dynamic",
@@ -197,6 +204,14 @@ def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None
             found=task.kind.name,
             remedy="Remove --dynamic, and bring images to the size that is printed",
         )
+
+
+def _check_core_ml(graph: Graph, path: Path, *, dynamic: bool) -> None:
+    if dynamic:
+        raise RecipeError(
+            "--dynamic", expected="a file that ends in .onnx or .pt2", found=path.name, remedy="Remove --dynamic"
+        )
+    coreml.check(graph, path)
 
 
 @contextlib.contextmanager

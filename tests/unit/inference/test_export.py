@@ -124,7 +124,8 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
         (
             "a.tflite",
             (64, 64),
-            "{}: expected a file that ends in .onnx or .pt2, found .tflite. Use .onnx for other programs, .pt2 for PyTorch.",
+            "{}: expected a file that ends in .onnx, .pt2 or .mlpackage, found .tflite. Use .onnx for other programs, .pt2 for "
+            "PyTorch.",
         ),
         (
             "a.onnx",
@@ -276,7 +277,7 @@ class TestObjects:
             )
         assert call("export", folder.path, "-o", tmp_path / "a.pt2", capsys=capsys)[2] == (
             f"error: {tmp_path}/a.pt2: expected a file that ends in .onnx for images of any size, found .pt2. Use "
-            ".onnx: .pt2 cannot hold graphs of any size.\n"
+            ".onnx: other formats cannot hold graphs of any size.\n"
         )
         code, out, _ = call("export", folder.path, "-o", tmp_path / "a.onnx", capsys=capsys)
         assert code == 0
