@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.assembly.epochs import with_steps
 from penstock.assembly.parts import open_dataset
+from penstock.assembly.published import with_published_decoder
 from penstock.assembly.runs import run_recipe
 from penstock.assembly.sizing import with_data_defaults
 from penstock.config import toml
@@ -51,12 +52,12 @@ def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     check_follow(known)  # before anything is reached for
     task = find_task(str(given.get("task", "")), _task(known.data))
     if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
-        given = {**given, "model.name": model_of(Path(given["init"]))}
+        given = {**_network_of(Path(given["init"])), **given}
     _check_model(str(given.get("model.name", "")), task)
     resolved = resolve(given, task, where)
     with contextlib.suppress(EmptySourceError):
         resolved = with_data_defaults(resolved, _opened(resolved.recipe.data), task)
-    return with_steps(resolved)
+    return with_steps(with_published_decoder(resolved))
 
 
 def _check_model(name: str, task: type[Task]) -> None:
@@ -87,9 +88,10 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "data.path": locate(path).beside(file.parent).uri}
 
 
-def model_of(run: Path) -> str:
-    """The model that a run trained: what starts from its weights is the same one unless said otherwise."""
-    return run_recipe(RunFolder.open(run).path).model.name
+def _network_of(run: Path) -> dict[str, Any]:
+    """The network that a run trained: what starts from its weights is the same one unless said otherwise."""
+    model = run_recipe(RunFolder.open(run).path).model
+    return {"model.name": model.name, **{f"model.decoder.{name}": value for name, value in model.decoder.items()}}
 
 
 def _task(data: Data) -> str:

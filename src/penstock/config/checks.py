@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FIXED: Final = (
     "seed", "task", "task_options", "data.train", "data.block", "data.shuffle_window",
-    "follow.on", "follow.replay_ratio", "model.name", "model.deeplab",
+    "follow.on", "follow.replay_ratio", "model.name", "model.deeplab", "model.decoder",
     "augment", "regularize", "loss", "optimizer.name", "train.batch", "train.ema_decay", "train.freeze_bn",
     "train.freeze_backbone", "train.sync_bn", "train.best_metric",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.config.presets import defaults
 from penstock.config.values import Recipe
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig
+from penstock.models import DeepLabConfig, check_decoder
 from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def check_parts(recipe: Recipe) -> None:
     Raises:
         RecipeError: there are some.
     """
+    check_decoder(recipe.model.name, recipe.model.decoder)
     parts, plain = recipe.model.deeplab, DeepLabConfig()
     if parts != plain and not recipe.model.name.startswith("deeplab:"):
         changed = [field.name for field in fields(plain) if getattr(parts, field.name) != getattr(plain, field.name)]

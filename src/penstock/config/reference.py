@@ -39,7 +39,8 @@ def explained(recipe: Recipe | Resolved) -> str:
         elif line.startswith("["):
             section = line.strip("[]")
             if not dataclasses.is_dataclass(toml.value_of(resolved.recipe, section)):
-                lines += _comment("", section)
+                parent, _, name = section.rpartition(".")
+                lines += _comment(parent, name)
             lines += [*_heading(resolved.recipe, section), line, *_unset(resolved.recipe, section)]
             continue
         elif section is not None and (key := re.match(r"(\w+) = ", line)):

@@ -23,6 +23,7 @@ from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
+from penstock.models.decoder import check_decoder, decoder_options
 from penstock.models.detection import (
     INSTANCE_NETWORKS,
     Detector,
@@ -65,8 +66,10 @@ __all__ = [
     "build_detector",
     "build_segmenter",
     "build_volume_network",
+    "check_decoder",
     "classifier_normalization",
     "cost_of",
+    "decoder_options",
     "load_matching",
     "normalization",
     "parse_detector",

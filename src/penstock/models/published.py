@@ -52,6 +52,15 @@ def is_whole(repository: str) -> bool:
     return "encoder_name" in _config(repository)
 
 
+def options_of(repository: str) -> dict[str, Any]:
+    """How a whole network on the hub was made: the arguments of its class in segmentation_models.pytorch.
+
+    Raises:
+        WeightsError: the repository cannot be asked.
+    """
+    return _config(repository)
+
+
 def load_coco(model: nn.Module, architecture: str, backbone: str) -> Loaded:
     """Load torchvision's weights of COCO into a detector of ours.
 

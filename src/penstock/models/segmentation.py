@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import segmentation_models_pytorch as smp
 import timm
@@ -13,11 +13,14 @@ import torch
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
 from penstock.models.atrous import DeepLabConfig
+from penstock.models.decoder import check_decoder, created
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.models.own import build_own, is_own
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import nn
 
 ARCHITECTURES: Final = {
@@ -138,6 +141,7 @@ def build_segmenter(
     weights: str,
     parts: DeepLabConfig = DeepLabConfig(),  # noqa: B008 - frozen
     channels: int = 3,
+    options: Mapping[str, Any] | None = None,
 ) -> nn.Module:
     """A model that maps float (n, channels, h, w) to logits (n, classes, h, w).
 
@@ -148,15 +152,16 @@ def build_segmenter(
             of a whole network of segmentation_models.pytorch on the Hugging Face hub.
         parts: of a `deeplab`.
         channels: of the images; pretrained filters are spread over others than 3.
+        options: of the decoder of a network of segmentation_models.pytorch, by its names for them.
 
     Raises:
-        RecipeError: the name is unknown, or a `deeplab`'s backbone cannot be dilated.
+        RecipeError: the name is unknown, a `deeplab`'s backbone cannot be dilated, or an option does not fit.
         WeightsError: the weights cannot be had, or do not fit.
     """
     if is_own(name):
         return build_own(name, classes=classes, channels=channels, weights=weights)
     if pretrained.is_repository(weights) and published.is_whole(weights):
-        whole = build_segmenter(name, classes, "none", parts, channels)
+        whole = build_segmenter(name, classes, "none", parts, channels, options)
         whole.account = published.load_repository(whole, weights)  # type: ignore[assignment] # not a module
         return whole
     architecture, backbone = parse_name(name)
@@ -164,10 +169,14 @@ def build_segmenter(
         return build_deeplab(name, backbone, classes, weights, parts, channels)
     native = backbone in _MIX_TRANSFORMERS
     encoder = backbone if native else f"tu-{backbone}"
-    sizes = {"dynamic_img_size": True} if architecture == "dpt" else {}  # of images: else that of pretraining alone
+    given = dict(options or {})
+    check_decoder(name, given)
+    if architecture == "dpt":
+        given["dynamic_img_size"] = True  # else images have the size of pretraining alone
     build = functools.partial(
-        smp.create_model, architecture, encoder_name=encoder, classes=classes, in_channels=channels, **sizes
-    )
+        created if options else smp.create_model, architecture, encoder_name=encoder, classes=classes,
+        in_channels=channels, **given,
+    )  # fmt: skip
     network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
     return _without_unreached(network, channels) if architecture == "pspnet" else network
 

@@ -108,6 +108,7 @@ class Matting(Segmentation):
             parts=model.deeplab,
             pixel_format=described.pixel_format,
             statistics=of_data(settings, described),
+            decoder=model.decoder,
         )
 
     @cached_property

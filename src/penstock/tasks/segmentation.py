@@ -74,6 +74,7 @@ class Segmentation(Task):
         objective: the losses.
         class_weights: of cross-entropy, one per class or none.
         parts: of a `deeplab`.
+        decoder: options of the decoder of a network of segmentation_models.pytorch.
         segments: whether boundary IoU and panoptic quality are scored too.
         pixel_format: channels and bits of the images.
         statistics: of the data, by which images are normalised; None takes the backbone's.
@@ -93,6 +94,7 @@ class Segmentation(Task):
     segments: bool = False
     pixel_format: PixelFormat = RGB
     statistics: Normalization | None = None
+    decoder: Mapping[str, Any] = field(default_factory=dict)
 
     kind = KINDS["segmentation"]
     samples: ClassVar[type[PrepareSegmentation]] = PrepareSegmentation
@@ -121,6 +123,7 @@ class Segmentation(Task):
             parts=settings.model.deeplab,
             pixel_format=described.pixel_format,
             statistics=of_data(settings, described),
+            decoder=settings.model.decoder,
         )
 
     @cached_property
@@ -145,7 +148,9 @@ class Segmentation(Task):
 
     def model(self) -> nn.Module:
         """A new model."""
-        return build_segmenter(self.name, len(self.classes), self.weights, self.parts, self.pixel_format.channels)
+        return build_segmenter(
+            self.name, len(self.classes), self.weights, self.parts, self.pixel_format.channels, self.decoder
+        )
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, h, w), channels last in memory, from uint8 or uint16 (n, h, w, channels)."""

@@ -31,6 +31,8 @@ class Model:
             maskrcnn, retinanet and fcos with resnet50, or OWNER/NAME for a network of segmentation_models.pytorch on
             the Hugging Face hub, such as smp-hub/segformer-b0-512x512-ade-160k for segformer:mit_b0.
         deeplab: Parts of `deeplab:BACKBONE`.
+        decoder: Options of the decoder of a network of segmentation_models.pytorch, by the names that its classes give
+            them, such as decoder_channels. Weights of the hub bring those of their network.
         normalization: Mean and standard deviation that images are normalised with: "backbone" takes those that the
             backbone was trained with, "data" those of the training images. The default is "data" for images of 16 bits
             or of other channels than RGB.
@@ -39,6 +41,7 @@ class Model:
     name: str = "deeplabv3plus:resnet50"
     weights: str = "pretrained"
     deeplab: DeepLabConfig = field(default_factory=DeepLabConfig)
+    decoder: dict[str, Any] = field(default_factory=dict)
     normalization: Literal["backbone", "data"] = "backbone"
 
 

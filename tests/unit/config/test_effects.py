@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 from support.commands import call
+from support.errors import refused
 from support.training import Stop, recipe
 
 from penstock.config import apply, default_recipe
-from penstock.config.effects import ABILITIES, NEEDS, check_abilities, check_chosen, check_effects
+from penstock.config.effects import ABILITIES, NEEDS, check_abilities, check_chosen, check_effects, check_parts
 from penstock.config.values import Recipe
 from penstock.errors import RecipeError
 from penstock.tasks import TASKS
@@ -124,6 +125,16 @@ def test_what_asks_for_nothing_is_refused_for_no_task():
     for learnt in TASKS:
         begun = apply(default_recipe(learnt), ["model.weights=pretrained"])
         check_abilities(apply(begun, ["model.weights=none"]), TASKS[learnt], begun)
+
+
+@pytest.mark.parametrize("model", ["deeplab:resnet18", "resnet18", "fasterrcnn:resnet18", "net.py:build"])
+def test_options_of_a_decoder_need_a_network_that_has_them(model):
+    chosen = apply(Recipe(), [f"model.name={model}", "model.decoder.decoder_channels=[8, 8]"])
+    message = (
+        f"model.decoder has no effect on {model}, which is no network of segmentation_models.pytorch. Remove "
+        "model.decoder."
+    )
+    refused(check_parts, chosen, message=message)
 
 
 def test_every_need_has_a_case():

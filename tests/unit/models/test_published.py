@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import cv2
 import numpy as np
@@ -14,6 +15,10 @@ from support.commands import call
 from support.errors import refused
 from torchvision.models import detection as tv
 
+import penstock as ps
+from penstock.assembly import resolve_settings
+from penstock.assembly.runs import run_recipe
+from penstock.config import reference
 from penstock.models import build_classifier, build_detector, build_segmenter, pretrained, published
 from penstock.models.detection import DETECTORS, INSTANCE_NETWORKS
 
@@ -38,11 +43,11 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A cache of the hub, and no network; gives a function that puts files into it."""
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(pretrained, "is_reachable", lambda _: False)
 
     def put(repository, **files):
-        folder = tmp_path / f"models--{repository.replace('/', '--')}"
+        folder = tmp_path / "hub" / f"models--{repository.replace('/', '--')}"
         (folder / "refs").mkdir(parents=True)
         (folder / "refs/main").write_text("a" * 40)
         place = folder / "snapshots" / ("a" * 40)
@@ -189,3 +194,49 @@ def test_a_training_accounts_for_them_and_its_run_needs_them_no_more(cache, squa
     image = tmp_path / "x.png"
     image.write_bytes(cv2.imencode(".png", np.zeros((64, 64, 3), np.uint8))[1].tobytes())
     assert call("predict", run, image, "-o", tmp_path / "found", "--checkpoint", "last", capsys=capsys)[0] == 0
+
+
+def narrow(classes):
+    torch.manual_seed(2)
+    options = {"decoder_channels": [16, 8, 8, 4, 4], "decoder_attention_type": None}
+    network = smp.create_model("unet", encoder_name="tu-test_resnet", encoder_weights=None, classes=classes, **options)
+    return network.eval(), {"_model_class": "Unet", "encoder_name": "tu-test_resnet", "classes": classes, **options}
+
+
+def test_a_run_has_the_decoder_of_the_network_on_the_hub(hub, packed, tmp_path):
+    network, config = narrow(len(packed.description.classes))
+    data = safetensors.torch.save(network.state_dict())
+    hub("somebody/narrow", config__json=json.dumps(config).encode(), model__safetensors=data)
+    given = {"data.path": str(packed.folder), "model.name": "unet:test_resnet", "model.weights": "somebody/narrow"}
+    resolved = resolve_settings(given)
+
+    assert resolved.recipe.model.decoder == {"decoder_channels": [16, 8, 8, 4, 4]}
+    assert resolved.origin("model.decoder.decoder_channels") == "weights somebody/narrow"
+    small = {"steps": 1, "batch": 2, "crop": (32, 32), "runs": tmp_path / "runs"}
+    run = ps.train(packed.folder, model="unet:test_resnet", weights="somebody/narrow", **small)
+    begun = ps.train(packed.folder, settings={"init": str(run.path)}, **small)
+    for each in (run, begun):
+        assert run_recipe(each.path).model.decoder == {"decoder_channels": [16, 8, 8, 4, 4]}
+    shutil.rmtree(tmp_path / "hub")
+    image = np.zeros((32, 32, 3), np.uint8)
+    assert run.load().predict(image).mask.shape == (32, 32)
+    lines = reference.explained(resolved).splitlines()
+    assert "decoder_channels = [  # weights somebody/narrow" in lines
+
+
+def test_without_the_hub_the_training_says_why(hub, packed, tmp_path):
+    given = {"data.path": str(packed.folder), "model.name": "unet:test_resnet", "model.weights": "nobody/nothing"}
+
+    assert resolve_settings(given).recipe.model.decoder == {}
+    with pytest.raises(pretrained.WeightsError, match=r"^The weights nobody/nothing/config.json are not in the local"):
+        ps.train(packed.folder, model="unet:test_resnet", weights="nobody/nothing", runs=tmp_path / "runs")
+
+
+def test_a_decoder_that_was_given_stays(hub, packed):
+    network, config = narrow(3)
+    data = safetensors.torch.save(network.state_dict())
+    hub("somebody/narrow", config__json=json.dumps(config).encode(), model__safetensors=data)
+    given = {"data.path": str(packed.folder), "model.name": "unet:test_resnet", "model.weights": "somebody/narrow"}
+    chosen = {"model.decoder.decoder_channels": [8, 8, 4, 4, 4]}
+
+    assert resolve_settings({**given, **chosen}).recipe.model.decoder == {"decoder_channels": [8, 8, 4, 4, 4]}
