@@ -14,7 +14,7 @@ from support.commands import call
 from support.training import recipe
 from torch.nn import functional
 
-from penstock.inference import load_model
+from penstock.inference import export_run, load_model
 from penstock.training import train
 
 coremltools = pytest.importorskip("coremltools", reason="coremltools is not installed")
@@ -91,27 +91,27 @@ def computed(path, image):
     return {each.name: values[each.name] for each in function.outputs}
 
 
-def test_its_operators_give_what_the_model_gives(run, tmp_path, capsys):
-    file = tmp_path / "model.mlpackage"
-    status, out, errors = call("export", run, "-o", file, "--size", 64, 96, capsys=capsys)
-    assert (status, errors) == (0, "")
-    assert "takes: image, uint8 (64, 96, 3), RGB; gives: classes, probabilities" in out
-    assert "not compared with the PyTorch model, because Core ML runs on macOS only" in out
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    """The file of a run, in a folder of its own."""
+    file = tmp_path_factory.mktemp("exported") / "model.mlpackage"
+    export_run(load_model(run, device="cpu"), file, (64, 96))
+    return file
+
+
+def test_its_operators_give_what_the_model_gives(run, exported):
     trained, image = load_model(run, device="cpu"), np.random.default_rng(0).integers(0, 256, (64, 96, 3), np.uint8)
     with torch.inference_mode():
         images = torch.from_numpy(image)[None]
         expected = trained.model(trained.parts.task.inputs({"image": images})).softmax(dim=1)
-    found = computed(file, image)
+    found = computed(exported, image)
 
     torch.testing.assert_close(found["probabilities"], expected, rtol=1e-4, atol=1e-5)
     assert (found["classes"] == expected.argmax(dim=1)).float().mean() > 0.999
 
 
-def test_it_takes_an_image_and_says_what_of_it_to_give(run, tmp_path, capsys):
-    file = tmp_path / "model.mlpackage"
-    for _ in range(2):  # one that is there is replaced
-        assert call("export", run, "-o", file, "--size", 64, 96, capsys=capsys)[0] == 0
-    _, spec, model = program(file)
+def test_it_takes_an_image_and_says_what_of_it_to_give(run, exported):
+    _, spec, model = program(exported)
     (taken,) = spec.description.input
     kind = taken.type.imageType
 
@@ -120,7 +120,22 @@ def test_it_takes_an_image_and_says_what_of_it_to_give(run, tmp_path, capsys):
     about = model.user_defined_metadata
     assert json.loads(about["classes"]) == list(load_model(run, device="cpu").parts.task.classes)
     assert json.loads(about["input"]).startswith("images that are not resized, but padded on the right and below")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["model.mlpackage"]
+
+
+def test_the_command_replaces_one_that_is_there(run, exported, capsys):
+    logger = logging.getLogger("coremltools")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        status, out, errors = call("export", run, "-o", exported, "--size", 64, 96, capsys=capsys)
+        assert logger.level == logging.INFO
+    finally:
+        logger.setLevel(level)
+
+    assert (status, errors) == (0, "")
+    assert "takes: image, uint8 (64, 96, 3), RGB; gives: classes, probabilities" in out
+    assert "not compared with the PyTorch model, because Core ML runs on macOS only" in out
+    assert [each.name for each in exported.parent.iterdir()] == ["model.mlpackage"]
 
 
 def test_what_cannot_be_written_is_said(run, tmp_path, capsys, monkeypatch):
@@ -146,13 +161,3 @@ def test_what_cannot_be_written_is_said(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     message = "error: Exporting to Core ML needs coremltools. Install penstock[coreml], or export to ONNX.\n"
     assert call("export", run, "-o", other, capsys=capsys)[::2] == (2, message)
-
-
-def test_its_converter_leaves_the_log_as_it_was(run, tmp_path, capsys):
-    level = logging.getLogger("coremltools").level
-    logging.getLogger("coremltools").setLevel(logging.INFO)
-    try:
-        assert call("export", run, "-o", tmp_path / "a.mlpackage", "--size", 64, 64, capsys=capsys)[2] == ""
-        assert logging.getLogger("coremltools").level == logging.INFO
-    finally:
-        logging.getLogger("coremltools").setLevel(level)
