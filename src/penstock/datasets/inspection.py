@@ -127,7 +127,8 @@ def inspect(
         on_layout(layout)
     wanted = (labels or Labels()).over(layout.labels)
     listing.check_letters(wanted.classes, str(folder))
-    if layout.kind.names_classes and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
+    stated_by_data = layout.kind.names_classes or (layout.names_masks and not wanted.mapping)  # which may merge some
+    if stated_by_data and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
             "--classes",
             expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",

@@ -5,11 +5,13 @@ import shutil
 
 import numpy as np
 import pytest
+from support import annotations as tools
 from support import miniatures
 from support.commands import call
+from support.errors import refused
 from support.layouts import pack_skipping, words
 
-from penstock.datasets import FolderDataset, inspect, listing
+from penstock.datasets import FolderDataset, How, Labels, inspect, listing
 from penstock.datasets.listing import files
 
 
@@ -182,3 +184,19 @@ def test_data_without_training_images_is_a_problem_unless_it_is_only_evaluated(r
     code, _, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", "--evaluate-only", capsys=capsys)
     assert code == 0, err
     assert set(FolderDataset.open(tmp_path / "data").description.splits) == {"val"}
+
+
+@pytest.mark.parametrize(
+    ("make", "task", "own"),
+    [(miniatures.coco, "segmentation", ("background", "fig", "date")), (tools.labelme, "", None)],
+)
+def test_masks_drawn_from_annotations_keep_the_names_of_their_classes(tmp_path, make, task, own):
+    make(tmp_path)
+    found = inspect(tmp_path, how=How(task=task)).labels.classes
+    assert found[0] == "background"
+    assert own is None or found == own
+    swapped = Labels(classes=(found[0], *reversed(found[1:])))
+    message = f"--classes has no effect, as the data names its classes: {', '.join(found)}. Remove --classes."
+    refused(inspect, tmp_path, swapped, how=How(task=task), message=message)
+    merged = Labels(classes=("background", "thing"), mapping=dict.fromkeys(range(2, len(found)), 1))
+    assert inspect(tmp_path, merged, how=How(task=task)).labels.classes == ("background", "thing")

@@ -129,7 +129,10 @@ class Annotations:
             draw = partial(mask_of, each, classes)
             items.append(Item(each.split, each.name, each.image, mask=FilePart(each.source, each.name, draw)))
         reason = "masks drawn from the outlines: class 0 is background, and smaller objects lie on larger ones"
-        return Layout("segmentation", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
+        reasons = (self.reason, reason)
+        return Layout(
+            "segmentation", self.name, reasons, tuple(items), Labels(classes), tuple(problems), names_masks=True
+        )
 
     def instances(self, folder: Path) -> Layout:
         """The layout of objects with their pixels, whatever else there is."""

@@ -75,7 +75,7 @@ def recognise_masks(folder: Path) -> Layout | None:
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
-    return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems))
+    return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
 
 
 def recognise_instances(folder: Path) -> Layout | None:
