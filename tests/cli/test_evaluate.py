@@ -56,7 +56,7 @@ def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(pack
         2,
         "",
         f"error: {data}: expected the dataset that the run was started with, found no such folder. Say where it is now: "
-        "--data DIR, or --set data.path=DIR to train on.\n",
+        "evaluate and replay take --data DIR, train takes --set data.path=DIR.\n",
     )
 
     assert written[0] == written[1]

@@ -259,7 +259,7 @@ def open_parts(recipe: Recipe, run_data: RunData | None = None) -> Parts:
             data.path,
             expected="the dataset that the run was started with",
             found="no such folder",
-            remedy="Say where it is now: --data DIR, or --set data.path=DIR to train on",
+            remedy="Say where it is now: evaluate and replay take --data DIR, train takes --set data.path=DIR",
         )
     if run_data:
         return Parts(recipe, open_dataset(data, run_data.known), run_data.snapshots, run_data.stages)

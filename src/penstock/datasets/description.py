@@ -243,7 +243,7 @@ class FolderDataset:
             if name == "val" and [*self.description.splits] == ["train"]:
                 remedy = (
                     "Pack again with --validation 0.1 to set a tenth of train aside, or train without evaluation: "
-                    "--set data.validation="
+                    "--set data.validation=''"
                 )
             raise DatasetError(
                 str(self.folder),

@@ -127,16 +127,7 @@ def inspect(
         on_layout(layout)
     wanted = (labels or Labels()).over(layout.labels)
     listing.check_letters(wanted.classes, str(folder))
-    stated_by_data = layout.kind.names_classes or (layout.names_masks and not wanted.mapping)  # which may merge some
-    if stated_by_data and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
-        raise DatasetError(
-            "--classes",
-            expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
-            found=", ".join(wanted.classes[:8]),
-            remedy="Remove --classes",
-            message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
-            "Remove --classes.",
-        )
+    _check_class_names(layout, wanted)
     items = []
     findings = Findings.of(folder, wanted, layout.kind, layout.channels)
     with single_threaded(), ThreadPoolExecutor(threads) as pool:
@@ -161,6 +152,24 @@ def inspect(
     problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems), common)
+
+
+def _check_class_names(layout: Layout, wanted: Labels) -> None:
+    """Whether somebody may name the classes as they do.
+
+    Raises:
+        DatasetError: the data names them in another way.
+    """
+    stated_by_data = layout.kind.names_classes or (layout.names_masks and not wanted.mapping)  # which may merge some
+    if stated_by_data and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
+        raise DatasetError(
+            "--classes",
+            expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
+            found=", ".join(wanted.classes[:8]),
+            remedy="Remove --classes",
+            message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
+            "Remove --classes.",
+        )
 
 
 def _together(inspected: InspectedItem) -> str:

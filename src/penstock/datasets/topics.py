@@ -113,7 +113,7 @@ class TopicDataset:
                 self.folder,
                 expected=f"a topic {topic_of(self.address.topic, name)} for the split {name}",
                 found=str(error.found),
-                remedy="Publish the split, or evaluate nothing with --set data.validation=",
+                remedy="Publish the split, or evaluate nothing with --set data.validation=''",
             ) from error
 
     def source(self, split: str) -> KafkaSource:

@@ -85,5 +85,5 @@ class TestDescription:
             dataset.split("val")
         assert str(caught.value) == (
             f"{dataset.folder} has no split named val, only train. Pack again with --validation 0.1 to set a tenth of "
-            "train aside, or train without evaluation: --set data.validation=."
+            "train aside, or train without evaluation: --set data.validation=''."
         )
