@@ -24,7 +24,7 @@ SIGNATURES: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 BITS_TAG: Final = 258
 SAMPLES_TAG: Final = 277
 _FORMAT_TAG: Final = 339
-_SIGNED, _FLOAT = 2, 3
+_PLANES_TAG: Final = 284
 _COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS = 262, 338, (256, 257)
 _OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
@@ -101,9 +101,13 @@ def has_planes(data: bytes) -> bool:
 
 
 def has_rare_numbers(data: bytes) -> bool:
-    """Whether the pixels are numbers that Pillow refuses or reads as others: most floats, and integers of 32 bits."""
+    """Whether the pixels are numbers that Pillow or OpenCV refuse or read as others: most floats, integers of 32 bits,
+    and colours of 16 bits that are stored one after the other.
+    """
     first = tags(data)
     bits, one = first.get(BITS_TAG, 1), first.get(SAMPLES_TAG, 1) == 1
+    if bits > 8 and not one and first.get(_PLANES_TAG, 1) == 2:  # noqa: PLR2004 - plane by plane, more than a byte
+        return True
     match first.get(_FORMAT_TAG, 1):
         case 3:
             return not (bits == 32 and one)  # noqa: PLR2004 - float32
@@ -153,6 +157,10 @@ def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
     for name, length in zip(axes, shape, strict=True):
         planes *= 1 if name in "YX" else length
     height, width = shape[axes.index("Y")], shape[axes.index("X")]
+    if not height or not width:
+        raise ImageError(
+            where, expected="an image with pixels", found=f"one of {height} x {width}", remedy="Leave the file out"
+        )
     if planes > MOST_PLANES or planes * height * width > MAX_PIXELS:
         raise ImageError(
             where,

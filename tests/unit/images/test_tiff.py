@@ -128,6 +128,12 @@ def test_numbers_that_pillow_misreads_are_read_right():
             stored(written(array), "x")
 
 
+def test_colours_of_sixteen_bits_may_be_stored_one_after_the_other():
+    data = written(np.moveaxis(BANDS[..., :3], 2, 0), photometric="rgb", planarconfig="separate")
+
+    assert np.array_equal(decode_image(stored(data, "x"), "x", pixels=PixelFormat(3, 16)), BANDS[..., :3])
+
+
 def test_long_stacks_are_refused():
     message = (
         "x: expected at most 64 channels and 268,435,456 values, found 65 of 4 x 5. Save the pages as images of their "
