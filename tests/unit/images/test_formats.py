@@ -212,6 +212,12 @@ class TestMasks:
         with pytest.raises(ImageError, match="found a damaged array of NumPy"):
             stored_mask(done.getvalue(), "m.npy")
 
+    def test_a_damaged_header_is_named(self):
+        header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (4, 5), "  # and no closing bracket
+        data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(20)
+        with pytest.raises(ImageError, match=r"^m\.npy: .* found a damaged array of NumPy \(TokenError: "):
+            stored_mask(data, "m.npy")
+
     def test_colours_are_refused_as_those_of_a_png_are(self):
         with pytest.raises(LabelError, match="found an RGB PNG"):
             decode_mask(stored_mask(encoded(pixels(), "BMP"), "m"), "m")

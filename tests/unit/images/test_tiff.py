@@ -134,6 +134,15 @@ def test_colours_of_sixteen_bits_may_be_stored_one_after_the_other():
     assert np.array_equal(decode_image(stored(data, "x"), "x", pixels=PixelFormat(3, 16)), BANDS[..., :3])
 
 
+def test_an_image_without_pixels_is_named():
+    data = bytearray(written(np.moveaxis(BANDS[..., :5], 2, 0), photometric="minisblack", metadata=None))
+    for _ in range(5):  # the width of every page
+        at = data.index(np.array([256, 4], "<u2").tobytes() + np.array([1, 17], "<u4").tobytes())
+        data[at + 8 : at + 12] = bytes(4)
+    message = "x: expected an image with pixels, found one of 12 x 0. Leave the file out."
+    refused(stored, bytes(data), "x", message=message)
+
+
 def test_long_stacks_are_refused():
     message = (
         "x: expected at most 64 channels and 268,435,456 values, found 65 of 4 x 5. Save the pages as images of their "
