@@ -184,6 +184,59 @@ def test_8_a_mask_was_saved_as_jpeg(folder):
     )
 
 
+@pytest.mark.parametrize(("form", "found"), [("webp", "a lossy WebP image"), ("avif", "an AVIF or HEIC image")])
+def test_8b_a_mask_was_saved_in_another_lossy_format(folder, form, found):
+    folder.remove("masks/train/c.png")
+    folder.put(f"masks/train/c.{form}", mask(kind=form.upper()))
+    refused(
+        folder,
+        f"masks/train/c.{form}: expected a mask in a format that keeps class ids, found {found}. Save masks as PNG, or give "
+        "--mask-threshold 128 for black and white masks.",
+    )
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_8c_masks_are_grays_with_soft_edges(folder, named):
+    if not named:
+        folder.remove("classes.txt")
+    square = np.zeros((20, 30), np.uint8)
+    square[4:16, 6:22] = 255
+    soft = cv2.GaussianBlur(square, (0, 0), 1.5)
+    for split in ("train", "val"):
+        for name in ("a", "b", "c"):
+            folder.put(f"masks/{split}/{name}.png", mask(soft))
+    refused(
+        folder,
+        f"masks/train/a.png: expected class ids, found {len(np.unique(soft))} values from 0 to 255, as of an image of grays. "
+        "If it is black and white with soft edges, divide it with --mask-threshold 128. If its values are opacities, call "
+        "the folder alphas/. If they are ids, name all classes with --classes.",
+    )
+    assert inspect(folder.root, Labels(threshold=128)).fatal == []
+
+
+def test_8d_many_ids_without_black_and_white_are_classes(folder):
+    folder.remove("classes.txt")
+    for split in ("train", "val"):
+        for name in ("a", "b", "c"):
+            folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 60))
+    assert inspect(folder.root).fatal == []
+
+
+def test_8e_more_grays_than_an_image_has_classes_are_a_note(folder):
+    folder.remove("classes.txt")
+    for split in ("train", "val"):
+        for name in ("a", "b", "c"):
+            folder.put(f"masks/{split}/{name}.png", mask(np.arange(600).reshape(20, 30) % 100))
+    found = inspect(folder.root)
+
+    assert found.fatal == []
+    assert [problem.message for problem in found.problems] == [
+        "masks/train/a.png: expected class ids, found 100 values from 0 to 99, as of an image of grays. If it is black and "
+        "white with soft edges, divide it with --mask-threshold 128. If its values are opacities, call the folder alphas/. "
+        "If they are ids, name all classes with --classes."
+    ]
+
+
 def test_9_all_masks_of_a_split_are_background(folder):
     for name in "abc":
         folder.put(f"masks/train/{name}.png", mask(np.zeros((20, 30))))

@@ -14,7 +14,8 @@ from penstock.images import formats
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SYSTEM: Final = {"lost+found"}
+_SYSTEM: Final = {"lost+found", "@eaDir", "#recycle", "__MACOSX", "$RECYCLE.BIN", "System Volume Information"}
+"""Folders that systems make: of Linux, Synology's storage, macOS (in archives) and Windows."""
 _YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
 _PLAIN: Final = re.compile(r"[\w-]+")
 PACKED: Final = "dataset.json"
@@ -62,7 +63,7 @@ def folders(folder: Path) -> list[Path]:
 def _subfolders(folder: Path) -> list[Path]:
     """Sorted. The system tells what is a folder as it lists them: a class may hold a million images."""
     with os.scandir(folder) as entries:
-        return sorted(folder / entry.name for entry in entries if entry.is_dir())
+        return sorted(folder / entry.name for entry in entries if entry.name not in _SYSTEM and entry.is_dir())
 
 
 def _named_so(folders: list[Path], names: tuple[str, ...]) -> Path | None:
@@ -85,7 +86,7 @@ def split_of(name: str) -> str:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, hidden ones, Windows' thumbnails and packed datasets left out; links to folders
+    """All files below a folder, sorted, those of systems, hidden ones and packed datasets left out; links to folders
     are followed, and links to nothing are files that cannot be read.
 
     Raises:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.images import dicom
 from penstock.images.formats import stored
 from penstock.kinds.items import FilePart
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from penstock.kinds.items import Item
 
@@ -19,6 +21,18 @@ def scaled(item: Item, value_range: tuple[float, float]) -> Item:
     8 bits; others stay as they are.
     """
     return replace(item, image=_part(item.image, value_range))
+
+
+def dicom_range(items: Sequence[Item]) -> tuple[float, float] | None:
+    """The values that the gray DICOM images of a data set can have, if it holds DICOM images alone: the same range for
+    all of them, so that a value means the same in each.
+    """
+    paths = [item.image for item in items if isinstance(item.image, Path)]
+    paths = [path for path in paths if path.suffix.lower() == dicom.SUFFIX]
+    if not paths or len(paths) < len(items):
+        return None
+    ranges = [found for found in map(dicom.possible_values, paths) if found]
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
 def _part(place: Path | FilePart, value_range: tuple[float, float]) -> FilePart:

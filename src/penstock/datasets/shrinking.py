@@ -14,6 +14,7 @@ import simplejpeg
 from penstock.images import PixelFormat, probe
 from penstock.images.codecs import decode_mask, encode_mask
 from penstock.images.formats import stored, stored_mask
+from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
 from penstock.images.upright import read_upright
 from penstock.kinds.items import Box, FilePart, Instance, Item
@@ -110,18 +111,26 @@ def _encoded(pixels: NDArray[Any], info: ImageInfo) -> bytes:
 
 
 def _mask(place: Path | FilePart, most: int) -> bytes:
-    """A mask by its nearest pixels: ids stay ids, and colours colours."""
+    """A mask by its nearest pixels: ids stay ids, and colours colours. A lossy one becomes a JPEG, so that it is still
+    refused as a mask of ids.
+    """
     from PIL import Image, ImageOps  # noqa: PLC0415 - for masks that are made smaller alone
 
-    data = stored_mask(place.read_bytes(), str(place), palette=True)
+    raw = place.read_bytes()
+    data = stored_mask(raw, str(place), palette=True, soft=True)
     info = probe(data, str(place))
     size = _smaller(info.size, most)
     if size == info.size:
         return data
-    if info.channels == 1 and not info.palette and info.format == "png":
+    lossy = info.format == "jpeg" or bool(lossy_name(raw))
+    if info.channels == 1 and not info.palette and not lossy:
         ids = decode_mask(data, str(place))
         return encode_mask(np.asarray(cv2.resize(ids, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT), np.uint8))
     made = io.BytesIO()
     with Image.open(io.BytesIO(data)) as image:  # which keeps the palette
-        ImageOps.exif_transpose(image).resize(size[::-1], Image.Resampling.NEAREST).save(made, "PNG")
+        resized = ImageOps.exif_transpose(image).resize(size[::-1], Image.Resampling.NEAREST)
+        if lossy:
+            resized.convert("RGB").save(made, "JPEG", quality=_QUALITY)
+        else:
+            resized.save(made, "PNG")
     return made.getvalue()

@@ -1,7 +1,7 @@
 """DICOM: single images, and series of slices as volumes. Source: DICOM PS3.3, C.7.6 (images and planes).
 
-Values are those of the modality (for CT, Hounsfield units). A single image becomes a PNG of 16 bits: a range of values
-is spread over them; without one, 32768 is added to all values where they can be negative. Library: pydicom.
+Values are those of the modality (for CT, Hounsfield units). A single image becomes a PNG of 16 bits, over which a range
+of values is spread. Library: pydicom.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".dcm"
 _PREAMBLE: Final = 128
-_SIGNED: Final = 1 << 15
 _UNEVEN: Final = 0.02  # distances between slices that differ by more than this fraction of the usual one
 _BACKWARDS: Final = np.diag([-1.0, -1.0, 1.0, 1.0])  # from left, posterior, superior to right, anterior, superior
 
@@ -57,8 +56,7 @@ def read_image(data: bytes, where: str, value_range: tuple[float, float] | None 
         return np.iinfo(np.uint16).max - pixels if inverted else pixels
     if inverted:
         pixels = pixels.max() + pixels.min() - pixels
-    offset = _SIGNED if _is_signed(dataset) else 0
-    return as_integers(np.rint(pixels) + offset, where).astype(np.uint16)
+    return as_integers(np.rint(pixels), where).astype(np.uint16)
 
 
 def encode_image(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
@@ -68,8 +66,28 @@ def encode_image(data: bytes, where: str, value_range: tuple[float, float] | Non
     return bytes(cv2.imencode(".png", order, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
 
 
-def _is_signed(dataset: Any) -> bool:
-    return bool(dataset.get("PixelRepresentation")) or float(dataset.get("RescaleIntercept") or 0) < 0
+def possible_values(path: Path) -> tuple[float, float] | None:
+    """The lowest and the highest value that a gray image can have, in the modality's units, from its header alone; None
+    for an image in colour, and for a file that cannot be read, which is named where it is decoded.
+
+    Raises:
+        RecipeError: pydicom is not installed.
+    """
+    try:
+        import pydicom  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise not_installed(f"{path}: a DICOM file", "pydicom", "Install penstock[dicom]") from None
+    try:
+        header = pydicom.dcmread(path, stop_before_pixels=True)
+        bits = int(header.BitsStored)
+        slope, intercept = float(header.get("RescaleSlope") or 1), float(header.get("RescaleIntercept") or 0)
+        is_gray = int(header.get("SamplesPerPixel") or 1) == 1
+        is_signed = bool(header.get("PixelRepresentation"))
+    except Exception:  # noqa: BLE001 - every element of pydicom has errors of its own
+        return None
+    low = -(1 << (bits - 1)) if is_signed else 0
+    ends = slope * low + intercept, slope * (low + (1 << bits) - 1) + intercept
+    return (min(ends), max(ends)) if is_gray and ends[0] != ends[1] else None
 
 
 def is_series(folder: Path) -> bool:

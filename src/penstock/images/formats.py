@@ -19,6 +19,7 @@ from penstock.errors import ImageError, LabelError, not_installed, reason_of
 from penstock.images import dicom, tiff
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
+from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
 
 if TYPE_CHECKING:
@@ -76,29 +77,37 @@ def _of_planes(pixels: NDArray[Any]) -> bytes:
             return encode_planes(pixels)
 
 
-def stored_mask(data: bytes, where: str, *, palette: bool = False) -> bytes:
+def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = False) -> bytes:
     """A mask of class ids as PNG: of a palette of grays the grays are the ids, of any other one the indices.
 
     Args:
         data: an encoded image of any format that `stored` takes, or an array of NumPy (.npy) of shape (height, width).
         where: named in errors.
         palette: whether the indices of a palette are the ids whatever its colours are.
+        soft: whether a threshold makes ids of its values, so that a lossy format does no harm.
 
     Raises:
         ImageError: the mask is damaged.
-        LabelError: it holds no ids from 0 to 255.
+        LabelError: it holds no ids from 0 to 255, or its format changes them.
         RecipeError: HEIC, and pi-heif is not installed.
     """
     if data[:6] == _NUMPY:
         return encode_mask(_ids(_array(data, where), where))
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data
+    if (lossy := lossy_name(data)) and not soft:
+        raise LabelError(
+            where,
+            expected="a mask in a format that keeps class ids",
+            found=lossy,
+            remedy="Save masks as PNG, or give --mask-threshold 128 for black and white masks",
+        )
     with _opened(data, where) as image:
         if image.mode == "P":
             return _palette_mask(image, palette=palette)
         if image.mode in {"RGB", "RGBA", "CMYK", "YCbCr", "LAB", "LA", "PA"}:
             return _png_of(image, data, where)  # which is refused as an RGB PNG is
-        return encode_mask(_ids(np.asarray(image), where))
+        return encode_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
 
 
 def _is_known(data: bytes) -> bool:
@@ -218,7 +227,8 @@ def _png_of(image: Image, data: bytes, where: str, value_range: tuple[float, flo
         ImageError: PNG cannot hold them.
     """
     if image.mode.startswith("I;16"):
-        return _encoded(tiff.as_integers(np.asarray(image).astype(np.uint16), where, value_range))
+        values = tiff.bright_white(np.asarray(image).astype(np.uint16), data)
+        return _encoded(tiff.as_integers(values, where, value_range))
     if image.mode in {"RGB", "RGBA"} and data[:4] in tiff.SIGNATURES and tiff.tags(data).get(tiff.BITS_TAG) == _SIXTEEN:
         return _encoded(tiff.as_integers(_sixteen_bits(data, where), where, value_range))
     if image.mode in {"I", "F"}:

@@ -88,6 +88,31 @@ def _tag(data: bytes, order: str, form: _Form, entry: int) -> tuple[int, int]:
     return tag, value
 
 
+def raw_gray(values: NDArray[Any], data: bytes) -> NDArray[Any]:
+    """The numbers that a gray image holds, from what Pillow makes of them: it spreads fewer than 8 bits over a byte,
+    and turns a TIFF round whose 0 is white.
+
+    Args:
+        values: from Pillow, bool or of any other type, (height, width).
+        data: the file; of another format than TIFF the values stay as they are.
+    """
+    if data[:4] not in SIGNATURES or values.dtype not in (np.bool_, np.uint8):
+        return values
+    found = tags(data)
+    highest = (1 << min(found.get(BITS_TAG, 1), 8)) - 1
+    plain = values if values.dtype == np.bool_ else values // (255 // highest)
+    return highest - plain if _white_is_zero(found) else plain
+
+
+def bright_white(values: NDArray[np.uint16], data: bytes) -> NDArray[np.uint16]:
+    """Values of 16 bits whose white is the highest, as Pillow makes those of 8 bits."""
+    return np.iinfo(np.uint16).max - values if data[:4] in SIGNATURES and _white_is_zero(tags(data)) else values
+
+
+def _white_is_zero(found: dict[int, int]) -> bool:
+    return found.get(_COLOR_TAG, 1) == 0
+
+
 def has_planes(data: bytes) -> bool:
     """Whether there are channels that are neither colours nor opacity, or several gray pages of one size."""
     pages = list(_pages(data))
@@ -183,12 +208,23 @@ def as_integers(values: NDArray[Any], where: str, value_range: tuple[float, floa
     """
     if values.dtype == np.uint8:
         return values
+    if np.iscomplexobj(values):
+        raise ImageError(
+            where,
+            expected="real numbers",
+            found=f"{values.dtype} values",
+            remedy="Save the magnitude, or the real and the imaginary part as two channels",
+        )
     if value_range is not None:
         return spread(values, value_range)
     if values.dtype == np.uint16:
         return values
     finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    if not finite.size:
+        raise ImageError(
+            where, expected="an image with values", found=f"{values.dtype} NaN alone", remedy="Leave the file out"
+        )
+    low, high = float(finite.min()), float(finite.max())
     whole = finite.size == values.size and bool((values == np.rint(values)).all())
     if not (low >= 0 and high <= np.iinfo(np.uint16).max and whole):
         raise ImageError(

@@ -51,7 +51,7 @@ class MaskKind(Kind):
             return self.unlabelled(inspected, folder)
         name = named(mask, folder)
         try:
-            data = stored_mask(mask.read_bytes(), name, palette=labels.palette)
+            data = stored_mask(mask.read_bytes(), name, palette=labels.palette, soft=labels.threshold > 0)
             info = probe(data, name)
             if wrong := self.check_header(name, info):
                 return inspected.with_problem(wrong)
@@ -210,7 +210,7 @@ def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
 def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
     """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
     name = named(place, folder)
-    data = stored_mask(place.read_bytes(), name, palette=labels.palette)
+    data = stored_mask(place.read_bytes(), name, palette=labels.palette, soft=labels.threshold > 0)
     info = probe(data, name)
     plain = (info.bits, info.channels) == (8, 1) and not info.palette and not labels.mapping and not labels.threshold
     if plain:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 _BINARY: Final = {0, 255}
+_FEW_GRAYS: Final = 8
+_MANY_GRAYS: Final = 64  # classes in one image: those of ADE20K have fewer
 _BINARY_KIND: Final = "0 and 255 masks"
 
 
@@ -81,6 +83,9 @@ def _unknown_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
     allowed = {*range(len(labels.classes)), labels.ignore}
     for each in items:
         if wrong := [i for i, _ in each.pixels if i not in allowed]:
+            if _is_shaded(each):
+                yield _gray_levels(each, folder)
+                return
             name = mask_name(each, folder)
             message = (
                 f"{name}: expected class ids from 0 to {len(labels.classes) - 1}, or the ignore label "
@@ -106,6 +111,11 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
     classes = found - {labels.ignore}
     if not classes:
         return
+    if shaded := next((each for each in items if _is_shaded(each)), None):
+        problem = _gray_levels(shaded, folder)
+        yield problem
+        if problem.fatal:
+            return
     gaps = sorted(set(range(max(classes) + 1)) - classes)
     if gaps:
         example = next(each for each in items if any(i == max(classes) for i, _ in each.pixels))
@@ -115,6 +125,31 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
             "--classes."
         )
         yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
+
+
+def _is_shaded(each: InspectedItem) -> bool:
+    """Whether a mask is rather an image of grays: black and white with soft edges, whose grays are scattered and rare,
+    or with more grays than a mask of an image has classes.
+    """
+    counts = dict(each.pixels)
+    between = counts.keys() - _BINARY
+    if len(counts) > _MANY_GRAYS or len(between) < _FEW_GRAYS:
+        return len(counts) > _MANY_GRAYS
+    extremes = sum(counts.get(i, 0) for i in _BINARY)
+    scattered = max(between) > 2 * len(between)
+    return counts.keys() >= _BINARY and scattered and 4 * extremes > sum(counts.values())
+
+
+def _gray_levels(each: InspectedItem, folder: Path) -> Problem:
+    name = mask_name(each, folder)
+    values = [i for i, _ in each.pixels]
+    message = (
+        f"{name}: expected class ids, found {len(values)} values from {values[0]} to {values[-1]}, as of an image of "
+        "grays. If it is black and white with soft edges, divide it with --mask-threshold 128. If its values are "
+        "opacities, call the folder alphas/. If they are ids, name all classes with --classes."
+    )
+    black_and_white = {values[0], values[-1]} == _BINARY
+    return Problem("grays instead of ids", name, message, fatal=black_and_white, whole=True)
 
 
 def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:

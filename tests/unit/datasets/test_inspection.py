@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 import json
 import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 from support import annotations as tools
 from support import miniatures
 from support.commands import call
@@ -109,6 +111,17 @@ def test_what_systems_keep_in_a_folder_is_no_data(tmp_path):
     assert "lost+found/a.jpg" not in {path.relative_to(tmp_path).as_posix() for path in listing.files(tmp_path)}
 
 
+@pytest.mark.parametrize("name", ["@eaDir", "#recycle", "__MACOSX", "$RECYCLE.BIN", "System Volume Information"])
+def test_folders_that_systems_make_are_no_classes(tmp_path, name):
+    for place in ("cat", "dog", name, f"cat/{name}"):
+        miniatures.write(tmp_path / place / "a.jpg", miniatures.make_image(seed=sum(place.encode())))
+    found = inspect(tmp_path)
+
+    assert found.labels.classes == ("cat", "dog")
+    assert [each.item.name for each in found.items] == ["cat/a", "dog/a"]
+    assert found.problems == ()
+
+
 def test_a_folder_of_nothing_but_images_says_how_their_names_are_read(tmp_path):
     miniatures.write(tmp_path / "cat_1.jpg", miniatures.make_image())
 
@@ -200,3 +213,18 @@ def test_masks_drawn_from_annotations_keep_the_names_of_their_classes(tmp_path, 
     refused(inspect, tmp_path, swapped, how=How(task=task), message=message)
     merged = Labels(classes=("background", "thing"), mapping=dict.fromkeys(range(2, len(found)), 1))
     assert inspect(tmp_path, merged, how=How(task=task)).labels.classes == ("background", "thing")
+
+
+@pytest.mark.parametrize("form", ["JPEG", "WEBP", "AVIF"])
+def test_lossy_masks_are_divided_by_a_threshold(tmp_path, form):
+    square = np.zeros((24, 32), np.uint8)
+    square[4:20, 6:22] = 255
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        done = io.BytesIO()
+        Image.fromarray(square).save(done, form, quality=60)
+        miniatures.write(tmp_path / f"masks/{number}.{form.lower()}", done.getvalue())
+    found = inspect(tmp_path, Labels(threshold=128))
+
+    assert found.fatal == []
+    assert dict(found.items[0].pixels) == {0: 24 * 32 - 256, 1: 256}

@@ -102,6 +102,41 @@ def test_volumes_have_no_range(tmp_path):
     refused(inspect, tmp_path, Labels(), how=HOW, message=message)
 
 
+COUNTS = np.random.default_rng(5).integers(0, 4096, (20, 24), np.uint16)
+
+
+def dcm(values, **tags):
+    done = io.BytesIO()
+    volumes.dicom_file(values, **tags).save_as(done, enforce_file_format=True)
+    return done.getvalue()
+
+
+def test_all_dicom_images_of_a_folder_have_one_range(tmp_path):
+    units = {"BitsStored": 12, "RescaleSlope": 1}
+    write(tmp_path / "raw/ct/a.dcm", dcm(COUNTS, RescaleIntercept=-1024, **units))
+    write(tmp_path / "raw/mr/a.dcm", dcm(COUNTS[::-1], RescaleIntercept=0, **units))
+    write(tmp_path / "raw/mr/b.dcm", dcm(COUNTS[:, ::-1], RescaleIntercept=0, **units))
+    ps.pack(tmp_path / "raw", tmp_path / "data")
+    dataset = FolderDataset.open(tmp_path / "data")
+
+    assert dataset.description.value_range == (-1024, 4095)
+    for record in map(decode_classification, records(dataset, "train")):
+        found = decode_image(record.image, "x", pixels=dataset.description.pixel_format)[..., 0]
+        values = {"ct/a": COUNTS.astype(int) - 1024, "mr/a": COUNTS[::-1], "mr/b": COUNTS[:, ::-1]}[record.name]
+        assert np.array_equal(found, np.rint((values.astype(float) + 1024) / 5119 * 65535))
+
+
+def test_dicom_images_beside_others_need_a_range_that_somebody_gives(tmp_path):
+    write(tmp_path / "raw/ct/a.dcm", dcm(COUNTS, RescaleSlope=1, RescaleIntercept=-1024))
+    write(tmp_path / "raw/mr/a.png", make_image((20, 24)))
+    (problem,) = inspect(tmp_path / "raw").fatal
+
+    assert problem.message == (
+        f"ct/a.dcm: expected whole numbers from 0 to 65535, found float64 values from {int(COUNTS.min()) - 1024} to {int(COUNTS.max()) - 1024}. "
+        "Pack with --value-range LOW HIGH, the values that become 0 and 65535."
+    )
+
+
 def test_it_comes_before_images_are_made_smaller(folder):
     found = inspect(folder / "raw", how=How(value_range=RANGE, max_side=12))
 

@@ -129,3 +129,18 @@ def test_the_command_takes_it_and_volumes_do_not(tmp_path, capsys):
     volumes.write_cases(tmp_path / "volumes")
     message = "--max-side is for images, and not for volumes. Remove --max-side."
     refused(inspect, tmp_path / "volumes", how=HOW, message=message)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "WEBP", "AVIF"])
+def test_lossy_masks_stay_lossy(tmp_path, form):
+    square = np.zeros(LARGE, np.uint8)
+    square[8:40, 12:44] = 255
+    done = io.BytesIO()
+    Image.fromarray(square).save(done, form, quality=60)
+    write(tmp_path / "raw/images/0.png", png(smooth(0)))
+    write(tmp_path / f"raw/masks/0.{form.lower()}", done.getvalue())
+
+    (problem,) = inspect(tmp_path / "raw", how=HOW).fatal
+    assert "JPEG changes the ids of pixels; save masks as PNG, or give --mask-threshold 128" in problem.message
+    (item,) = inspect(tmp_path / "raw", Labels(threshold=128), how=HOW).items
+    assert dict(item.pixels) == {0: 12 * 16 - 64, 1: 64}

@@ -8,7 +8,7 @@ from support.errors import refused
 from support.volumes import dicom_file, stored, volume_scene, write_series, write_volume
 
 from penstock.errors import ImageError
-from penstock.images import PixelFormat, decode_image, volumes
+from penstock.images import PixelFormat, decode_image, dicom, volumes
 from penstock.images.formats import stored as as_stored
 from penstock.images.volumes import read_volume
 
@@ -30,12 +30,36 @@ class TestImages:
         assert np.array_equal(pixels(dicom_file(VALUES)), VALUES)
         assert np.array_equal(pixels(dicom_file(VALUES, RescaleSlope=2, RescaleIntercept=5)), 2 * VALUES + 5)
 
-    def test_negative_values_are_moved_by_a_fixed_number(self):
-        signed = VALUES.astype(np.int16) - 1024
-
-        assert np.array_equal(pixels(dicom_file(signed)), signed.astype(int) + 32768)
+    def test_negative_values_need_a_range(self):
+        message = (
+            "x.dcm: expected whole numbers from 0 to 65535, found float64 values from -1024 to {}. Pack with --value-range "
+            "LOW HIGH, the values that become 0 and 65535."
+        )
         units = dicom_file(VALUES, RescaleSlope=1, RescaleIntercept=-1024)
-        assert np.array_equal(pixels(units), VALUES.astype(int) - 1024 + 32768)
+        refused(as_stored, data(units), "x.dcm", message=message.format(int(VALUES.max()) - 1024))
+
+    @pytest.mark.parametrize(
+        ("values", "tags", "expected"),
+        [
+            (VALUES, {"BitsStored": 12}, (0, 4095)),
+            (VALUES, {"BitsStored": 12, "RescaleSlope": 1, "RescaleIntercept": -1024}, (-1024, 3071)),
+            (VALUES, {"RescaleSlope": 2, "RescaleIntercept": 5}, (5, 131075)),
+            (VALUES, {"RescaleSlope": -1, "RescaleIntercept": 0}, (-65535, 0)),
+            (VALUES.astype(np.int16), {}, (-32768, 32767)),
+            (VALUES.astype(np.int16), {"BitsStored": 12}, (-2048, 2047)),
+        ],
+    )
+    def test_the_header_says_which_values_are_possible(self, tmp_path, values, tags, expected):
+        (tmp_path / "a.dcm").write_bytes(data(dicom_file(values, **tags)))
+
+        assert dicom.possible_values(tmp_path / "a.dcm") == expected
+
+    def test_colours_and_what_is_no_dicom_have_no_values(self, tmp_path):
+        (tmp_path / "a.dcm").write_bytes(data(dicom_file(VALUES))[:100])
+        (tmp_path / "b.dcm").write_bytes(data(dicom_file(VALUES, SamplesPerPixel=3)))
+
+        assert dicom.possible_values(tmp_path / "a.dcm") is None
+        assert dicom.possible_values(tmp_path / "b.dcm") is None
 
     def test_white_is_high_whatever_the_file_calls_white(self):
         inverted = pixels(dicom_file(VALUES, PhotometricInterpretation="MONOCHROME1"))

@@ -10,8 +10,8 @@ import tifffile
 from support.errors import refused
 
 from penstock.errors import ImageError
-from penstock.images import PixelFormat, decode_image, probe, tiff
-from penstock.images.formats import stored
+from penstock.images import PixelFormat, decode_image, decode_mask, probe, tiff
+from penstock.images.formats import stored, stored_mask
 
 BANDS = np.random.default_rng(0).integers(0, 65536, (12, 17, 13), np.uint16)
 
@@ -66,6 +66,39 @@ def test_smaller_versions_of_a_tiled_image_are_no_channels():
 
     assert not probe(data, "x").planes
     assert np.array_equal(decode_image(data, "x", pixels=PixelFormat(3, 16))[..., 0], BANDS[..., 0])
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
+def test_masks_have_the_numbers_that_the_file_holds(bits, photometric):
+    ids = np.random.default_rng(0).integers(0, min(1 << bits, 9), (9, 16), np.uint8)
+    data = written(
+        ids.astype(bool) if bits == 1 else ids,
+        photometric=photometric,
+        **({"bitspersample": bits} if 1 < bits < 8 else {}),
+    )
+
+    assert np.array_equal(decode_mask(stored_mask(data, "m"), "m"), ids)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_images_whose_white_is_zero_are_turned_round(dtype):
+    grays = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, (9, 16)).astype(dtype)
+    depth = PixelFormat(3, 8 * np.dtype(dtype).itemsize)
+    found = decode_image(stored(written(grays, photometric="miniswhite"), "x"), "x", pixels=depth)
+
+    assert np.array_equal(found[..., 0], np.iinfo(dtype).max - grays)
+
+
+def test_complex_numbers_and_nothing_but_nan_are_named():
+    message = (
+        "x: expected real numbers, found complex64 values. Save the magnitude, or the real and the imaginary part as two "
+        "channels."
+    )
+    for value_range in (None, (0.0, 1.0)):
+        refused(stored, written(np.ones((4, 5), np.complex64)), "x", value_range, message=message)
+    message = "x: expected an image with values, found float32 NaN alone. Leave the file out."
+    refused(stored, written(np.full((4, 5), np.nan, np.float32)), "x", message=message)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int16, np.uint32])

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.lookup import unnamed_images
 from penstock.datasets.layouts.shapes import in_pixels
 from penstock.errors import DatasetError
 from penstock.images import codecs
@@ -76,6 +77,7 @@ class Annotations:
         """The layout for the task that the shapes suggest, with those for the other tasks they can serve; None where
         nothing was annotated at all.
         """
+        self.problems.extend(unnamed_images(folder, [each.image for each in self.images]))
         shapes = [shape for each in self.images for shape in each.shapes]
         outlined = sum(shape.is_outlined for shape in shapes)
         ways = []
@@ -240,6 +242,15 @@ def split_of(path: Path, folder: Path) -> str:
     """The split whose name a folder above a file has, the nearest to the root first; train where none has."""
     parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
     return next(filter(None, map(listing.split_of, parents)), "train")
+
+
+def stated_size(height: Any, width: Any) -> tuple[int, int]:
+    """An image's size as a file states it, as numbers or text; 0 and 0 where it states none."""
+    try:
+        size = int(height), int(width)
+    except (TypeError, ValueError, OverflowError):
+        return 0, 0
+    return size if min(size) > 0 else (0, 0)
 
 
 def class_name(label: Any, classes: tuple[str, ...] = ()) -> str:

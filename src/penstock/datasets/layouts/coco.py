@@ -13,7 +13,7 @@ import numpy as np
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.coco_json import Annotation, File, Image, Runs, Tree, read, split_of
-from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS
@@ -51,6 +51,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
             size = (each.image.height, each.image.width)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
+    problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
     return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems), boxes="xywh")
 
@@ -74,6 +75,7 @@ def recognise_masks(folder: Path) -> Layout | None:
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
+    problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
 
@@ -96,6 +98,7 @@ def recognise_instances(folder: Path) -> Layout | None:
             )
             size = (image.height, image.width)
             items.append(Item(split, Path(image.file_name).stem, place, instances=instances, size=size))
+    problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
     return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(_classes(files)), tuple(problems))
 

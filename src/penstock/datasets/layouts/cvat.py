@@ -56,7 +56,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     image = annotated.find_image(found, folder, path, wanted, images)
     if image is None:
         return
-    size = int(each.get("height") or 0), int(each.get("width") or 0)
+    size = annotated.stated_size(each.get("height"), each.get("width"))
     shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")
     tags = tuple(tag.get("label") or "" for tag in each.findall("tag"))
     split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder)

@@ -31,6 +31,7 @@ def recognise(folder: Path) -> Layout | None:
     problems += [note for root in splits.values() for note in _doubts(folder, root)]
     ignored: list[str] = []
     for split, root in splits.items():
+        names: set[str] = set()
         for path in listing.files(root):
             inside = path.relative_to(root)
             if not listing.is_image(path):
@@ -39,8 +40,11 @@ def recognise(folder: Path) -> Layout | None:
             if len(inside.parts) == 1:
                 problems.append(_classless(named(path, folder)))
                 continue
-            label = classes.index(inside.parts[0])
-            items.append(Item(split, inside.with_suffix("").as_posix(), path, label=label))
+            name = inside.with_suffix("").as_posix()
+            if name in names:  # a.jpg and a.png
+                name = inside.as_posix()
+            names.add(name)
+            items.append(Item(split, name, path, label=classes.index(inside.parts[0])))
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     reasons = f"each folder with images is a class; found {len(classes)}", how
@@ -61,11 +65,7 @@ def _classless(name: str) -> Problem:
 
 
 def _classes(root: Path) -> list[str]:
-    return [
-        entry.name
-        for entry in root.iterdir()
-        if entry.is_dir() and not entry.name.startswith(".") and not listing.is_packed(entry)
-    ]
+    return [path.name for path in listing.folders(root)]
 
 
 def _doubts(folder: Path, root: Path) -> Iterator[Problem]:

@@ -63,7 +63,7 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
         return
     shown = named(image, folder)
     shapes = annotated.read_shapes(found, tree["shapes"] or (), _shape, image=shown, where=name)
-    size = tree.get("imageHeight") or 0, tree.get("imageWidth") or 0
+    size = annotated.stated_size(tree.get("imageHeight"), tree.get("imageWidth"))
     flags = tree.get("flags") or {}
     tags = tuple(key for key, value in flags.items() if value) if isinstance(flags, dict) else ()
     own = image if isinstance(image, Path) and image.is_relative_to(folder) else path

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
+from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from penstock.kinds.items import FilePart
 
 
 _SHOWN: Final = 3  # files in a sentence
@@ -58,3 +61,20 @@ class Images:
             found.setdefault(path.name, []).append(path)
             found.setdefault(path.stem, []).append(path)
         return found
+
+
+def unnamed_images(folder: Path, images: Sequence[Path | FilePart]) -> list[Problem]:
+    """Notes of the images below a folder that no annotation names. Files with the name of an annotated image in another
+    folder or of another type are its masks or thumbnails, and are not noted.
+    """
+    known = [each for each in images if isinstance(each, Path)]
+    there = {(path.parent, path.stem) for path in known}
+    parents, stems = {path.parent for path in known}, {path.stem for path in known}
+    found = []
+    for path in filter(listing.is_image, listing.files(folder)):
+        beside = path.parent in parents and (path.parent, path.stem) not in there
+        if beside or path.stem not in stems:
+            name = named(path, folder)
+            message = f"{name}: no annotation names it: it is left out."
+            found.append(Problem("image without annotations", name, message, fatal=False))
+    return found

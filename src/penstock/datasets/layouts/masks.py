@@ -131,14 +131,14 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
     for path in files:
         first = waiting.setdefault(_stem(masks or images, path), path)
         if first is not path:
-            problems += _twice(folder, path, first, "mask")
+            problems += twice(folder, path, first, "mask")
     for path in listing.files(images):
         name = _stem(images, path)
         if not listing.is_image(path):
             ignored.append(str(path.relative_to(folder)))
             continue
         if name in items:
-            problems += _twice(folder, path, items[name].image, "image")
+            problems += twice(folder, path, items[name].image, "image")
             continue
         mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
         items[name] = Item(split, name, path, mask=mask)
@@ -146,7 +146,7 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
             problems.append(_no_mask(folder, path, images, masks))
     for name, path in waiting.items():
         own = next((items[stem] for end in _SUFFIXES if (stem := name.removesuffix(end)) in items), None)
-        problems += _twice(folder, path, own.mask, "mask") if own and own.mask else [_orphan(folder, path)]
+        problems += twice(folder, path, own.mask, "mask") if own and own.mask else [_orphan(folder, path)]
     return list(items.values()), problems, ignored
 
 
@@ -161,7 +161,7 @@ def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Prob
     return Problem("mask missing", name, message)
 
 
-def _twice(folder: Path, path: Path, first: Path | FilePart, what: str) -> list[Problem]:
+def twice(folder: Path, path: Path, first: Path | FilePart, what: str) -> list[Problem]:
     """A problem for each of two files, as it is not known which of them is meant."""
     one, other = named(first, folder), named(path, folder)
     said = f"expected one {what} of this name, found {{}} too. Rename or remove one of them."

@@ -12,7 +12,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import advice, choosing, table, tfrecords
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
-from penstock.datasets.scaling import scaled
+from penstock.datasets.scaling import dicom_range, scaled
 from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
@@ -106,7 +106,8 @@ def recognise(folder: Path, how: How) -> Layout:
         raise _empty(folder, found)
     found = _reread(found, how.boxes) if how.boxes else found
     found = _limited(found, how.limit) if how.limit else found
-    found = _scaled(found, how.value_range) if how.value_range else found
+    value_range = how.value_range or (None if found.modalities else dicom_range(found.items))
+    found = _scaled(found, value_range) if value_range else found
     return _shrunk(found, how.max_side) if how.max_side else found
 
 

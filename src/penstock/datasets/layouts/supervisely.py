@@ -50,7 +50,7 @@ def _add(found: Annotations, folder: Path, dataset: Path, path: Path) -> None:
     name = named(path, folder)
     try:
         tree = jsons.read(path)
-        objects, size = tree["objects"], (tree["size"]["height"], tree["size"]["width"])
+        objects, size = tree["objects"], annotated.stated_size(tree["size"]["height"], tree["size"]["width"])
     except (DatasetError, KeyError, TypeError) as error:
         said = error.found if isinstance(error, DatasetError) else "other keys"
         found.problems.append(annotated.damaged(name, name, "the keys objects and size", said))

@@ -9,7 +9,6 @@ without a label and a box is an image without objects. Columns may be parted by 
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.csv_files import BEYOND, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.errors import DatasetError
@@ -25,7 +25,7 @@ from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     Row = Mapping[str, str]
 
@@ -39,7 +39,6 @@ _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), (
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
-_BEYOND: Final = ""  # the name of cells that have no column
 _MOST_DIGITS: Final = 18
 _SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _SHOWN: Final = 5  # numbers of lines in a sentence
@@ -77,14 +76,15 @@ def recognise(folder: Path) -> Layout | None:
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
     for path in [path for place in places for path in listing.plain(place, "*.csv")]:
-        rows, header = _rows(path)
-        columns = [name.lower() for name in header]
-        if _SUBMISSION in path.stem or not _first(_FILE, columns):
+        if _SUBMISSION in path.stem or not _first(_FILE, columns_of(path)):
             continue
+        rows, header = read_rows(path)
+        columns = [name.lower() for name in header]
         if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), columns)):
             wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
             rows, columns = hot.rows, [*columns, LABEL]
         if _first(_LABEL, columns):
+            check_columns(path, columns)
             tables.append(_Table(path, rows, columns))
     if not tables:
         return None
@@ -163,7 +163,7 @@ def _second(folder: Path, path: Path, first: Path) -> Problem:
 def without_names(folder: Path) -> DatasetError | None:
     """The error for a CSV file whose first line names an image and no columns."""
     for path in listing.plain(folder, "*.csv"):
-        _, header = _rows(path)
+        _, header = read_rows(path)
         images = Images(folder)
         if any(images.find(cell) for cell in header if cell):
             return DatasetError(
@@ -173,38 +173,6 @@ def without_names(folder: Path) -> DatasetError | None:
                 remedy="Add them as the first line",
             )
     return None
-
-
-def _rows(path: Path) -> tuple[dict[int, Row], list[str]]:
-    """The rows by the line that they end in, and the names of the columns."""
-    with path.open(newline="", encoding="utf-8-sig") as handle:
-        try:
-            first = handle.readline()
-            handle.seek(0)
-            reader = csv.DictReader(handle, delimiter=max(",;\t", key=first.count), strict=True)
-            rows = dict(_numbered(reader))
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DatasetError(
-                str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
-            ) from None
-        return rows, [name.strip() for name in reader.fieldnames or ()]
-
-
-def _numbered(reader: csv.DictReader[str]) -> Iterator[tuple[int, Row]]:
-    for row in reader:
-        yield reader.line_num, _cleaned(row)
-
-
-def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
-    """Cells by column; those beyond the columns, which are of no use unless they are empty, by no name."""
-    beyond = ", ".join(cell.strip() for cell in row.get(None) or () if cell.strip())
-    return {_BEYOND: beyond, **{str(key).strip().lower(): _cell(str(row[key] or "")) for key in row if key}}
-
-
-def _cell(text: str) -> str:
-    """What a cell says; nothing where pandas has written that a value is missing."""
-    said = text.strip()
-    return "" if said.lower() == "nan" else said
 
 
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
@@ -318,14 +286,14 @@ def _sorted_out(
 def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple[str, str] | None:
     """A kind of problem and its sentence."""
     file, label, *edges = columns
-    if row[_BEYOND]:
-        said = f"expected no more cells than columns, found {row[_BEYOND]} behind them. Quote cells that hold commas."
+    if row[BEYOND]:
+        said = f"expected no more cells than columns, found {row[BEYOND]} behind them. Quote cells that hold commas."
         return "row with more cells", said
     if edges and row.get(file) and not any(row.get(name) for name in (label, *edges)):
         return None  # an image without objects
     if not row.get(file) or not row.get(label):
         empty = file if not row.get(file) else label
-        found = ",".join(cell for name, cell in row.items() if name != _BEYOND)
+        found = ",".join(cell for name, cell in row.items() if name != BEYOND)
         return (
             "row without a label",
             f"the column '{empty}' is empty in the row '{found}'. Fill it in, or remove the row.",

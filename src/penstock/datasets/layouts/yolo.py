@@ -15,7 +15,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
-from penstock.datasets.layouts.masks import outside
+from penstock.datasets.layouts.masks import outside, twice
 from penstock.datasets.layouts.shapes import Shape
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BOX: Final = 4
 _POINTS: Final = 6  # numbers of the smallest outline
+_FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
 _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
@@ -52,33 +53,37 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(root)
     problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
+        of_text: dict[Path, Path] = {}
         for image in filter(listing.is_image, listing.files(images)):
             text = labels / image.relative_to(images).with_suffix(".txt")
-            place = image.relative_to(folder).as_posix()
-            objects: list[_Object] = []
-            try:
-                objects = list(_objects(text, posed=posed))
-            except FileNotFoundError:
-                gone = _linked_nowhere(place, text.relative_to(folder).as_posix())
-                problems.append(gone if text.is_symlink() else _unsaid(place))
-            except DatasetError as error:
-                problems.append(Problem("line without a box", place, str(error)))
+            if of_text.setdefault(text, image) != image:
+                problems += twice(folder, image, of_text[text], "image")
+                continue
+            objects = _read_text(folder, image, text, problems, posed=posed)
             name = image.relative_to(images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
             items.append(Item(split, name, image, boxes=boxes, relative=True))
             drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
-        known = {item.name for item in items if item.split == split}
-        problems += [
-            _alone(path.relative_to(folder).as_posix())
-            for path in _texts(labels)
-            if path.relative_to(labels).with_suffix("").as_posix() not in known
-        ]
+        problems += [_alone(path.relative_to(folder).as_posix()) for path in _texts(labels) if path not in of_text]
     reason = "images/ and text files in labels/: boxes as middle and size, in fractions of the image"
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
     outlines = Annotations("YOLO outlines", "images/ and text files in labels/ with outlines", drawn, names, problems)
     return replace(layout, others=(outlines.masks(folder), outlines.instances(folder)))
+
+
+def _read_text(folder: Path, image: Path, text: Path, problems: list[Problem], *, posed: bool) -> list[_Object]:
+    """The objects of an image; what is wrong with its text file is added to the problems."""
+    place = image.relative_to(folder).as_posix()
+    try:
+        return list(_objects(text, posed=posed))
+    except FileNotFoundError:
+        gone = _linked_nowhere(place, text.relative_to(folder).as_posix())
+        problems.append(gone if text.is_symlink() else _unsaid(place))
+    except DatasetError as error:
+        problems.append(Problem("line without a box", place, str(error)))
+    return []
 
 
 def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]:
@@ -123,7 +128,8 @@ def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:
             label, *numbers = (float(word) for word in line.split())
             outlined = len(numbers) >= _POINTS and not posed
             box = _of_outline(numbers) if outlined else _of_middle(*numbers[: _BOX if posed else None])
-            if not 0 <= label < _MOST or label != int(label):
+            far = not all(abs(number) < _FAR for number in numbers)  # NaN is far too
+            if far or not 0 <= label < _MOST or label != int(label):
                 raise ValueError  # noqa: TRY301 - named below
         except (ValueError, TypeError):
             raise DatasetError(

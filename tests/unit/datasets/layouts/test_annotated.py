@@ -351,3 +351,36 @@ def test_names_that_a_project_states_keep_their_order(tmp_path):
         .replace("<label><name>dog</name></label>", "<label><name>dog</name></label><label><name>cat</name></label>")
     )
     assert inspect(tmp_path, how=How(task="detection")).labels.classes == ("dog", "cat")
+
+
+@pytest.mark.parametrize("size", [{"a": 1}, "x", -3, [24], None])
+def test_a_size_that_is_none_gives_way_to_that_of_the_image(tmp_path, size):
+    square = {"label": "cat", "points": [(4, 4), (20, 4), (20, 12), (4, 12)], "shape_type": "polygon"}
+    labelme_shapes(tmp_path / "raw", square, imageHeight=size)
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    expected = np.zeros((24, 32), np.uint8)
+    expected[4:12, 4:20] = 1
+
+    assert np.array_equal(packed_mask(tmp_path), expected)
+
+
+@pytest.mark.parametrize("text", ["twelve", "12.5", ""])
+def test_a_size_in_xml_that_is_none_does_no_harm(tmp_path, text):
+    tools.cvat(tmp_path)
+    path = tmp_path / "annotations.xml"
+    path.write_text(path.read_text().replace(f'height="{tools.HEIGHT}"', f'height="{text}"'))
+
+    assert inspect(tmp_path, how=How(task="segmentation")).problems == ()
+
+
+@pytest.mark.parametrize("tool", ["LabelMe", "CVAT", "VGG Image Annotator", "Label Studio", "Supervisely"])
+@pytest.mark.parametrize("task", ["detection", "segmentation"])
+def test_images_without_annotations_are_noted(tmp_path, tool, task):
+    tools.OUTLINES[tool](tmp_path)
+    write(tmp_path / "train/new/z.jpg", make_image(tools.SIZE, seed=99))
+    found = inspect(tmp_path, how=How(task=task))
+
+    assert [problem.message for problem in found.problems] == [
+        "train/new/z.jpg: no annotation names it: it is left out."
+    ]
+    assert found.fatal == []

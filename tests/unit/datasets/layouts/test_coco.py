@@ -34,6 +34,18 @@ def test_coco_boxes_and_crowds(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("task", ["detection", "segmentation", "instances"])
+def test_images_that_no_annotation_names_are_noted(tmp_path, task):
+    miniatures.coco(tmp_path)
+    miniatures.write(tmp_path / "train2017/more.jpg", miniatures.make_image(seed=77))
+    miniatures.write(tmp_path / "thumbnails/000000000000.jpg", miniatures.make_image(seed=78))
+    found = [problem for problem in inspect(tmp_path, how=How(task=task)).problems if not problem.fatal]
+
+    assert [problem.message for problem in found if problem.kind == "image without annotations"] == [
+        "train2017/more.jpg: no annotation names it: it is left out."
+    ]
+
+
 def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
     dataset = pack_miniature("coco", tmp_path, How(task="segmentation"))
     found = {r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))}
@@ -392,7 +404,6 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
 @pytest.mark.parametrize(
     ("layout", "file", "text"),
     [
-        ("yolo", "labels/train/a.txt", "0 nan 0.5 0.2 0.2\n"),
         ("voc", "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "nan", 5, 12, 20)])),
     ],
 )

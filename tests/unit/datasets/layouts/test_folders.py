@@ -168,3 +168,10 @@ def test_other_arrangements_are_recognised(tmp_path, layout):
     assert found.fatal == []
     expected = {"train": 4} if layout == "no splits" else {"train": 3, "val": 1}
     assert {split: len(items) for split, items in found.splits.items()} == expected
+
+
+def test_images_of_one_name_keep_names_of_their_own(tmp_path):
+    for number, name in enumerate(("cat/a.jpg", "cat/a.png", "dog/a.jpg")):
+        miniatures.write(tmp_path / name, miniatures.make_image(seed=number))
+
+    assert [each.item.name for each in inspect(tmp_path).items] == ["cat/a", "cat/a.png", "dog/a"]

@@ -35,6 +35,40 @@ def test_rows_of_a_table(tmp_path, capsys):
     assert names_of(tmp_path, decode_classification, "val") == ["p2"]
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace("split", "Label"))
+
+    assert words(tmp_path) == [
+        f"{path}, line 1: expected columns of different names, found the column label 2 times. Rename or remove all but one "
+        "of them."
+    ]
+
+
+@pytest.mark.parametrize("text", ["name;note\ncaf\xe9;x\n", "name,note\n" + "x" * 200_000 + ",y\n", 'a,b\n"x\n'])
+def test_tables_of_something_else_do_no_harm(tmp_path, text):
+    miniatures.masks(tmp_path)
+    (tmp_path / "notes.csv").write_bytes(text.encode("latin-1"))
+
+    assert inspect(tmp_path).layout.task == "segmentation"
+    assert words(tmp_path) == []
+
+
+def test_tables_that_cannot_be_read_are_named(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    text = path.read_text()
+    path.write_text(text + "x" * 200_000 + ",cat,train\n")
+    assert words(tmp_path) == [
+        f"{path}: expected CSV, found field larger than field limit (131072). Fix the file, or remove it."
+    ]
+    path.write_bytes(text.encode() + b"caf\xe9.jpg,cat,train\n")
+    (message,) = words(tmp_path)
+    assert message.startswith(f"{path}: expected CSV in UTF-8, found ")
+    assert message.endswith(". Save the file in UTF-8.")
+
+
 def test_what_may_be_either_is_neither(tmp_path, capsys):
     """An image with two labels, with two masks, and two images of one mask."""
     raw = tmp_path / "table" / "raw"
@@ -172,7 +206,7 @@ def test_a_pipe_with_the_name_of_a_table_stops_nobody(tmp_path, name):
         ("p.jpg,cat,0.1,0.1,0.5,0.5\n", "images/p.jpg: expected box 2 in pixels, found 0.1, 0.1 to 0.5, 0.5 (x, y), which is smaller than one. Write all boxes in pixels, or all in fractions of their image's size."),
         ("p.jpg,cat,32,2,33,10\n", "images/p.jpg: expected box 2 inside the image of 24 x 32 (height x width), found 32, 2 to 33, 10 (x, y). Fix it, or leave the image out with --skip-bad."),
         ("p.jpg,cat,1,2,3,4,5\n", "boxes.csv, line 3: expected no more cells than columns, found 5 behind them. Quote cells that hold commas."),
-        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV in UTF-8, found unexpected end of data. Save the file in UTF-8."),
+        ('p.jpg,"cat,1,2,3,4\n', "{root}/boxes.csv: expected CSV, found unexpected end of data. Fix the file, or remove it."),
     ],
 )  # fmt: skip
 def test_rows_that_would_be_taken_for_others(tmp_path, rows, message):

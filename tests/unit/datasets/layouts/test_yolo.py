@@ -7,7 +7,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import names_of, pack_miniature, pack_skipping, words
 
-from penstock.datasets import FolderDataset, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.records.schema import decode_detection
 
 
@@ -20,6 +20,35 @@ def test_yolo_boxes_are_middles_and_shares(tmp_path):
     assert [date.left, date.top, date.right, date.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
     assert [fig.left, fig.top, fig.right, fig.bottom] == pytest.approx([0, 0, 16, 12], abs=1e-5)
     assert found["nothing"].objects == ()
+
+
+@pytest.mark.parametrize("number", ["nan", "1e20", "-inf", "1000"])
+@pytest.mark.parametrize("line", ["0 {} 0.5 0.25 0.5", "0 {} 0.1 0.5 0.1 0.5 0.5"])
+def test_numbers_that_are_no_coordinates_are_named(tmp_path, number, line):
+    miniatures.yolo(tmp_path)
+    path = tmp_path / "labels/val/a.txt"
+    path.write_text(line.format(number) + "\n")
+
+    for task in ("detection", "segmentation"):
+        if task == "segmentation":
+            (tmp_path / "labels/train/a.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5\n")
+        assert words(tmp_path, How(task=task))[0] == (
+            f"{path}, line 1: expected a class and four numbers: the middle (x, y), the width and the height of a box, or "
+            f"the points of an outline, found {line.format(number)}. Fix the line."
+        )
+
+
+def test_two_images_of_one_text_file_are_named(tmp_path):
+    miniatures.yolo(tmp_path)
+    miniatures.write(tmp_path / "images/train/a.png", miniatures.make_image(seed=9))
+
+    assert words(tmp_path) == [
+        "images/train/a.png: expected one image of this name, found images/train/a.jpg too. Rename or remove one of them.",
+        "images/train/a.jpg: expected one image of this name, found images/train/a.png too. Rename or remove one of them.",
+    ] or words(tmp_path) == [
+        "images/train/a.jpg: expected one image of this name, found images/train/a.png too. Rename or remove one of them.",
+        "images/train/a.png: expected one image of this name, found images/train/a.jpg too. Rename or remove one of them.",
+    ]
 
 
 @pytest.mark.parametrize("parted", [False, True])

@@ -1,0 +1,84 @@
+"""CSV files: the names of their columns, and their rows."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import DatasetError
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    Row = Mapping[str, str]
+
+BEYOND: Final = ""
+"""The name of cells that have no column."""
+_LONGEST: Final = 1 << 20  # bytes of a first line
+
+
+def check_columns(path: Path, columns: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name, as it is not known which of them is meant.
+
+    Raises:
+        DatasetError: there are such columns.
+    """
+    twice = [name for name, count in Counter(columns).items() if name and count > 1]
+    if twice:
+        raise DatasetError(
+            f"{path}, line 1",
+            expected="columns of different names",
+            found=f"the column {twice[0]} {counted(columns.count(twice[0]), 'time')}",
+            remedy="Rename or remove all but one of them",
+        )
+
+
+def columns_of(path: Path) -> list[str]:
+    """The columns that the first line of a file names, in lower case; they need not be those of a table of images."""
+    with path.open("rb") as handle:
+        line = handle.readline(_LONGEST).decode("utf-8-sig", errors="replace")
+    words = line.split(_delimiter(line))
+    return [word.strip().strip('"').strip().lower() for word in words]
+
+
+def _delimiter(line: str) -> str:
+    return max(",;\t", key=line.count)
+
+
+def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
+    """The rows by the line that they end in, and the names of the columns."""
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        try:
+            first = handle.readline()
+            handle.seek(0)
+            reader = csv.DictReader(handle, delimiter=_delimiter(first), strict=True)
+            rows = dict(_numbered(reader))
+        except UnicodeDecodeError as error:
+            raise DatasetError(
+                str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
+            ) from None
+        except csv.Error as error:
+            raise DatasetError(
+                str(path), expected="CSV", found=str(error), remedy="Fix the file, or remove it"
+            ) from None
+        return rows, [name.strip() for name in reader.fieldnames or ()]
+
+
+def _numbered(reader: csv.DictReader[str]) -> Iterator[tuple[int, Row]]:
+    for row in reader:
+        yield reader.line_num, _cleaned(row)
+
+
+def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
+    """Cells by column; those beyond the columns, which are of no use unless they are empty, by no name."""
+    beyond = ", ".join(cell.strip() for cell in row.get(None) or () if cell.strip())
+    return {BEYOND: beyond, **{str(key).strip().lower(): _cell(str(row[key] or "")) for key in row if key}}
+
+
+def _cell(text: str) -> str:
+    """What a cell says; nothing where pandas has written that a value is missing."""
+    said = text.strip()
+    return "" if said.lower() == "nan" else said
