@@ -14,7 +14,7 @@ from support.datasets import classes
 from support.training import recipe
 
 from penstock.config import apply
-from penstock.datasets import FolderDataset, inspect, pack, scenes
+from penstock.datasets import FolderDataset, inspect, listing, pack, scenes
 from penstock.datasets.layouts.legend import read as read_legend
 from penstock.errors import RecipeError
 from penstock.images import decode_mask, palettes
@@ -91,6 +91,38 @@ class TestCommands:
         assert (labels / "scene-00000.png").read_bytes() == b"labels"
         for _ in range(2):  # its own it replaces
             assert call("predict", run, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+
+    def test_predictions_of_another_task_are_kept_apart(self, run, raw, tmp_path, capsys):
+        image = next((raw / "images").rglob("*.jpg"))
+        assert call("predict", run, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        other, _ = train(classes(tmp_path), tmp_path / "runs")
+        code, _, err = call("predict", other.path, image, "-o", tmp_path / "out", capsys=capsys)
+
+        assert (code, err) == (
+            2,
+            f"error: {tmp_path}/out: expected predictions of classification, or none, found predictions of segmentation. "
+            "Choose another folder with -o.\n",
+        )
+
+    def test_predictions_do_not_lie_among_images_records_or_checkpoints(self, run, raw, packed, capsys):
+        images = raw / "images" / "val"
+        places = {images: "the folder of the images", packed.folder: "a packed dataset", run: "a run"}
+        for output, found in places.items():
+            code, _, err = call("predict", run, images, "-o", output, capsys=capsys)
+            assert (code, err) == (
+                2,
+                f"error: -o {output}: expected a folder for predictions, found {found}. Choose another folder, such as -o "
+                "predictions.\n",
+            )
+
+    def test_predictions_are_no_images_to_predict_or_to_learn(self, run, raw, tmp_path, capsys):
+        shutil.copytree(raw / "images" / "val", tmp_path / "photos")
+        images = len(list((tmp_path / "photos").iterdir()))
+        for _ in range(2):
+            _, out, _ = call("predict", run, tmp_path / "photos", "-o", tmp_path / "photos/found", capsys=capsys)
+            assert out.startswith(f"predicted {images} of {images} images into ")
+        assert not any("found" in path.parts for path in listing.files(tmp_path / "photos"))
+        assert listing.folders(tmp_path / "photos") == []
 
     def test_a_table_is_there_whoever_ends_it(self, tmp_path, capsys, monkeypatch):
         folder, _ = train(classes(tmp_path), tmp_path / "runs")

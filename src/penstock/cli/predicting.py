@@ -11,7 +11,7 @@ from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Sh
 from penstock.errors import RecipeError
 from penstock.inference import load_model, predict_images, predict_volumes
 from penstock.inference.inputs import find, left_out, parsed
-from penstock.inference.predict import are_volumes, check_style
+from penstock.inference.predict import are_volumes, check_output, check_style
 from penstock.models import TestTimeAugmentation
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, counted
@@ -66,6 +66,7 @@ def predict(
     original = trained.parts.dataset.description.original if ids == "original" else ()
     places = parsed(paths)
     local = [place for place in places if isinstance(place, Path)]
+    check_output(output, local)
     learnt = bool(trained.parts.dataset.description.modalities)
     style, volumes = Style(original, palette, color, score), are_volumes(local, learnt=learnt)
     check_style(trained.parts.task, style, original=ids == "original", volumes=volumes)

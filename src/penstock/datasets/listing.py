@@ -20,6 +20,8 @@ _YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
 _PLAIN: Final = re.compile(r"[\w-]+")
 PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
+PREDICTIONS: Final = ".penstock-predictions"
+"""Lists the files that `penstock predict` has written into a folder."""
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
@@ -56,8 +58,8 @@ def subfolder(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def folders(folder: Path) -> list[Path]:
-    """The folders in a folder, sorted, hidden ones and packed datasets left out."""
-    return [path for path in _subfolders(folder) if not path.name.startswith(".") and not is_packed(path)]
+    """The folders in a folder, sorted, hidden ones, packed datasets and predictions left out."""
+    return [path for path in _subfolders(folder) if not path.name.startswith(".") and not _is_written(path)]
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -86,8 +88,8 @@ def split_of(name: str) -> str:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, those of systems, hidden ones and packed datasets left out; links to folders
-    are followed, and links to nothing are files that cannot be read.
+    """All files below a folder, sorted, those of systems, hidden ones, packed datasets and predictions left out; links
+    to folders are followed, and links to nothing are files that cannot be read.
 
     Raises:
         DatasetError: a folder below it may not be read.
@@ -95,7 +97,7 @@ def files(folder: Path) -> list[Path]:
     found, entered = [], set()
     for here, folders, names in os.walk(folder, onerror=_unreadable, followlinks=True):
         real = os.path.realpath(here)
-        if real in entered or (here != str(folder) and is_packed(Path(here))):  # a link to a folder above it
+        if real in entered or (here != str(folder) and _is_written(Path(here))):  # a link to a folder above it
             folders.clear()
             continue
         entered.add(real)
@@ -109,6 +111,11 @@ def _unreadable(error: OSError) -> NoReturn:
     raise DatasetError(
         str(error.filename), expected="a folder that may be read", found=str(error), remedy="Change its permissions"
     ) from None
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether we have written a folder: it is a dataset, or holds predictions."""
+    return is_packed(folder) or (folder / PREDICTIONS).is_file()
 
 
 def is_packed(folder: Path) -> bool:

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.errors import ImageError
 from penstock.images import codecs, geometry
 from penstock.images.formats import stored
 from penstock.images.header import probe
 from penstock.images.pixels import RGB, PixelFormat, shown
 from penstock.images.warp import warp_image
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from penstock.images import ImageInfo
 
     Pixels = NDArray[np.uint8]
 
@@ -22,11 +26,22 @@ def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[
     """Decode an image of any format that is known as a viewer shows it: by default uint8 RGB (height, width, 3).
 
     Raises:
-        ImageError: it cannot be decoded.
+        ImageError: it cannot be decoded, or has other channels.
         RecipeError: it needs a library that is not installed.
     """
     data = stored(data, where, wanted.value_range)
     info = probe(data, where)
+    if info.planes and info.channels != wanted.channels:
+        raise ImageError(
+            where,
+            expected="a gray or RGB image" if wanted.is_rgb else counted(wanted.channels, "channel"),
+            found=counted(info.channels, "channel"),
+            remedy="Use images with the channels of the training images",
+        )
+    return _upright(data, info, where, wanted)
+
+
+def _upright(data: bytes, info: ImageInfo, where: str, wanted: PixelFormat) -> NDArray[Any]:
     pixels = codecs.decode_image(data, where, info=info, pixels=wanted)
     if info.orientation == 1:
         return pixels
@@ -42,5 +57,6 @@ def read_shown(data: bytes, where: str) -> Pixels:
         ImageError: it cannot be decoded.
         RecipeError: it needs a library that is not installed.
     """
-    bits = probe(stored(data, where), where).bits
-    return shown(read_upright(data, where, PixelFormat(bits=16 if bits > RGB.bits else RGB.bits)))
+    data = stored(data, where)
+    info = probe(data, where)
+    return shown(_upright(data, info, where, PixelFormat(bits=16 if info.bits > RGB.bits else RGB.bits)))

@@ -133,9 +133,13 @@ def _behind(path: Path | str) -> Iterator[InputImage]:
 
 
 def _inside(folder: Path) -> Iterator[InputImage]:
+    """The images and videos in a folder. Of a.jpg and a.png the second one is called a.png."""
+    names: set[str] = set()
     for entry in list_files(folder):
         name = entry.relative_to(folder).with_suffix("").as_posix()
         if is_image(entry) and not is_mask(entry, folder):
+            name = entry.relative_to(folder).as_posix() if name in names else name
+            names.add(name)
             yield _of_file(name, entry)
         elif entry.suffix.lower() in VIDEOS:
             try:

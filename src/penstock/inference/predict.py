@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.datasets.listing import files as list_files
+from penstock.datasets.listing import is_packed
 from penstock.errors import ImageError, RecipeError
 from penstock.images import dicom
 from penstock.images.volumes import is_volume
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
+from penstock.runs import RunFolder
 from penstock.tasks import Ability, Style, refusal
 from penstock.tasks.predictions import SHOWN
 
@@ -75,6 +77,32 @@ def check_style(task: Task, style: Style, *, original: bool, volumes: bool = Fal
             raise refusal("NIfTI volumes", ability, option)
         if is_asked and ability not in task.supports:
             raise refusal(task, ability, option)
+
+
+def check_output(output: Path, paths: Sequence[Path]) -> None:
+    """Whether predictions may lie in a folder: their images would be taken for images to predict there, or for records.
+
+    Args:
+        output: the folder.
+        paths: of the images to predict: files and folders.
+
+    Raises:
+        RecipeError: it is one of those, or a run, or a packed dataset.
+    """
+    where = output.resolve()
+    is_theirs = any(path.is_dir() and path.resolve() == where for path in paths)
+    for is_there, kind in (
+        (is_packed(output), "a packed dataset"),
+        (RunFolder.is_run(output), "a run"),
+        (is_theirs, "the folder of the images"),
+    ):
+        if is_there:
+            raise RecipeError(
+                f"-o {output}",
+                expected="a folder for predictions",
+                found=kind,
+                remedy="Choose another folder, such as -o predictions",
+            )
 
 
 def check_images(trained: Trained) -> None:

@@ -84,7 +84,7 @@ def predict_volumes(
     _refuse_overwriting(found, output)
     table = [output / "dice.csv"] if labels else []
     files = (output / name for case in found for name in (f"{case.name}.nii.gz", _drawing(case)))
-    own_folder(output, [*table, *files])
+    own_folder(output, [*table, *files], task.kind.name)
     scores = _CaseScores(trained.parts.dataset.description, output)
     skipped: list[str] = []
     wrong: list[str] = []

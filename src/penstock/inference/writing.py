@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Final
 
 from penstock import files
+from penstock.datasets.listing import PREDICTIONS
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -17,19 +18,34 @@ if TYPE_CHECKING:
     from penstock.tasks import Prediction, Style, Task
 
 
-_LIST: Final = ".penstock-predictions"
+_KIND: Final = "/kind "  # no name in a folder begins so
 _TABLE: Final = "predictions.csv"
 _IDS: Final = "classes.csv"
 
 
-def own_folder(output: Path, predictions: Iterable[Path]) -> None:
+def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
     """Make a folder for predictions, and note the names of those, so that later ones may take their place.
 
+    Args:
+        output: the folder.
+        predictions: the files to be written.
+        kind: the name of the kind of record that was learnt.
+
     Raises:
-        DatasetError: a prediction would take the place of a file that is not noted: labels, perhaps, or images.
+        DatasetError: a prediction would take the place of a file that is not noted: labels, perhaps, or images; or the
+            folder holds predictions of another kind.
     """
-    noted = output / _LIST
-    names = set(noted.read_text(errors="surrogateescape").splitlines()) if noted.exists() else set()
+    noted = output / PREDICTIONS
+    lines = noted.read_text(errors="surrogateescape").splitlines() if noted.exists() else []
+    others = {line.removeprefix(_KIND) for line in lines if line.startswith(_KIND)} - {kind}
+    if others:
+        raise DatasetError(
+            str(output),
+            expected=f"predictions of {kind}, or none",
+            found=f"predictions of {min(others)}",
+            remedy="Choose another folder with -o",
+        )
+    names = {line for line in lines if not line.startswith(_KIND)}
     wanted = {path.relative_to(output).as_posix() for path in predictions}
     if there := next((name for name in sorted(wanted - names) if (output / name).exists()), None):
         raise DatasetError(
@@ -40,7 +56,7 @@ def own_folder(output: Path, predictions: Iterable[Path]) -> None:
             message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
             "with -o.",
         )
-    text = "\n".join(sorted(names | wanted)) + "\n"
+    text = "\n".join([_KIND + kind, *sorted(names | wanted)]) + "\n"
     files.replace_whole(noted, text.encode(errors="surrogateescape"))
 
 
@@ -90,7 +106,8 @@ class Writer:
                     )
         tables = [self.table] if self.task.column_names else []
         tables += [self.output / _IDS] if self.task.written_ids(self.style) else []
-        own_folder(self.output, [*tables, *(self._path(image, end) for image in images for end in ends)])
+        written = [*tables, *(self._path(image, end) for image in images for end in ends)]
+        own_folder(self.output, written, self.task.kind.name)
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
         """Write the files of one prediction, and keep its rows for the table."""

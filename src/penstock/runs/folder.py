@@ -74,13 +74,19 @@ class RunFolder:
             RunError: the path is no run folder.
         """
         if not (path / "recipe.toml").is_file():
+            missing = "a file" if path.is_file() else "no such folder"
             raise RunError(
                 str(path),
                 expected="a run folder, with a recipe.toml",
-                found="a folder without one" if path.is_dir() else "no such folder",
+                found="a folder without one" if path.is_dir() else missing,
                 remedy="Name a folder that penstock train made, for example runs/0001-...",
             )
         return cls(path)
+
+    @staticmethod
+    def is_run(path: Path) -> bool:
+        """Whether a path is a run folder."""
+        return (path / "recipe.toml").is_file() and (path / "checkpoints").is_dir()
 
     @property
     def metrics(self) -> Path:

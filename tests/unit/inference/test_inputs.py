@@ -6,6 +6,7 @@ import os
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 from support import miniatures
 from support.commands import call
@@ -14,7 +15,7 @@ from support.images import HEIC
 from support.training import recipe
 
 from penstock.errors import DatasetError
-from penstock.images import RGB
+from penstock.images import RGB, PixelFormat
 from penstock.inference.inputs import find, parsed
 from penstock.training import train
 
@@ -25,6 +26,24 @@ def film(path, frames=4):
     for number in range(frames):
         writer.write(np.full((48, 64, 3), 40 * number, np.uint8))
     writer.release()
+
+
+def test_images_of_one_name_have_predictions_of_their_own(tmp_path):
+    for name in ("a.jpg", "a.png", "b.jpg"):
+        miniatures.write(tmp_path / name, miniatures.make_image())
+
+    assert [each.name for each in find([tmp_path])] == ["a", "a.png", "b"]
+
+
+def test_images_of_other_channels_are_named(tmp_path):
+    bands = np.random.default_rng(5).integers(0, 256, (20, 30, 5), dtype=np.uint8)
+    tifffile.imwrite(tmp_path / "a.tif", bands, photometric="minisblack", planarconfig="contig")
+    (image,) = find([tmp_path])
+
+    message = "{}: expected {}, found 5 channels. Use images with the channels of the training images."
+    refused(image.read, RGB, message=message.format(tmp_path / "a.tif", "a gray or RGB image"))
+    refused(image.read, PixelFormat(7), message=message.format(tmp_path / "a.tif", "7 channels"))
+    assert np.array_equal(image.read(PixelFormat(5)), bands)
 
 
 def test_images_of_other_formats_are_read(tmp_path):

@@ -10,6 +10,7 @@ from support.training import Stop, recipe, state
 
 from penstock.config import load
 from penstock.errors import RunError
+from penstock.runs import RunFolder
 from penstock.training import resume, train
 
 
@@ -73,3 +74,14 @@ def test_a_name_that_no_folder_can_have_is_refused_before_anything_is_written(pa
         "folder that all runs are in."
     )
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_is_no_run(tmp_path):
+    (tmp_path / "data.json").write_text("{}")
+    with pytest.raises(RunError) as caught:
+        RunFolder.open(tmp_path / "data.json")
+
+    assert str(caught.value) == (
+        f"{tmp_path}/data.json: expected a run folder, with a recipe.toml, found a file. Name a folder that penstock train "
+        "made, for example runs/0001-..."
+    )
