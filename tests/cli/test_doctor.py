@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from support import miniatures
 from support.commands import call
@@ -34,6 +35,27 @@ def test_it_prints_every_choice_with_its_reason(tmp_path, capsys, monkeypatch):
     assert lines[2] == "crop 64 x 96 pixels size of the images, in multiples of 32"
     assert lines[6] == "steps 1,000 size of the data; 800 epochs; --epochs N takes 1.2 steps for each"
     assert lines[7] == "evaluation val, every 50 steps the best checkpoint is kept"
+
+
+@pytest.mark.parametrize(("images", "batch"), [(1, 2), (2, 2), (3, 2), (12, 8), (15, 8), (16, 16)])
+def test_a_batch_is_no_larger_than_the_data(tmp_path, capsys, images, batch):
+    scenes.write_folder(tmp_path / "raw", {"train": images, "val": 1}, (70, 100), 0)
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    lines = [" ".join(line.split()) for line in call("doctor", tmp_path / "data", capsys=capsys)[1].splitlines()]
+
+    assert lines[3] == f"batch {batch} images size of the data" if images < 16 else "batch 16 images general default"
+    chosen = call("doctor", tmp_path / "data", "--set", "train.batch=16", capsys=capsys)[1]
+    assert "16 images" in chosen
+
+
+def test_options_of_the_training_are_taken(tmp_path, capsys):
+    scenes.write_folder(tmp_path / "raw", {"train": 20, "val": 5}, (70, 100), 0)
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    out = call("doctor", tmp_path / "data", "--model", "unet:resnet18", "--crop", 32, 64, capsys=capsys)[1]
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+
+    assert lines[1].startswith("model unet:resnet18 given; ")
+    assert lines[2] == "crop 32 x 64 pixels given"
 
 
 def test_a_dataset_without_val_is_told_how_to_get_one(tmp_path, capsys):

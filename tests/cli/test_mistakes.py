@@ -151,7 +151,7 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
         ),
         (
             ["show", "x", "--recipe", "y"],
-            "A recipe, --task and --set have no effect on plain records. Add --augmented, or remove them.",
+            "A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove them.",
         ),
         (
             ["inspect", "x", "--map", "1=2", "--map", "1=3"],

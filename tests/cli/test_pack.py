@@ -21,7 +21,7 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
     assert "note: no val split: pack with --validation 0.1" in call("inspect", flat, capsys=capsys)[1]
     for name in ("a", "b"):
         code, out, _ = call("pack", flat, "-o", tmp_path / name, "--validation", "0.2", capsys=capsys)
-        assert (code, out.splitlines()[:2]) == (0, ["train: 17 records in 1 shard", "val: 4 records in 1 shard"])
+        assert (code, out.splitlines()[1:3]) == (0, ["train: 17 records in 1 shard", "val: 4 records in 1 shard"])
     names = [
         {
             decode_segmentation(r).name
@@ -32,6 +32,17 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
     assert len(names[0] | names[1]) == 21
     assert (tmp_path / "a/dataset.json").read_bytes() == (tmp_path / "b/dataset.json").read_bytes()
     assert call("pack", raw, "-o", tmp_path / "c", "--validation", "0.2", capsys=capsys)[0] == 2
+
+
+def test_it_says_what_it_packs(tmp_path, capsys):
+    miniatures.coco(tmp_path / "raw")
+    out = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)[1]
+
+    assert out.splitlines()[:3] == [
+        "detection from COCO, 2 classes: fig, date",
+        "note: --task segmentation takes it for segmentation: COCO masks, 6 images with labels",
+        "note: --task instances takes it for instances: COCO instances, 4 images with labels",
+    ]
 
 
 class TestClipBoxes:

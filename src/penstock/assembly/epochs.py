@@ -60,6 +60,21 @@ def with_steps(resolved: Resolved) -> Resolved:
     return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, each)}, ORIGIN)
 
 
+def with_default_batch(resolved: Resolved, records: int) -> Resolved:
+    """The recipe with a batch that is no larger than the data: the largest power of two, but at least 2, as batch
+    normalisation needs. A batch that was given, or that comes with a model or a task, stays.
+
+    Args:
+        resolved: with the defaults of the task.
+        records: how many the training split has.
+    """
+    train, limit = resolved.recipe.train, resolved.recipe.data.limit
+    there = min(records, limit or records)
+    if there >= train.batch or resolved.origin("train.batch") != GENERAL:
+        return resolved
+    return with_values(resolved, {"train.batch": 1 << max(1, there.bit_length() - 1)}, DATA)
+
+
 def with_default_steps(resolved: Resolved, records: int) -> Resolved:
     """The recipe with steps that suit the size of the data: 100 epochs, but at least 1,000 steps, and at most the
     general default; with an evaluation after each twentieth part. Steps or epochs that were given, or that come with a

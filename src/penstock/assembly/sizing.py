@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.assembly.epochs import with_default_steps, with_values
+from penstock.assembly.epochs import with_default_batch, with_default_steps, with_values
 from penstock.config.presets import MODELS
 from penstock.datasets import locate
 from penstock.images import RGB
@@ -27,8 +27,8 @@ _NORMALIZATION: Final = "model.normalization"
 
 
 def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -> Resolved:
-    """The recipe with the crop, the colours and the steps that suit the data. Settings that were given, or that come
-    with a model, stay.
+    """The recipe with the crop, the colours, the batch and the steps that suit the data. Settings that were given, or
+    that come with a model, stay.
 
     Args:
         resolved: with the defaults of the task.
@@ -40,7 +40,7 @@ def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -
     data = resolved.recipe.data
     split = dataset.split(data.train)
     if not locate(data.path).grows:
-        resolved = with_default_steps(resolved, split.records)
+        resolved = with_default_steps(with_default_batch(resolved, split.records), split.records)
     if _CROP not in resolved.given and not split.slices and split.height:
         resolved = with_values(resolved, task.sizes(resolved.recipe.augment, split), ORIGIN)
     described = dataset.description

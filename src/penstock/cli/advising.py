@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from penstock.assembly import advise, resolve_settings
 from penstock.assembly.advising import Advice
+from penstock.cli.options import Crop, ModelName, crop_setting
 from penstock.config import parsed
 from penstock.progress import Progress, counted
 from penstock.training import finders
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def doctor(
     dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
+    model: ModelName = "", crop: Crop = None,
     settings: Annotated[
         list[str] | None, Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
     ] = None,
@@ -33,7 +35,8 @@ def doctor(
     A reason is the task, the model, the size of the images, or a general default. Any of them can be changed with an
     option of `penstock train`, or with --set.
     """
-    resolved = resolve_settings({"data.path": dataset, **parsed(settings or [])})
+    named = {"data.path": dataset, **({"model.name": model} if model else {})}
+    resolved = resolve_settings({**named, **parsed([*crop_setting(crop), *(settings or [])])})
     choices = list(advise(resolved))
     if find_batch:
         choices.append(_batch_advice(resolved.recipe))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter, validators
 
 from penstock import files
-from penstock.cli.describing import SHOWN, describe, left_out, notes_on, warn
+from penstock.cli.describing import SHOWN, describe, left_out, notes_on, taken_as, warn
+from penstock.cli.options import Crop, crop_setting
 from penstock.datasets import How, Labels, PackOptions, locate, scenes
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
@@ -185,6 +186,7 @@ def pack(
         found = _without_bad(found)
     if validation:
         found = found.divided(validation)
+    print(taken_as(found))
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
     notes = [*(f"note: {reason}" for reason in read), *left_out(found.layout), *notes_on(found)]
     notes += grouped([problem for problem in found.problems if not problem.fatal], SHOWN)
@@ -229,6 +231,7 @@ def show(
     recipe: Annotated[
         Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
     ] = None,
+    crop: Crop = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
     task: Annotated[str, Parameter(help="Custom task, for --augmented: FILE.py:NAME.")] = "",
     seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
@@ -236,14 +239,15 @@ def show(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as an image grid."""
-    settings = [*(settings or []), *([f"task={task}"] if task else [])]
+    settings = [*crop_setting(crop), *(settings or []), *([f"task={task}"] if task else [])]
     if (recipe or settings) and not augmented:
         raise RecipeError(
             "penstock show",
             expected="--augmented",
-            found="a recipe, --task or --set alone",
+            found="a recipe, --crop, --task or --set alone",
             remedy="Add --augmented",
-            message="A recipe, --task and --set have no effect on plain records. Add --augmented, or remove them.",
+            message="A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove "
+            "them.",
         )
     if trust:
         code.trust_folder(Path(dataset))

@@ -14,10 +14,11 @@ from cyclopts import Parameter
 
 from penstock.errors import RunError
 
+_SCALE: Final = ("--set", "augment.scale=[0.75, 1.25]")
 _TRAIN: Final = (
     "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "210",
     "--optimizer", "adamw", "--lr", "2e-3",
-    "--set", "augment.scale=[0.75, 1.25]", "--set", "optimizer.warmup_steps=20", "--set", "train.ema_decay=0.98",
+    *_SCALE, "--set", "optimizer.warmup_steps=20", "--set", "train.ema_decay=0.98",
     "--set", "train.evaluate_every=70", "--set", "train.log_every=35",
 )  # fmt: skip
 
@@ -37,7 +38,7 @@ def demo(
     _run("pack", raw, "-o", data)
     _run("verify", data)
     _run("show", data, "-o", output / "records.png")
-    _run("show", data, "--augmented", "--set", "augment.crop=[96,128]", "-o", output / "augmented.png")
+    _run("show", data, "--augmented", "--crop", 96, 128, *_SCALE, "-o", output / "augmented.png")
     before = set(runs.glob("0*"))
     _run("train", data, *_TRAIN, "--runs", runs, "--name", "demo")
     (run,) = set(runs.glob("0*")) - before

@@ -45,6 +45,13 @@ def describe(found: Inspection) -> str:
     return "\n".join(lines)
 
 
+def taken_as(found: Inspection) -> str:
+    """What the folder is packed as, in a line."""
+    names = found.labels.classes
+    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    return f"{found.layout.kind.name} from {found.layout.name}, {counted(len(names), 'class')}: {shown}"
+
+
 def left_out(layout: Layout) -> list[str]:
     """The files that are no images, as a line."""
     if not layout.ignored:
@@ -62,8 +69,8 @@ def notes_on(found: Inspection) -> list[str]:
             "--layout NAME, or --layout FILE.py:NAME for one of your own"
         )
     for other in found.layout.others:
-        what = f"{other.name}, {other.kind.name}, labels for {counted(other.labelled, 'image')}"
-        notes.append(f"note: the folder can also be read as {what}: choose it with {other.option}")
+        what = f"{other.kind.name}: {other.name}, {counted(other.labelled, 'image')} with labels"
+        notes.append(f"note: {other.option} takes it for {what}")
     if "val" not in found.splits:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from penstock import devices, ranks
 from penstock.assembly import resolve_settings, settings_of_file
 from penstock.cli.events import show
+from penstock.cli.options import Crop, ModelName
 from penstock.config import explained, parsed, resolve, settings_in
 from penstock.datasets import locate
 from penstock.errors import RecipeError
@@ -42,13 +43,6 @@ Set = Annotated[
     Parameter(name="--set", help="Any other setting: KEY=VALUE, as listed by penstock recipe. May be repeated."),
 ]
 
-ModelName = Annotated[
-    str,
-    Parameter(
-        help="Model, such as deeplabv3plus:resnet50, resnet50 (classification), fasterrcnn:resnet50 (detection), "
-        "maskrcnn:resnet50 (instances), or FILE.py:NAME."
-    ),
-]
 Strict = Annotated[
     bool,
     Parameter(
@@ -105,7 +99,7 @@ def train(
     epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,
     fast_dev_run: FastDevRun = False,
     batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
-    crop: Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")] = None,
+    crop: Crop = None,
     rate: Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")] = None,
     optimizer: Optimizer | None = None,
     device: Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")] = "",

@@ -114,10 +114,28 @@ def chosen(folder: Path, task: str) -> Layout | None:
     pairs = [(name, each) for name, each in _fitting(folder) if task in {"", each.kind.name}]
     if not pairs:
         return None
-    (first, taken), fitting = pairs[0], [each for _, each in pairs]
-    for each in () if first in _AS_PUBLISHED else fitting[1:]:
+    taken = _best(pairs)
+    best = {kind: _best([(name, each) for name, each in pairs if each.kind.name == kind]) for kind in _kinds(pairs)}
+    others = (
+        replace(each, option=f"--task {each.kind.name}")
+        if each is best[each.kind.name] and each.kind.name != taken.kind.name
+        else each
+        for _, each in pairs
+        if each is not taken
+    )
+    return replace(taken, others=tuple(others))
+
+
+def _kinds(pairs: list[tuple[str, Layout]]) -> set[str]:
+    return {each.kind.name for _, each in pairs}
+
+
+def _best(pairs: list[tuple[str, Layout]]) -> Layout:
+    """The layout that is taken of several, given with their names in the order of `LAYOUTS`."""
+    (first, taken), *rest = pairs
+    for _, each in () if first in _AS_PUBLISHED else rest:
         taken = each if _explains_more(each, taken) else taken
-    return replace(taken, others=tuple(each for each in fitting if each is not taken))
+    return taken
 
 
 def _fitting(folder: Path) -> Iterator[tuple[str, Layout]]:

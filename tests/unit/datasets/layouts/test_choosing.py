@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from support import annotations as tools
 from support import miniatures
 from support.commands import call
 from support.layouts import words
-from support.miniatures import make_image, write
+from support.miniatures import gray, make_image, write
 
 from penstock.datasets import How, inspect
 
@@ -31,9 +32,7 @@ def test_what_has_train_and_val_is_taken_and_the_other_named(tmp_path, capsys):
     found = inspect(tmp_path)
     assert (found.layout.name, {item.item.split for item in found.items}) == ("YOLO", {"train", "val"})
     out = call("inspect", tmp_path, capsys=capsys)[1]
-    assert (
-        "note: the folder can also be read as Pascal VOC XML, detection, labels for 1 image: choose it with --layout labelimg\n"
-    ) in out
+    assert ("note: --layout labelimg takes it for detection: Pascal VOC XML, 1 image with labels\n") in out
     assert inspect(tmp_path, how=How("labelimg")).layout.name == "Pascal VOC XML"
 
 
@@ -50,10 +49,27 @@ def test_the_same_outlines_for_another_task_are_named_with_their_option(tmp_path
     tools.labelme(tmp_path)
     out = call("inspect", tmp_path, capsys=capsys)[1]
     assert (
-        "note: the folder can also be read as LabelMe, detection, labels for 3 images: choose it with --layout labelme "
-        "--task detection\n"
+        "note: --task detection takes it for detection: LabelMe, 3 images with labels\n"
+        "note: --task instances takes it for instances: LabelMe, 3 images with labels\n"
     ) in out
-    assert call("inspect", tmp_path, "--layout", "labelme", "--task", "detection", capsys=capsys)[0] == 0
+    for task in ("detection", "instances"):
+        assert inspect(tmp_path, how=How(task=task)).layout.kind.name == task
+
+
+def test_the_option_of_another_task_chooses_the_layout_that_is_named(tmp_path):
+    """Two layouts of another task: the one that --task alone takes is named so, the other one by its name."""
+    two_of_one(tmp_path, trained="ab", both="c")
+    for split, name in (("train", "a"), ("train", "b"), ("val", "c")):
+        write(tmp_path / f"masks/{split}/{name}.png", gray(np.eye(24, 32, dtype=np.uint8)))
+    found = inspect(tmp_path, how=How("masks")).layout
+    others = inspect(tmp_path).layout.others
+
+    assert found.kind.name == "segmentation"
+    assert [(each.name, each.option) for each in others] == [
+        ("Pascal VOC XML", "--layout labelimg"),
+        ("image and mask folders", "--task segmentation"),
+    ]
+    assert inspect(tmp_path, how=How(task="segmentation")).layout.name == found.name
 
 
 @pytest.mark.parametrize("name", ["cityscapes", "ade20k", "camvid", "voc"])

@@ -1,0 +1,21 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Crop = Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")]
+ModelName = Annotated[
+    str,
+    Parameter(
+        help="Model, such as deeplabv3plus:resnet50, resnet50 (classification), fasterrcnn:resnet50 (detection), "
+        "maskrcnn:resnet50 (instances), or FILE.py:NAME."
+    ),
+]
+
+
+def crop_setting(crop: tuple[int, int] | None) -> list[str]:
+    """A crop as a setting, KEY=VALUE; none where none was given."""
+    return [f"augment.crop=[{crop[0]}, {crop[1]}]"] if crop else []
