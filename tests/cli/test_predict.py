@@ -29,7 +29,7 @@ def test_predicting_a_folder_leaves_its_masks_out(trained, raw, tmp_path, capsys
     code, printed, _ = call("predict", trained, raw, "-o", out, capsys=capsys)
 
     assert (code, printed.splitlines()[0]) == (0, f"predicted {images} of {images} images into {out}")
-    assert {path.relative_to(out).parts[0] for path in out.rglob("*.png")} == {"images"}
+    assert {path.relative_to(out).parts[0] for path in out.rglob("*.png")} == {"images", "legend.png"}
     assert call("predict", trained, raw / "masks" / "val", "-o", tmp_path / "asked", capsys=capsys)[0] == 0
 
 
@@ -50,7 +50,7 @@ def test_a_list_names_the_line_that_is_wrong_and_the_others_are_predicted(traine
         1,
         f"{tmp_path}/list.txt, line 1: expected the path of an image, found gone.jpg, which does not exist. Fix the list.\n"
         f"predicted 1 of 2 images into {tmp_path}/out\n"
-        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them\n",
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them in the colours of legend.png\n",
     )
 
 
@@ -91,6 +91,21 @@ class TestCommands:
         assert (labels / "scene-00000.png").read_bytes() == b"labels"
         for _ in range(2):  # its own it replaces
             assert call("predict", run, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+
+    def test_the_legend_has_the_colours_of_the_classes(self, run, raw, tmp_path, capsys):
+        image = next((raw / "images").rglob("*.jpg"))
+        assert call("predict", run, image, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        rows = list(csv.DictReader((tmp_path / "out/classes.csv").read_text().splitlines()))
+        with Image.open(tmp_path / "out/legend.png") as shown:
+            colors = {color for _, color in shown.convert("RGB").getcolors(1 << 16)}
+        assert {(int(row["r"]), int(row["g"]), int(row["b"])) for row in rows} <= colors
+
+    def test_an_image_called_legend_keeps_its_mask(self, run, raw, tmp_path, capsys):
+        shutil.copy(next((raw / "images").rglob("*.jpg")), tmp_path / "legend.jpg")
+        for _ in range(2):
+            assert call("predict", run, tmp_path / "legend.jpg", "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        with Image.open(tmp_path / "out/legend.png") as mask, Image.open(tmp_path / "legend.jpg") as image:
+            assert (mask.mode, mask.size) == ("L", image.size)
 
     def test_predictions_of_another_task_are_kept_apart(self, run, raw, tmp_path, capsys):
         image = next((raw / "images").rglob("*.jpg"))
@@ -243,7 +258,7 @@ def test_predict_writes_masks_of_the_images_own_size(trained, raw, tmp_path, win
     assert call(*arguments, capsys=capsys)[:2] == (
         0,
         f"predicted 8 of 8 images into {out}\n"
-        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them\n",
+        "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them in the colours of legend.png\n",
     )
     assert decode_mask((out / "one.png").read_bytes(), "x").shape == (50, 71)
     assert decode_mask((out / "scene-00003.png").read_bytes(), "x").max() < 6

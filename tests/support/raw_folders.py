@@ -335,6 +335,17 @@ def own_fields(root):
     miniatures.shard(root / "train-00000-of-00001.tfrecord", fields)
 
 
+def _coco(annotations, images):
+    """One JSON of COCO, as tools export it: no splits, and names of files alone."""
+
+    def make(root):
+        for number in range(3):
+            write(root / images / f"{number:012d}.jpg", make_image(seed=number))
+        write(root / annotations, json.dumps(miniatures.coco_tree()))
+
+    return make
+
+
 def _labelme_apart(root):
     tools.labelme(root / "tmp")
     for path in sorted((root / "tmp").rglob("*")):
@@ -386,6 +397,8 @@ FOLDERS = (
     RawFolder("COCO JSON, boxes", "annotations/instances_train2017.json train2017/0.jpg", miniatures.coco, task="detection"),
     RawFolder("COCO JSON, masks", "annotations/instances_train2017.json train2017/0.jpg", miniatures.coco, "--task segmentation"),
     RawFolder("COCO JSON, instances", "annotations/instances_train2017.json train2017/0.jpg", miniatures.coco, "--task instances", task="instances"),
+    RawFolder("COCO JSON of Label Studio", "result.json images/0.jpg", _coco("result.json", "images"), task="detection"),
+    RawFolder("COCO JSON of CVAT", "annotations/instances_default.json images/default/0.jpg", _coco("annotations/instances_default.json", "images/default"), task="detection"),
     RawFolder("LabelMe polygons, beside the images", "train/a.jpg train/a.json", tools.labelme),
     RawFolder("LabelMe polygons, in a folder", "images/a.jpg annotations/a.json", _labelme_apart),
     RawFolder("LabelMe polygons, as instances", "train/a.jpg train/a.json", tools.labelme, "--task instances", task="instances"),

@@ -6,9 +6,12 @@ import csv
 import io
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from penstock import files
 from penstock.datasets.listing import PREDICTIONS
 from penstock.errors import DatasetError
+from penstock.images import codecs, drawing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 _KIND: Final = "/kind "  # no name in a folder begins so
 _TABLE: Final = "predictions.csv"
 _IDS: Final = "classes.csv"
+_LEGEND: Final = "legend.png"
+_LEGEND_WIDTH: Final = 640  # pixels
 
 
 def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
@@ -79,6 +84,7 @@ class Writer:
         self.task, self.output, self.style = task, output, style
         self.rows: list[list[str]] = []
         self.drawn = 0
+        self._names: set[Path] = set()
 
     @property
     def table(self) -> Path:
@@ -105,9 +111,9 @@ class Writer:
                         message=_conflict(image, other, file),
                     )
         tables = [self.table] if self.task.column_names else []
-        tables += [self.output / _IDS] if self.task.written_ids(self.style) else []
-        written = [*tables, *(self._path(image, end) for image in images for end in ends)]
-        own_folder(self.output, written, self.task.kind.name)
+        tables += [self.output / _IDS, self.output / _LEGEND] if self.task.written_ids(self.style) else []
+        self._names = {self._path(image, end) for image in images for end in ends}
+        own_folder(self.output, [*tables, *self._names], self.task.kind.name)
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
         """Write the files of one prediction, and keep its rows for the table."""
@@ -124,6 +130,8 @@ class Writer:
             write_table(self.table, [["file", *self.task.column_names], *self.rows])
         if ids := self.task.written_ids(self.style):
             write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
+            if self.output / _LEGEND not in self._names:  # an image may have that name
+                files.replace_whole(self.output / _LEGEND, _legend(ids))
 
     def explain(self) -> str:
         """What was written, in a sentence."""
@@ -131,6 +139,13 @@ class Writer:
 
     def _path(self, image: InputImage, end: str) -> Path:
         return self.output / f"{image.name}{end}.png"
+
+
+def _legend(ids: Sequence[Sequence[str]]) -> bytes:
+    """Rows of id, name, red, green and blue as an image."""
+    names = [f"{number} {name}" for number, name, *_ in ids]
+    colors = np.array([[int(value) for value in row[2:]] for row in ids], np.uint8)
+    return codecs.encode_png(drawing.legend(names, colors, _LEGEND_WIDTH))
 
 
 def _conflict(image: InputImage, other: InputImage, file: Path) -> str:

@@ -128,7 +128,7 @@ def precision_recall(scores: dict[str, Any]) -> str:
         for color, (name, _) in zip(colors, curves, strict=False)
     )
     title = "Precision over recall at an overlap of 0.5"
-    plot = f'<svg class="curve" viewBox="-34 -8 {_SIDE + 44} {_SIDE + 42}" role="img" aria-label="{title}">'
+    plot = f'<svg class="curve" viewBox="-46 -8 {_SIDE + 56} {_SIDE + 42}" role="img" aria-label="{title}">'
     return folded(title, f'{plot}{_axes()}{lines}</svg><div class="key">{key}</div>', is_open=True)
 
 
@@ -145,7 +145,10 @@ def _axes() -> str:
         ticks += f'<path d="M0 {at}H{_SIDE}M{at} 0V{_SIDE}" stroke="currentColor" opacity=".15"/>'
         ticks += f'<text x="-6" y="{_SIDE - at + 4}" text-anchor="end" {text}>{fraction:g}</text>'
         ticks += f'<text x="{at}" y="{_SIDE + 15}" text-anchor="middle" {text}>{fraction:g}</text>'
-    return ticks + f'<text x="{_SIDE / 2}" y="{_SIDE + 30}" text-anchor="middle" {text}>recall</text>'
+    middle = _SIDE / 2
+    ticks += f'<text x="{middle}" y="{_SIDE + 30}" text-anchor="middle" {text}>recall</text>'
+    turned = f'transform="rotate(-90 -34 {middle})"'
+    return ticks + f'<text x="-34" y="{middle}" text-anchor="middle" {turned} {text}>precision</text>'
 
 
 def folded(title: str, body: str, *, is_open: bool = False) -> str:

@@ -6,10 +6,12 @@ import base64
 import html
 import importlib.util
 import io
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
 from penstock.report.figures import FOLDED, STYLE, figures, folded
+from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
 from penstock.report.tables import class_table
 
 if TYPE_CHECKING:
@@ -41,59 +43,23 @@ dd {{ overflow-wrap: anywhere }} .pair {{ display: flex; flex-wrap: wrap }}
 </body></html>
 """
 
-
-_ROUNDED: Final = "records, order and pixels; weights up to rounding, as it was resumed otherwise"
-_SCORES: Final = {
-    "mean_dice": "mean Dice",
-    "mean_iou": "mean IoU",
-    "top1": "top-1 accuracy",
-    "map": "mAP",
-}
+_FED: Final = re.compile(r"step-(?P<step>\d{8})")
+_PREDICTED: Final = re.compile(r"predictions-(?P<split>.+)-(?P<step>\d{8})")
 
 
 def write_report(folder: RunFolder) -> Path:
     """Gather a run's metrics, evaluations and figures into its report.html."""
     with folder.reading("metrics.jsonl"):
         sections = [_curves(folder)]
-        best = _best(_scores(folder.lines("metrics.jsonl")))
-        summary = _reached(folder.lines("metrics.jsonl"), best)
+        best = best_lines(score_lines(folder.lines("metrics.jsonl")))
+    summary = summary_of(folder)
     sections += [*_evaluations(folder, {line["step"] for line in best.values()}), *_figures(folder)]
     sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
-    summary |= _circumstances(folder)
     listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in summary.items())
     page = _PAGE.format(title=html.escape(folder.path.name), style=STYLE, summary=listed, sections="\n".join(sections))
     path = folder.path / "report.html"
     files.replace_whole(path, page.encode())
     return path
-
-
-def _reached(metrics: list[dict[str, Any]], best: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """How far the run came, and how well."""
-    steps = _steps(metrics)
-    summary = {"steps": f"{steps[-1]['step']:,}" if steps else "none"}
-    for name, line in best.items():
-        value = line["evaluation"][name]
-        shown = f"{value:.2%}" if name in _SCORES else f"{value:.4g}"
-        summary[f"best {_SCORES.get(name, name)}"] = f"{shown} at step {line['step']:,}"
-    return summary
-
-
-def _circumstances(folder: RunFolder) -> dict[str, str]:
-    """Where and when the run was trained, and what was changed meanwhile."""
-    summary = {}
-    with folder.reading("environment.json"):
-        environment = folder.read_json("environment.json", "device", "exact")
-        later = [each for each in environment.get("then") or [] if {"device", "exact"} <= set(each)]
-        summary["device"] = ", then ".join(each["device"] for each in (environment, *later))
-        summary["exactness"] = _ROUNDED if later else str(environment["exact"])
-    with folder.reading("events.jsonl"):
-        events = folder.lines("events.jsonl")
-        for change in (each for each in events if each.get("event") == "changed"):
-            said = (f"{key} {was} to {now}" for key, (was, now) in change["settings"].items())
-            summary[f"changed at step {change['step']:,}"] = "; ".join(said)
-        if events:
-            summary["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
-    return summary
 
 
 def _curves(folder: RunFolder) -> str:
@@ -102,8 +68,8 @@ def _curves(folder: RunFolder) -> str:
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
     metrics = folder.lines("metrics.jsonl")
-    steps, scores = _steps(metrics), _scores(metrics)
-    losses, ratings = (Figure(figsize=(5, 3.2), layout="constrained") for _ in range(2))
+    steps, scores = step_lines(metrics), score_lines(metrics)
+    losses, ratings = (Figure(figsize=(4.2, 3), layout="constrained") for _ in range(2))
     left, right = losses.subplots(), ratings.subplots()
     left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
     smooth = _smoothed([line["loss"] for line in steps])
@@ -111,11 +77,13 @@ def _curves(folder: RunFolder) -> str:
     lost = [line for line in scores if "loss" in line["evaluation"]]
     if lost:
         left.plot([s["step"] for s in lost], [s["evaluation"]["loss"] for s in lost], "o-", ms=3, label="evaluation")
-    left.set(xlabel="step", ylabel="loss", title="Loss")
+    last = max([line["step"] for line in (*steps, *scores)], default=1)
+    axis = {"xlabel": "step", "xlim": (0, 1.05 * last)}
+    left.set(**axis, ylabel="loss", title="Loss")
     left.legend()
     for name in [key for key in (scores[-1]["evaluation"] if scores else ()) if key != "loss"]:
         right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
-    right.set(xlabel="step", ylim=(0, 1), title="Scores")
+    right.set(**axis, ylim=(-0.02, 1.02), title="Scores")
     if scores:
         right.legend()
     images = _plotted(losses, "loss over steps") + _plotted(ratings, "scores over steps")
@@ -124,7 +92,7 @@ def _curves(folder: RunFolder) -> str:
 
 def _plotted(figure: Figure, text: str) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=150)
     return _image(buffer.getvalue(), text)
 
 
@@ -135,35 +103,6 @@ def _smoothed(values: list[float]) -> list[float]:
         mean, weight = 0.9 * mean + 0.1 * value, 0.9 * weight + 0.1
         result.append(mean / weight)
     return result
-
-
-def _steps(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of steps whose loss is a number."""
-    return [line for line in metrics if "step" in line and isinstance(line.get("loss"), float)]
-
-
-def _scores(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of evaluations."""
-    return [line for line in metrics if "step" in line and line.get("evaluation")]
-
-
-def _best(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The line of the best evaluation, by the name of each score that there is; of equals the newest, as the session
-    marks it.
-    """
-    by_name = {name: [line for line in scores if name in line["evaluation"]] for name in _SCORES}
-    best = {
-        name: max(reversed(lines), key=lambda line: line["evaluation"][name])
-        for name, lines in by_name.items()
-        if lines
-    }
-    marked = [line for line in scores if line.get("best")]
-    return best or ({_own_score(marked[-1]): marked[-1]} if marked else {})
-
-
-def _own_score(line: dict[str, Any]) -> str:
-    """The first score of a task of somebody's own, besides the loss."""
-    return next((name for name in line["evaluation"] if name != "loss"), "loss")
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
@@ -211,7 +150,16 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
 
 def _figures(folder: RunFolder) -> list[str]:
     paths = sorted((folder.path / "figures").glob("*.png"))
-    return [_section(path.stem, _image(path.read_bytes(), path.stem)) for path in paths]
+    return [_section(_title(path.stem), _image(path.read_bytes(), path.stem)) for path in paths]
+
+
+def _title(stem: str) -> str:
+    """The heading of a figure, from the name of its file: step-00000001, or predictions-val-00000200."""
+    if match := _FED.fullmatch(stem):
+        return f"Images of step {int(match['step']):,}"
+    if match := _PREDICTED.fullmatch(stem):
+        return f"Predictions on {match['split']} after step {int(match['step']):,}"
+    return stem
 
 
 def _image(data: bytes, text: str) -> str:

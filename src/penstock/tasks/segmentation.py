@@ -318,9 +318,8 @@ class Segmentation(Task):
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
         del table, rows, drawn, style
-        return (
-            "NAME.png holds class ids, which look nearly black; NAME-overlay.png shows them, and classes.csv names them"
-        )
+        shown = "NAME-overlay.png shows them in the colours of legend.png"
+        return f"NAME.png holds class ids, which look nearly black; {shown}"
 
     def export_size(self, splits: Iterable[Split]) -> Size | None:
         """What holds every image of the dataset, where its size is known and the predictions are not too large."""

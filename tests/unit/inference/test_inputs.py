@@ -79,7 +79,7 @@ def test_lists_videos_and_standard_input_are_predicted(packed, raw, tmp_path, ca
 
     assert (code, out.splitlines()[0]) == (0, f"predicted 7 of 7 images into {tmp_path / 'out'}")
     names = [*(image.stem for image in images), *(f"video/{n:06d}" for n in range(4)), "stdin"]
-    assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")}
+    assert written == {f"{name}{end}.png" for name in names for end in ("", "-overlay")} | {"legend.png"}
     overlays = [cv2.imread(str(tmp_path / "out" / f"video/{n:06d}-overlay.png")).mean() for n in range(4)]
     assert overlays == sorted(overlays)
     first = (tmp_path / "out" / f"{images[0].stem}.png").read_bytes()

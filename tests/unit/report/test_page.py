@@ -77,9 +77,8 @@ def report_of(run):
 
 def curves_without_drawing(folder):
     """The numbers that curves are drawn from, without the seconds that matplotlib takes."""
-    from penstock.report import page
 
-    steps, scores = page._steps(folder.lines("metrics.jsonl")), page._scores(folder.lines("metrics.jsonl"))
+    steps, scores = page.step_lines(folder.lines("metrics.jsonl")), page.score_lines(folder.lines("metrics.jsonl"))
     page._smoothed([line["loss"] for line in steps])
     [float(value) for line in scores for value in line["evaluation"].values()]
     return ""
@@ -109,9 +108,13 @@ def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
     assert RunFolder(tmp_path / "run").lines("metrics.jsonl")[-1] == {"step": 99}
 
 
-def test_a_report_names_the_newest_of_equal_scores_as_the_session_marks_it():
-    lines = [
-        {"step": step, "evaluation": {"mean_iou": value}} for step, value in ((1, 0.2), (2, 0.5), (3, 0.5), (4, 0.4))
-    ]
-    assert page._best(lines)["mean_iou"]["step"] == 3
-    assert page._reached(lines, page._best(lines))["best mean IoU"] == "50.00% at step 3"
+def test_figures_have_headings_that_people_read(evaluated_run):
+    for name in ("step-00000012", "predictions-val-00001000", "predictions-a-b-00000002", "mine"):
+        (evaluated_run.path / f"figures/{name}.png").write_bytes(b"png")
+    text = write_report(evaluated_run).read_text()
+    for name in ("step-00000012", "predictions-val-00001000", "predictions-a-b-00000002", "mine"):
+        (evaluated_run.path / f"figures/{name}.png").unlink()
+
+    assert re.findall(r"<h2>([^<]*)</h2>\n<img", text) == [
+        "mine", "Predictions on a-b after step 2", "Predictions on val after step 1,000", "Images of step 12",
+    ]  # fmt: skip

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import re
+
+from support.training import recipe
+
+from penstock.report import write_report
+from penstock.report.summary import best_lines, summary_of
+from penstock.training import train
+
+
+def test_it_names_the_newest_of_equal_scores_as_the_session_marks_it():
+    lines = [
+        {"step": step, "evaluation": {"mean_iou": value}} for step, value in ((1, 0.2), (2, 0.5), (3, 0.5), (4, 0.4))
+    ]
+    assert best_lines(lines)["mean_iou"]["step"] == 3
+
+
+def test_it_says_what_was_trained_on_what_and_how(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    found = summary_of(folder)
+    page = write_report(folder).read_text()
+    counts = ", ".join(f"{name} {split.records}" for name, split in packed.description.splits.items())
+    classes = len(packed.description.classes)
+
+    assert found["data"] == f"{packed.folder} (segmentation, {classes} classes, records: {counts})"
+    assert found["model"] == "unet:test_resnet, weights: none"
+    assert re.fullmatch(r"\d+ images a step, crop \d+ x \d+, sgd, lr [0-9.e-]+, poly schedule", found["training"])
+    assert found["steps"] == "2"
+    assert list(found)[:4] == ["model", "data", "training", "steps"]
+    assert all(f"<dt>{name}</dt><dd>{found[name]}</dd>" in page for name in ("model", "data", "training"))
+
+
+def test_a_head_without_data_is_a_head(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    (folder.path / "data.json").write_text("[")
+
+    assert summary_of(folder)["data"] == f"{packed.folder} (data.json of the run cannot be read)"
