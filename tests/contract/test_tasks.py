@@ -90,6 +90,7 @@ class TestDrawings:
         np.testing.assert_array_equal(
             CLASSES.draw(arrays, logits), drawing.caption(drawing.caption(large, "bee"), "prediction: cow (84%)")
         )
+        assert CLASSES.panels == "class, prediction"
         np.testing.assert_array_equal(CLASSES.draw(shares), drawing.caption(large, "ant 25% + cow 75%"))
 
     def test_shares_too_small_for_a_word_have_none(self):
@@ -107,6 +108,7 @@ class TestDrawings:
 
         np.testing.assert_array_equal(MASKS.draw(arrays), np.hstack([image, labelled]))
         np.testing.assert_array_equal(MASKS.draw(arrays, logits), np.hstack([image, labelled, predicted]))
+        assert MASKS.panels == "image, labels, prediction"
         many = {"image": np.dstack([image, image]), "mask": ids}
         np.testing.assert_array_equal(MASKS.draw(many), np.hstack([image, labelled]))
 
@@ -148,6 +150,7 @@ class TestDrawings:
 
         np.testing.assert_array_equal(BOXES.draw(arrays), true)
         np.testing.assert_array_equal(BOXES.draw(arrays, outputs), np.hstack([true, found]))
+        assert BOXES.panels == "labels, prediction"
 
     def test_of_volumes(self):
         voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+import textwrap
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import cv2
 import numpy as np
@@ -33,6 +34,9 @@ OBJECTS: Final = -1
 _GREEN: Final = (0, 177, 64)
 _BAR: Final = 18
 _GAP: Final = 6
+_LETTER: Final = 7  # pixels at most
+_FEWEST_LETTERS: Final = 4  # of a line, however narrow the image is
+_LINES: Final = 3
 
 
 def palette_of(name: str, ignore: int) -> Pixels:
@@ -118,11 +122,13 @@ def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], 
         words: one for each, or none.
     """
     drawn, colors = image.copy(), palette(OBJECTS)
-    for number, (box, label) in enumerate(zip(edges.round().astype(int).tolist(), labels.tolist(), strict=True)):
-        color = [int(value) for value in colors[label % len(colors)]]
+    places = edges.round().astype(int).tolist()
+    inks = [[int(value) for value in colors[label % len(colors)]] for label in labels.tolist()]
+    for box, color in zip(places, inks, strict=True):
         cv2.rectangle(drawn, box[:2], box[2:], color, 2)
-        if words:
-            _tag(drawn, words[number], box[0], box[1], color)
+    taken: list[_Rectangle] = []
+    for word, box, color in zip(words, places, inks, strict=False):
+        taken.append(_tag(drawn, word, box[0], box[1], color, taken))
     return drawn
 
 
@@ -143,21 +149,44 @@ def instances(
         drawn[mask] = ((drawn[mask].astype(np.uint16) + color) // 2).astype(np.uint8)
         outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
         cv2.drawContours(drawn, outlines, -1, color.tolist(), 1)
+    taken: list[_Rectangle] = []
     for mask, label, word in zip(masks, labels, words, strict=False):
         if mask.any():
             left, top, _, _ = geometry.edges_of(mask)
-            _tag(drawn, word, int(left), int(top), colors[label % len(colors)].tolist())
+            taken.append(_tag(drawn, word, int(left), int(top), colors[label % len(colors)].tolist(), taken))
     return drawn
 
 
-def _tag(image: Pixels, text: str, left: int, bottom: int, color: Sequence[int]) -> None:
-    """A word on a ground of a colour, moved to where it is all to be seen."""
+class _Rectangle(NamedTuple):
+    """Where a word is written, in pixels."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    def meets(self, other: _Rectangle) -> bool:
+        beside = self.right < other.left or other.right < self.left
+        return not beside and self.top <= other.bottom and other.top <= self.bottom
+
+
+def _tag(
+    image: Pixels, text: str, left: int, bottom: int, color: Sequence[int], taken: Sequence[_Rectangle]
+) -> _Rectangle:
+    """A word on a ground of a colour, moved to where it is all to be seen and hides no other word, and its place."""
     (width, height), base = cv2.getTextSize(text, _FONT, 0.4, 1)
     x = max(0, min(left - 1, image.shape[1] - width - 4))
     y = max(height + base + 2, bottom)
-    cv2.rectangle(image, (x, y - height - base - 2), (x + width + 3, y), color, cv2.FILLED)
+    place = _Rectangle(x, y - height - base - 2, x + width + 3, y)
+    lower = place
+    while any(lower.meets(other) for other in taken) and lower.bottom < image.shape[0]:
+        down = max(other.bottom for other in taken if lower.meets(other)) + 1 - lower.top
+        lower = _Rectangle(lower.left, lower.top + down, lower.right, lower.bottom + down)
+    place = lower if lower.bottom < image.shape[0] else place  # where there is no room, words may overlap
+    cv2.rectangle(image, place[:2], place[2:], color, cv2.FILLED)
     bright = float(np.dot(color, (0.299, 0.587, 0.114))) > _BRIGHT
-    cv2.putText(image, text, (x + 2, y - base), _FONT, 0.4, (0, 0, 0) if bright else _WHITE, 1, cv2.LINE_AA)
+    cv2.putText(image, text, (x + 2, place.bottom - base), _FONT, 0.4, (0, 0, 0) if bright else _WHITE, 1, cv2.LINE_AA)
+    return place
 
 
 def enlarge(image: NDArray[T], scale: int) -> NDArray[T]:
@@ -166,10 +195,12 @@ def enlarge(image: NDArray[T], scale: int) -> NDArray[T]:
 
 
 def caption(image: Pixels, text: str) -> Pixels:
-    """The image with a bar of text below it, its end cut off where it does not fit."""
-    bar = np.full((_BAR, image.shape[1], 3), 32, np.uint8)
-    shown = text if len(text) * 7 <= image.shape[1] else text[: max(1, image.shape[1] // 7 - 3)] + "..."
-    cv2.putText(bar, shown, (4, _BAR - 5), _FONT, 0.4, _WHITE, 1, cv2.LINE_AA)
+    """The image with a bar of text below it, in up to three lines; its end is cut off where these do not suffice."""
+    letters = max(_FEWEST_LETTERS, image.shape[1] // _LETTER)
+    lines = textwrap.wrap(text, letters, max_lines=_LINES, placeholder="...") or [""]
+    bar = np.full((_BAR * len(lines), image.shape[1], 3), 32, np.uint8)
+    for number, line in enumerate(lines, 1):
+        cv2.putText(bar, line, (4, _BAR * number - 5), _FONT, 0.4, _WHITE, 1, cv2.LINE_AA)
     return np.vstack([image, bar])
 
 

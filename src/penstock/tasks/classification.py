@@ -80,6 +80,7 @@ class Classification(Task):
     statistics: Normalization | None = None
 
     kind = KINDS["classification"]
+    panels = "class, prediction"
     small_model = "resnet18"
     best_metric = "top1"
     ignore = PADDING

@@ -86,6 +86,7 @@ class Detection(Task):
     """What makes samples of records."""
     best_metric = "map"
     evaluates_loss = False
+    panels: ClassVar[str] = "labels, prediction"
     column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
     supports = frozenset(
         {

@@ -27,6 +27,15 @@ NAMED: Final = 5
 _LEGIBLE: Final = 480  # pixels of a side that words have room on; smaller images are drawn enlarged
 
 
+def _scale(image: Pixels) -> int:
+    """How many times larger an image is drawn, so that words can be read on it."""
+    return max(1, round(_LEGIBLE / max(int(side) for side in image.shape[:2])))
+
+
+def _legible(image: Pixels) -> Pixels:
+    return drawing.enlarge(image, _scale(image))
+
+
 @dataclass(frozen=True)
 class Style:
     """How predictions are written and drawn.
@@ -181,10 +190,10 @@ class ClassPrediction(Prediction):
         return order
 
     def draw(self, style: Style = Style()) -> Pixels:
-        """The image above its most probable class."""
+        """The image, enlarged where it is small, above its most probable class."""
         del style
         label = int(self.best[0])
-        return drawing.caption(self.image, f"{self.classes[label]} ({self.probabilities[label]:.0%})")
+        return drawing.caption(_legible(self.image), f"{self.classes[label]} ({self.probabilities[label]:.0%})")
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """None: classes are in the table."""
@@ -224,9 +233,8 @@ class BoxPrediction(Prediction):
         sure = self.scores > style.score
         names = [self.classes[label] for label in self.labels[sure].tolist()]
         words = [f"{name} {score:.0%}" for name, score in zip(names, self.scores[sure], strict=True)]
-        scale = max(1, round(_LEGIBLE / max(self.image.shape[:2])))
-        image = drawing.enlarge(self.image, scale)
-        return drawing.boxes(image, scale * self.boxes[sure], self.labels[sure], words)
+        scale = _scale(self.image)
+        return drawing.boxes(_legible(self.image), scale * self.boxes[sure], self.labels[sure], words)
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """The drawing."""
@@ -258,10 +266,10 @@ class InstancePrediction(BoxPrediction):
     def draw(self, style: Style = Style()) -> Pixels:
         """The image, enlarged where it is small, with the objects that score high enough; better ones lie on top."""
         sure = np.flatnonzero(self.scores > style.score)[::-1]
-        scale = max(1, round(_LEGIBLE / max(self.image.shape[:2])))
+        scale = _scale(self.image)
         masks = [drawing.enlarge(self.masks[i], scale) for i in sure]
         words = [f"{self.classes[self.labels[i]]} {self.scores[i]:.0%}" for i in sure]
-        return drawing.instances(drawing.enlarge(self.image, scale), masks, self.labels[sure].tolist(), words)
+        return drawing.instances(_legible(self.image), masks, self.labels[sure].tolist(), words)
 
     def numbers(self, style: Style = Style()) -> Pixels:
         """For every pixel the number of its object among all of the image, from 1 by score; 0 where there is none or

@@ -17,15 +17,41 @@ def written(image, text, at, ink):
 
 def test_a_caption_is_white_on_a_dark_bar_below():
     image = np.full((40, 105, 3), 9, np.uint8)
-    for text, shown in [
-        ("as long as it", "as long as it"),
-        ("exactly fiftee!", "exactly fiftee!"),  # 15 letters of 7 pixels
-        ("one letter more!", "one letter m..."),
+    for text, lines in [
+        ("as long as it", ["as long as it"]),
+        ("exactly fiftee!", ["exactly fiftee!"]),  # 15 letters of 7 pixels
+        ("one letter more!", ["one letter", "more!"]),
+        ("a/name/without/a/space.jpg", ["a/name/without/", "a/space.jpg"]),
+        ("more than three lines have room for in all", ["more than three", "lines have room", "for in all"]),
+        ("more than three lines have room for in all of it", ["more than three", "lines have room", "for in all..."]),
     ]:
-        bar = written(np.full((18, 105, 3), 32, np.uint8), shown, (4, 13), (255, 255, 255))
+        bar = np.full((18 * len(lines), 105, 3), 32, np.uint8)
+        for number, line in enumerate(lines):
+            written(bar, line, (4, 18 * number + 13), (255, 255, 255))
         assert np.array_equal(drawing.caption(image, text), np.vstack([image, bar])), text
-    tiny = drawing.caption(np.zeros((4, 8, 3), np.uint8), "abc")
-    assert np.array_equal(tiny[4:], written(np.full((18, 8, 3), 32, np.uint8), "a...", (4, 13), (255, 255, 255)))
+    assert drawing.caption(np.zeros((4, 8, 3), np.uint8), "abcdefgh").shape == (4 + 36, 8, 3)
+    assert drawing.caption(np.zeros((4, 8, 3), np.uint8), "").shape == (4 + 18, 8, 3)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_words_of_boxes_at_one_place_do_not_hide_each_other(count):
+    blank = np.zeros((200, 200, 3), np.uint8)
+    edges = np.array([(30, 40, 90, 180)] * count, np.float32)
+    drawn = drawing.boxes(blank, edges, np.arange(count), ["mug 9%"] * count)
+    (width, height), base = cv2.getTextSize("mug 9%", FONT, 0.4, 1)
+    colors = drawing.palette(drawing.OBJECTS)
+
+    for number in range(count):  # one below the other, each with a whole ground
+        top = 40 + number * (height + base + 3) - height - base - 2
+        column = drawn[top : top + height + base + 3, 29 + width + 3]
+        assert (column == colors[number]).all()
+
+
+def test_words_that_have_no_room_stay_where_they_are():
+    blank = np.zeros((40, 60, 3), np.uint8)
+    drawn = drawing.boxes(blank, np.array([(0, 20, 50, 38)] * 4, np.float32), np.arange(4), ["mug"] * 4)
+
+    assert (drawn == drawing.palette(drawing.OBJECTS)[3]).all(axis=2).any()
 
 
 def test_a_legend_has_a_square_and_a_name_for_each_class():
@@ -104,7 +130,7 @@ def test_more_classes_than_colours_have_a_legend():
 
 def test_captions_lose_their_end_not_their_name():
     narrow = np.zeros((5, 100, 3), np.uint8)
-    name = "leaf_001.jp"  # as much as fits beside the dots
+    name = 28 * "a" + "leaf_001.jp"  # two whole lines, and as much as fits beside the dots
 
     assert np.array_equal(drawing.caption(narrow, name + 50 * "y"), drawing.caption(narrow, name + 50 * "z"))
     assert not np.array_equal(drawing.caption(narrow, "x" + name + 50 * "y"), drawing.caption(narrow, name + 50 * "y"))
@@ -128,7 +154,7 @@ class TestDrawing:
     def test_captions_and_fits(self):
         image = make_image(100, 200)
 
-        assert drawing.caption(image, "x" * 500).shape == (118, 200, 3)
+        assert drawing.caption(image, "x" * 500).shape == (100 + 3 * 18, 200, 3)
         assert drawing.fit(image, 50).shape == (25, 50, 3)
         assert np.array_equal(drawing.fit(image, 500), image.repeat(2, axis=0).repeat(2, axis=1))
         assert np.array_equal(drawing.fit(image, 399), image)
