@@ -104,7 +104,7 @@ def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
         numbers = value if isinstance(value, tuple) else (value,)
         for number in numbers:
             if isinstance(number, int | float) and not _inside(number, meta):
-                yield Violation(key, _words(meta), str(number), _remedy(meta))
+                yield Violation(key, _words(meta), str(number), _remedy(meta, number))
                 break
 
 
@@ -135,5 +135,7 @@ def _words(meta: Meta) -> str:
     return f"a number from {meta.ge} to {meta.le}"
 
 
-def _remedy(meta: Meta) -> str:
+def _remedy(meta: Meta, number: float) -> str:
+    if not math.isfinite(number):
+        return "Choose a finite number"
     return "Choose a larger number" if meta.le is None else "Choose a number in this range"

@@ -130,13 +130,24 @@ def run(packed, tmp_path_factory):
          "--overlap has no effect without --sliding-window. Add --sliding-window SIDE."),
         (["train", "DATA", "--from", "earliest"],
          "--from: expected a Kafka topic, to select a range of its records, found a folder of shards, DATA. Remove --from."),
+        (["train", "DATA", "--epochs", "3", "--fast-dev-run"],
+         "--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options."),
+        (["train", "DATA/dataset.json"],
+         "DATA/dataset.json: expected a packed dataset, with a dataset.json, found a file. Make one with penstock pack FOLDER "
+         "-o DIR."),
+        (["train", "DATA", "--lr", "inf"], "optimizer.lr: expected a number above 0, found inf. Choose a finite number."),
+        (["train", "DATA", "--lr", "-1"], "optimizer.lr: expected a number above 0, found -1.0. Choose a larger number."),
+        (["recipe", "--task", "segmentaton"],
+         "task: expected one of segmentation, matting, classification, detection, instances, volumes, or FILE.py:NAME, found "
+         "segmentaton. Name a task."),
         (["train", "DATA", "--checkpoint", "best"],
          "--checkpoint has no effect without --resume. Remove it. --init RUN starts from the best weights of a run."),
     ],
 )  # fmt: skip
 def test_options_without_effect_are_refused(run, packed, capsys, words, message):
     names = {"RUN": str(run), "DATA": str(packed.folder)}
-    code, _, err = call(*(names.get(word, word) for word in words), capsys=capsys)
+    words = [names.get(word, str(word).replace("DATA/", f"{names['DATA']}/")) for word in words]
+    code, _, err = call(*words, capsys=capsys)
 
     assert (code, err) == (2, f"error: {message.replace('DATA', names['DATA'])}\n")
 
@@ -148,6 +159,10 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
         (
             ["train", "--step", "5"],
             "penstock train: Unknown option: --step. Did you mean --steps? See penstock train --help.",
+        ),
+        (
+            ["train", "x", "--crop", "160"],
+            "penstock train: --crop takes 2 values, but got 1. See penstock train --help.",
         ),
         (
             ["show", "x", "--recipe", "y"],

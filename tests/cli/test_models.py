@@ -3,7 +3,7 @@ from __future__ import annotations
 import timm
 from support.commands import call
 
-from penstock.models.segmentation import ARCHITECTURES
+from penstock.models import ARCHITECTURES
 
 
 def test_architectures_are_listed_by_task(capsys):

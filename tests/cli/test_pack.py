@@ -19,8 +19,8 @@ def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_pa
     for kind in ("images", "masks"):
         shutil.copytree(raw / kind / "train", flat / kind)
     assert "note: no val split: pack with --validation 0.1" in call("inspect", flat, capsys=capsys)[1]
-    for name in ("a", "b"):
-        code, out, _ = call("pack", flat, "-o", tmp_path / name, "--validation", "0.2", capsys=capsys)
+    for name, option in (("a", "--validation"), ("b", "--val")):
+        code, out, _ = call("pack", flat, "-o", tmp_path / name, option, "0.2", capsys=capsys)
         assert (code, out.splitlines()[1:3]) == (0, ["train: 17 records in 1 shard", "val: 4 records in 1 shard"])
     names = [
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from typing import Final, NoReturn
 
@@ -90,11 +91,18 @@ def _fail(sentence: str) -> NoReturn:
     sys.exit(FAILED)
 
 
+_TOO_FEW: Final = re.compile(
+    r"parameter (?P<option>--\S+) requires (?P<wanted>\d+) positional arguments\. Only got (?P<got>\d+)"
+)
+
+
 def _usage(error: CycloptsError) -> str:
     """What is wrong with the words of a command, and where its help is."""
     command = " ".join(("penstock", *(error.command_chain or ())))
     if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens and not error.keyword:
         text = f"{error.argument.name} is missing."
+    elif wrong := _TOO_FEW.search(" ".join(str(error).split())):
+        text = f"{wrong['option']} takes {wrong['wanted']} values, but got {wrong['got']}."
     else:
         text = " ".join(str(error).split())
     return f"{command}: {text} See {command} --help."

@@ -169,7 +169,11 @@ def pack(
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
     value_range: ValueRange | None = None, field: FieldNames | None = None,
     validation: Annotated[
-        float, Parameter(validator=validators.Number(gte=0, lt=1), help="Fraction of train to set aside as val.")
+        float,
+        Parameter(
+            name=["--validation", "--val"], validator=validators.Number(gte=0, lt=1),
+            help="Fraction of train to set aside as val.",
+        ),
     ] = 0.0,
     skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")] = False,
     shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,

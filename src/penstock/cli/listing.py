@@ -8,6 +8,7 @@ from cyclopts import Parameter, validators
 
 from penstock.errors import RecipeError
 from penstock.models import catalogue
+from penstock.models.architectures import NETWORKS
 from penstock.models.published import coco_scores
 
 _UNSTATED = "not stated"
@@ -46,8 +47,9 @@ def models(
 
 
 def _architectures() -> None:
-    for task, networks in catalogue.NETWORKS.items():
-        print(f"{task}: --model ARCHITECTURE:BACKBONE")
+    for task, networks in NETWORKS.items():
+        also = ", matting" if task == "segmentation" else ""
+        print(f"{task}{also}: --model ARCHITECTURE:BACKBONE")
         for name, about in networks.items():
             print(f"  {name:<13}  {about}")
     print("classification: --model BACKBONE, any of timm; cifar10-tutorial, cifar10-fast")

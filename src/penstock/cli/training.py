@@ -135,6 +135,14 @@ def train(
         "loss.cross_entropy": 0.0 if loss else None, "train.epochs": epochs, "train.patience": patience,
         "data.limit": limit,
     }  # fmt: skip
+    if fast_dev_run and epochs is not None:
+        raise RecipeError(
+            "--fast-dev-run",
+            expected="no --epochs",
+            found=f"{epochs:g}",
+            remedy="Remove one of the two options",
+            message="--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options.",
+        )
     named = {**named, **_part(overfit, fast_dev_run=fast_dev_run)}
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
@@ -226,6 +234,8 @@ def recipe(
 def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
     """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
     location = locate(str(given.get("data.path", "")))
+    if task and not given.get("task"):
+        return find_task(task, "")
     described = task or "segmentation"
     if not task and location.uri and not location.remote and location.exists:
         described = location.open().description.task

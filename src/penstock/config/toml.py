@@ -49,7 +49,7 @@ def load(path: Path) -> Recipe:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None

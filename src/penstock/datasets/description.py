@@ -158,6 +158,13 @@ class Description:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def _instead_of(folder: Path) -> str:
+    """What is there in place of a packed dataset."""
+    if folder.is_dir():
+        return "a folder without one"
+    return "a file" if folder.exists() else "no such folder"
+
+
 def check_task(task: str, where: str) -> None:
     """Refuse records of a kind that is not known.
 
@@ -202,7 +209,7 @@ class FolderDataset:
             raise DatasetError(
                 str(folder),
                 expected=f"a packed dataset, with a {PACKED}",
-                found="no such folder" if not folder.is_dir() else "a folder without one",
+                found=_instead_of(folder),
                 remedy="Make one with penstock pack FOLDER -o DIR",
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """Models: decoders from segmentation_models.pytorch, detectors from torchvision, backbones from timm.
 
+architectures.py  names of networks, by their task
 segmentation.py   names to segmentation models
 classification.py names to classifiers
 detection.py      names to detectors
@@ -19,13 +20,13 @@ weights.py        weights of another run, with an account of every tensor
 sliding_window.py a window that slides over large images
 """
 
+from penstock.models.architectures import ARCHITECTURES, DETECTORS, INSTANCE_NETWORKS
 from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
 from penstock.models.decoder import check_decoder, decoder_options
 from penstock.models.detection import (
-    INSTANCE_NETWORKS,
     Detector,
     build_detector,
     parse_detector,
@@ -34,7 +35,6 @@ from penstock.models.detection import (
 )
 from penstock.models.normalization import Normalization, as_floats, blank_images
 from penstock.models.segmentation import (
-    ARCHITECTURES,
     build_segmenter,
     normalization,
     parse_name,
@@ -48,6 +48,7 @@ from penstock.models.weights import Loaded, load_matching
 
 __all__ = [
     "ARCHITECTURES",
+    "DETECTORS",
     "INSTANCE_NETWORKS",
     "Cost",
     "DeepLabConfig",

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import timm
 import torch
-
-from penstock.models.detection import DETECTORS, INSTANCE_NETWORKS
-from penstock.models.segmentation import ARCHITECTURES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-NETWORKS: dict[str, Mapping[str, str]] = {
-    "segmentation, matting": ARCHITECTURES,
-    "detection": DETECTORS,
-    "instances": INSTANCE_NETWORKS,
-}
-"""Architectures, which are named as ARCHITECTURE:BACKBONE, by their tasks."""
 
 
 @dataclass(frozen=True)

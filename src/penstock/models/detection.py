@@ -22,21 +22,13 @@ from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastL
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
 from penstock.models import tv as tv_backbones
-from penstock.models.segmentation import check_backbone, unknown
+from penstock.models.architectures import DETECTORS, check_architecture, unknown
+from penstock.models.segmentation import check_backbone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.models.weights import Loaded
-
-DETECTORS: Final = {
-    "fasterrcnn": "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
-    "retinanet": "RetinaNet (Lin et al. 2017)",
-    "fcos": "FCOS (Tian et al. 2019)",
-    "ssd": "SSD (Liu et al. 2016)",
-}
-INSTANCE_NETWORKS: Final = {"maskrcnn": "Mask R-CNN (He et al. 2017) on a feature pyramid"}
-"""Detectors that give the pixels of every object too."""
 
 MASK_THRESHOLD: Final = 0.5
 """Probability above which a pixel is an object's."""
@@ -244,17 +236,7 @@ def parse_detector(name: str, known: Mapping[str, str] = DETECTORS) -> tuple[str
         RecipeError: one of them is unknown; the error suggests the nearest.
     """
     architecture, _, backbone = name.partition(":")
-    if architecture not in known and architecture in {**DETECTORS, **INSTANCE_NETWORKS}:
-        gives = "boxes without masks" if architecture in DETECTORS else "masks, for the task instances"
-        raise RecipeError(
-            f"model.name = {name!r}",
-            expected=" or ".join(known),
-            found=f"{architecture}, which gives {gives}",
-            remedy="Choose another model, or pack the data for the other task: penstock pack --task "
-            f"{'detection' if architecture in DETECTORS else 'instances'}",
-        )
-    if architecture not in known:
-        raise unknown(name, " or ".join(known), architecture, list(known))
+    check_architecture(name, architecture, known)
     if backbone.startswith(tv_backbones.PREFIX):
         if not tv_backbones.is_known(backbone):
             backbones = [tv_backbones.PREFIX + each for each in list_models(module=models)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +11,7 @@ import torch
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
+from penstock.models.architectures import ARCHITECTURES, check_architecture, unknown
 from penstock.models.atrous import DeepLabConfig
 from penstock.models.decoder import check_decoder, created
 from penstock.models.deeplab import build_deeplab
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-ARCHITECTURES: Final = {
-    "deeplabv3plus": "DeepLabV3+ (Chen et al. 2018)",
-    "deeplabv3": "DeepLabV3 (Chen et al. 2017)",
-    "deeplab": "DeepLab with every part a setting (Chen et al. 2017, 2018)",
-    "unet": "U-Net (Ronneberger et al. 2015)",
-    "unetplusplus": "U-Net++ (Zhou et al. 2018)",
-    "fpn": "feature pyramid network (Kirillov et al. 2019)",
-    "segformer": "SegFormer (Xie et al. 2021)",
-    "upernet": "UPerNet (Xiao et al. 2018)",
-    "pspnet": "PSPNet (Zhao et al. 2017)",
-    "linknet": "LinkNet (Chaurasia and Culurciello 2017)",
-    "manet": "multi-scale attention network (Fan et al. 2020)",
-    "dpt": "dense prediction transformer (Ranftl et al. 2021), on vision transformers",
-    "pan": "pyramid attention network (Li et al. 2018)",
-}
 STRIDE: Final = 32
 """Input sides are padded to a multiple of this, which every architecture here accepts."""
 
@@ -62,10 +47,7 @@ def parse_name(name: str) -> tuple[str, str]:
         RecipeError: one of them is unknown; the error suggests the nearest.
     """
     architecture, _, backbone = name.partition(":")
-    if architecture not in ARCHITECTURES:
-        if not backbone:
-            raise _without_architecture(name)
-        raise unknown(name, "an architecture", architecture, list(ARCHITECTURES))
+    check_architecture(name, architecture, ARCHITECTURES)
     if not backbone:
         raise RecipeError(
             f"model.name = {name!r}",
@@ -76,23 +58,6 @@ def parse_name(name: str) -> tuple[str, str]:
     if backbone not in _MIX_TRANSFORMERS:
         check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
-
-
-def _without_architecture(name: str) -> RecipeError:
-    """The error for a name without a colon that is no architecture."""
-    if timm.is_model(name.partition(".")[0]):
-        return RecipeError(
-            f"model.name = {name!r}",
-            expected="ARCHITECTURE:BACKBONE",
-            found="a backbone of timm without an architecture",
-            remedy=f"Name one, for example unet:{name}",
-        )
-    return RecipeError(
-        f"model.name = {name!r}",
-        expected="ARCHITECTURE:BACKBONE, for example unet:resnet50",
-        found=name or "nothing",
-        remedy=f"The architectures are {', '.join(ARCHITECTURES)}; the backbones are those of timm",
-    )
 
 
 def check_backbone(name: str, backbone: str, what: str) -> None:
@@ -109,16 +74,6 @@ def check_backbone(name: str, backbone: str, what: str) -> None:
     except RuntimeError:
         tagged = timm.list_models(f"{architecture}.*", pretrained=True)
         raise unknown(name, f"a tag of timm's weights for {architecture}", backbone, tagged) from None
-
-
-def unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:
-    """The error for a model's name of which a part is not known, with the nearest that are."""
-    near = difflib.get_close_matches(found, known, n=3)
-    few = len(known) < 20  # noqa: PLR2004 - as many as one can read in a line
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose one of {', '.join(known)}" if few else ""
-    return RecipeError(
-        f"model.name = {name!r}", expected=what, found=found or "nothing", remedy=hint or "Run timm.list_models()"
-    )
 
 
 def normalization(backbone: str) -> Normalization:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from penstock.errors import RecipeError, not_installed
-from penstock.models.segmentation import unknown
+from penstock.models.architectures import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,15 @@ from penstock import devices
 from penstock.images import RGB, PixelFormat, drawing, geometry, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
-from penstock.models import Detector, Normalization, as_floats, build_detector, normalization, parse_detector
-from penstock.models.detection import DETECTORS
+from penstock.models import (
+    DETECTORS,
+    Detector,
+    Normalization,
+    as_floats,
+    build_detector,
+    normalization,
+    parse_detector,
+)
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection

@@ -64,3 +64,9 @@ def test_files_that_are_no_recipes_are_named(tmp_path):
     assert message(load, path) == f"{path}: expected a recipe in TOML, found no such file or directory. Check the path."
     path.write_text("train = [")
     assert message(load, path).startswith(f"{path}: expected a recipe in TOML, found a syntax error (")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_recipe(tmp_path):
+    (tmp_path / "r.toml").write_bytes(b"\xef\xbb\xbfseed = 7\n")
+
+    assert load(tmp_path / "r.toml").seed == 7

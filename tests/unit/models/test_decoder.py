@@ -8,8 +8,7 @@ import torch
 from support.errors import refused
 
 from penstock.errors import RecipeError
-from penstock.models import build_segmenter, decoder_options
-from penstock.models.segmentation import ARCHITECTURES
+from penstock.models import ARCHITECTURES, build_segmenter, decoder_options
 
 CHANNELS = [64, 32, 32, 16, 16]
 OTHERS = {

@@ -19,8 +19,15 @@ import penstock as ps
 from penstock.assembly import resolve_settings
 from penstock.assembly.runs import run_recipe
 from penstock.config import reference
-from penstock.models import build_classifier, build_detector, build_segmenter, pretrained, published
-from penstock.models.detection import DETECTORS, INSTANCE_NETWORKS
+from penstock.models import (
+    DETECTORS,
+    INSTANCE_NETWORKS,
+    build_classifier,
+    build_detector,
+    build_segmenter,
+    pretrained,
+    published,
+)
 
 KNOWN = {**DETECTORS, **INSTANCE_NETWORKS}
 NETWORKS = {

@@ -13,8 +13,7 @@ from support.training import recipe
 from penstock.assembly import open_parts
 from penstock.config import apply, default_recipe
 from penstock.errors import RecipeError
-from penstock.models import build_segmenter, parse_name
-from penstock.models.segmentation import ARCHITECTURES
+from penstock.models import ARCHITECTURES, build_segmenter, parse_name
 from penstock.tasks import Segmentation
 from penstock.training.compatibility import check_optimizer
 
