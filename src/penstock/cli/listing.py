@@ -47,10 +47,12 @@ def models(
 
 
 def _architectures() -> None:
+    tasks: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for task, networks in NETWORKS.items():
-        also = ", matting" if task == "segmentation" else ""
-        print(f"{task}{also}: --model ARCHITECTURE:BACKBONE")
-        for name, about in networks.items():
+        tasks.setdefault(tuple(networks.items()), []).append(task)
+    for group, named in tasks.items():
+        print(f"{', '.join(named)}: --model ARCHITECTURE:BACKBONE")
+        for name, about in group:
             print(f"  {name:<13}  {about}")
     print("classification: --model BACKBONE, any of timm; cifar10-tutorial, cifar10-fast")
     print("volumes: unet3d")

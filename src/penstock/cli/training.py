@@ -135,15 +135,7 @@ def train(
         "loss.cross_entropy": 0.0 if loss else None, "train.epochs": epochs, "train.patience": patience,
         "data.limit": limit,
     }  # fmt: skip
-    if fast_dev_run and epochs is not None:
-        raise RecipeError(
-            "--fast-dev-run",
-            expected="no --epochs",
-            found=f"{epochs:g}",
-            remedy="Remove one of the two options",
-            message="--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options.",
-        )
-    named = {**named, **_part(overfit, fast_dev_run=fast_dev_run)}
+    named = {**named, **_part(overfit, epochs, fast_dev_run=fast_dev_run)}
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
         code.trust_folder(resume or Path(data))
@@ -158,8 +150,20 @@ def train(
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def _part(overfit: int | None, *, fast_dev_run: bool) -> dict[str, Any]:
-    """The settings of a training that tries something on a few records."""
+def _part(overfit: int | None, epochs: float | None, *, fast_dev_run: bool) -> dict[str, Any]:
+    """The settings of a training that tries something on a few records.
+
+    Raises:
+        RecipeError: two steps are to be tried, and epochs were given.
+    """
+    if fast_dev_run and epochs is not None:
+        raise RecipeError(
+            "--fast-dev-run",
+            expected="no --epochs",
+            found=f"{epochs:g}",
+            remedy="Remove one of the two options",
+            message="--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options.",
+        )
     settings: dict[str, Any] = {}
     if fast_dev_run:
         settings = {f"train.{name}": 2 for name in ("steps", "evaluate_every", "save_every")}

@@ -38,6 +38,7 @@ INSTANCE_NETWORKS: Final = {"maskrcnn": "Mask R-CNN (He et al. 2017) on a featur
 
 NETWORKS: Final[Mapping[str, Mapping[str, str]]] = {
     "segmentation": ARCHITECTURES,
+    "matting": ARCHITECTURES,
     "detection": DETECTORS,
     "instances": INSTANCE_NETWORKS,
 }
