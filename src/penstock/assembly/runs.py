@@ -27,10 +27,17 @@ def run_recipe(path: Path) -> Recipe:
 
     Raises:
         RecipeError: it is damaged.
-        RunError: the run carries code that was changed, or that nobody trusts.
+        RunError: the recipe names no data, or the run carries code that was changed, or that nobody trusts.
     """
     _check_version(path)
     recipe = toml.load(path / "recipe.toml")
+    if not recipe.data.path:
+        raise RunError(
+            f"{path / 'recipe.toml'}: data.path",
+            expected="the dataset that the run was trained on",
+            found="nothing",
+            remedy="Restore the file from a copy of the run",
+        )
     settings = path / "settings.json"
     code.check(path, RunFolder(path).read_json("settings.json").get("code", {}) if settings.exists() else {})
     for setting, place in places(recipe):

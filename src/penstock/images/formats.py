@@ -270,7 +270,7 @@ def _palette_mask(image: Image, *, palette: bool) -> bytes:
 def _array(data: bytes, where: str) -> NDArray[Any]:
     try:
         found = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError) as error:
+    except (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError, MemoryError) as error:
         raise _undecodable(where, f"a damaged array of NumPy ({reason_of(error)})") from None
     return np.asarray(found)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.assembly import steps_of
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, RunError
 from penstock.session import CheckpointStore, Outcome
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+
+_ENDS: Final = {"finished": "finished", "stopped": "stopped", "interrupted": "was interrupted"}
+"""Events of a run that ended, with their words; before each of them it saves."""
 
 
 def with_epochs(before: Recipe, recipe: Recipe) -> Recipe:
@@ -80,6 +83,26 @@ def nothing_to_do(folder: RunFolder, before: Recipe, recipe: Recipe, ranks: Rank
     if recipe != before:
         events.note("note: the changed settings have no effect, as no step was left to train")
     return Outcome("finished", "nothing was left to do", recipe.train.steps)
+
+
+def check_checkpoints(folder: RunFolder) -> None:
+    """A run that ended must have saved something, or its metrics would be replaced by those of another training. Who
+    removes metrics.jsonl too wants that.
+
+    Raises:
+        RunError: its checkpoints are gone.
+    """
+    ended = [line for line in folder.lines("events.jsonl") if line.get("event") in _ENDS and line.get("step")]
+    if ended and folder.lines("metrics.jsonl") and not has_checkpoint(folder):
+        raise RunError(
+            str(folder.checkpoints),
+            expected=f"the checkpoint of step {ended[-1]['step']:,}",
+            found="none",
+            remedy="Restore the folder from a copy of the run, or start a new run",
+            message=f"{folder.checkpoints} is empty, but the run {_ENDS[ended[-1]['event']]} at step "
+            f"{ended[-1]['step']:,} and had saved a checkpoint. Restore the folder from a copy of the run, or start a "
+            "new run.",
+        )
 
 
 def note_resume(folder: RunFolder, before: Recipe, now: Recipe, events: Events) -> None:

@@ -28,6 +28,7 @@ from penstock.training.compatibility import check_own
 from penstock.training.recording import new_folder, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
 from penstock.training.resuming import (
+    check_checkpoints,
     check_steps,
     check_validation,
     has_checkpoint,
@@ -128,6 +129,7 @@ def _resumed(
     check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder))
     check_effects(recipe, before)
     check_pieces(recipe, ranks.world_size)
+    check_checkpoints(folder)
     check_steps(folder, recipe, checkpoint)
     check_validation(folder, recipe)
     run_data = read_run_data(folder)

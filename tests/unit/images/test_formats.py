@@ -218,6 +218,13 @@ class TestMasks:
         with pytest.raises(ImageError, match=r"^m\.npy: .* found a damaged array of NumPy \(TokenError: "):
             stored_mask(data, "m.npy")
 
+    def test_an_absurd_size_is_named(self):
+        done = io.BytesIO()
+        np.save(done, IDS)
+        data = done.getvalue().replace(b"(20, 30)", b"(99999999999, 30)")
+        with pytest.raises(ImageError, match=r"^m\.npy: .* found a damaged array of NumPy \("):
+            stored_mask(data, "m.npy")
+
     def test_colours_are_refused_as_those_of_a_png_are(self):
         with pytest.raises(LabelError, match="found an RGB PNG"):
             decode_mask(stored_mask(encoded(pixels(), "BMP"), "m"), "m")
