@@ -67,6 +67,23 @@ class TestFace:
         with pytest.raises(IndexError, match="val has 7 records, and none of number 7"):
             data["val"][7]
 
+    def test_what_there_is_has_a_line_in_a_plain_interpreter(self, raw, packed, trained, tmp_path):
+        data, found = ps.open(packed.folder), ps.inspect(raw)
+        sample = data["val"][0]
+        images = len(found.items)
+        counts = f"train {len(data['train'])}, val {len(data['val'])}"
+        classes = len(data.classes)
+
+        assert repr(data) == f"<Data {packed.folder}: segmentation, {classes} classes, records: {counts}>"
+        assert repr(data["val"]) == f"<Split val of {packed.folder}: 7 records>"
+        height, width = sample.image.shape[:2]
+        assert repr(sample) == f"<Sample {sample.name} ({sample.origin}), image {height} x {width}>"
+        assert repr(found) == f"<Inspection {raw}: segmentation, image and mask folders, {images} images, 0 problems>"
+        assert repr(ps.load(trained, device="cpu")).startswith(
+            "<LoadedModel unet:test_resnet for segmentation, after step "
+        )
+        assert repr(ps.Run(trained)) == f"<Run {trained}>"
+
     def test_a_feed_gives_the_batches_of_a_training(self, packed, tmp_path):
         seen = []
 

@@ -11,6 +11,7 @@ from penstock import datasets
 from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.images import codecs
 from penstock.order import Plan
+from penstock.progress import counted
 from penstock.records.schema import decode_name
 from penstock.runs import code
 from penstock.values import Record, Share
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """One record of a dataset; a notebook shows it.
 
@@ -48,11 +49,14 @@ class Sample:
         """What the image was called before it was packed; "" where the record does not say."""
         return decode_name(self.record)
 
+    def __repr__(self) -> str:
+        return f"<Sample {self.name} ({self.origin}), image {self.image.shape[0]} x {self.image.shape[1]}>"
+
     def _repr_png_(self) -> bytes:
         return codecs.encode_png(self.image)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
     """One split of a dataset: its records by number, and feeds for loops of one's own.
 
@@ -73,6 +77,9 @@ class Split:
     def counts(self) -> dict[str, int]:
         """What the kind of record counts (pixels, images or boxes), by the name of the class."""
         return dict(zip(self.dataset.classes, self.info.per_class, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<Split {self.name} of {self.dataset.path}: {counted(self.info.records, 'record')}>"
 
     def __len__(self) -> int:
         return len(self.dataset.opened.source(self.name).snapshot())
@@ -129,7 +136,7 @@ class Split:
         return feed if augment else replace(feed, augment=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Data:
     """A packed dataset, in a folder or in Kafka; a notebook shows what it holds.
 
@@ -168,6 +175,10 @@ class Data:
     def verify(self) -> tuple[str, ...]:
         """A sentence for every record that is damaged or does not fit; all records are read."""
         return self.opened.verify().faults
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {split.records:,}" for name, split in self.opened.description.splits.items())
+        return f"<Data {self.path}: {self.task}, {counted(len(self.classes), 'class')}, records: {splits}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(

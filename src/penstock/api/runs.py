@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run folder; a notebook shows its scores.
 
@@ -95,12 +95,16 @@ class Run:
         """Its model, ready to predict."""
         return load(self.path, checkpoint=checkpoint, device=device)
 
+    def __repr__(self) -> str:
+        ended = f", {self.outcome.status} at step {self.outcome.step:,}" if self.outcome else ""
+        return f"<Run {self.path}{ended}>"
+
     def _repr_html_(self) -> str:
         scores = "".join(f"<li>{html.escape(name)}: {value}</li>" for name, value in (self.best or {}).items())
         return f"<b>{html.escape(str(self.path))}</b><ul>{scores}</ul>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoadedModel:
     """A run's model, ready to predict.
 
@@ -109,6 +113,10 @@ class LoadedModel:
     """
 
     trained: inference.Trained
+
+    def __repr__(self) -> str:
+        name, task = self.trained.parts.recipe.model.name, self.trained.parts.task.kind.name
+        return f"<LoadedModel {name} for {task}, after step {self.trained.step:,}, on {self.trained.device}>"
 
     def predict(self, image: str | Path | Pixels) -> Prediction:
         """What the model says of one image.

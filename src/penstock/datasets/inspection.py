@@ -15,7 +15,7 @@ from penstock.errors import DatasetError
 from penstock.images import RGB, PixelFormat, single_threaded
 from penstock.kinds.base import NO_LABEL
 from penstock.kinds.items import Labels, Problem, named
-from penstock.progress import silent
+from penstock.progress import counted, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WHOLE: Final = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """All that is known of a folder.
 
@@ -49,6 +49,10 @@ class Inspection:
     items: tuple[InspectedItem, ...]
     problems: tuple[Problem, ...]
     pixel_format: PixelFormat = RGB
+
+    def __repr__(self) -> str:
+        what = f"{self.layout.kind.name}, {self.layout.name}, {counted(len(self.items), 'image')}"
+        return f"<Inspection {self.folder}: {what}, {counted(len(self.fatal), 'problem')}>"
 
     @property
     def fatal(self) -> list[Problem]:
