@@ -48,6 +48,14 @@ def test_a_batch_is_no_larger_than_the_data(tmp_path, capsys, images, batch):
     assert "16 images" in chosen
 
 
+def test_so_is_the_batch_of_a_task(tmp_path, capsys):
+    miniatures.folders(tmp_path / "raw")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    lines = [" ".join(line.split()) for line in call("doctor", tmp_path / "data", capsys=capsys)[1].splitlines()]
+
+    assert lines[3] == "batch 2 images size of the data"  # and not the 64 of classification
+
+
 def test_options_of_the_training_are_taken(tmp_path, capsys):
     scenes.write_folder(tmp_path / "raw", {"train": 20, "val": 5}, (70, 100), 0)
     pack(inspect(tmp_path / "raw"), tmp_path / "data")

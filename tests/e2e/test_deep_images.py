@@ -124,6 +124,39 @@ def test_bands_are_learnt_drawn_predicted_replayed_and_exported(bands, tmp_path,
     assert re.search("give it images .* padded .* with 20\\d\\d, 23\\d\\d", said)
 
 
+def test_classes_of_bands_are_learnt_predicted_and_exported(tmp_path, capsys):
+    """Five bands, of which the last alone tells the classes apart."""
+    draw = np.random.default_rng(0)
+    for split, count in (("train", 8), ("val", 4)):
+        for label, name in enumerate(("high", "low")):
+            for number in range(count):
+                pixels = draw.normal(2000 + 300 * np.arange(5), 30, (*SIZE, 5))
+                pixels[..., 4] += 200.0 * (1 - label)
+                done = io.BytesIO()
+                tifffile.imwrite(
+                    done, pixels.round().astype(np.uint16), photometric="minisblack", planarconfig="contig"
+                )
+                write(tmp_path / f"raw/{split}/{name}/{number}.tif", done.getvalue())
+    ps.pack(tmp_path / "raw", tmp_path / "data")
+    run = learnt(tmp_path, tmp_path / "runs")
+
+    assert run.evaluate("val").scores.summary()["top1"] == 1.0
+    assert call("predict", run.path, tmp_path / "raw/val", "-o", tmp_path / "found", capsys=capsys)[0] == 0
+    with (tmp_path / "found/predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["class1"] for row in rows] == [row["file"].split("/")[-2] for row in rows]
+    code, said = call("export", run.path, "-o", tmp_path / "m.onnx", capsys=capsys)[:2]
+    assert (code, "takes: image, uint16 (n, 32, 32, 5); gives" in said) == (0, True)
+    image = tifffile.imread(tmp_path / "raw/val/low/0.tif")
+    (classes,) = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(["classes"], {"image": image[np.newaxis]})
+    assert classes.tolist() == [1]
+    for words in (
+        ("show", tmp_path / "data", "--augmented", "-o", tmp_path / "s.png"),
+        ("replay", run.path, "--step", "3"),
+    ):
+        assert call(*words, capsys=capsys)[0] == 0
+
+
 def test_a_model_of_bands_refuses_other_images(bands, tmp_path, capsys):
     run = ps.train(bands / "data", model="unet:test_resnet", runs=tmp_path / "runs", **{**SMALL, "steps": 1})
     write(tmp_path / "x.png", cv2.imencode(".png", np.zeros((20, 20, 3), np.uint8))[1].tobytes())

@@ -62,7 +62,7 @@ def with_steps(resolved: Resolved) -> Resolved:
 
 def with_default_batch(resolved: Resolved, records: int) -> Resolved:
     """The recipe with a batch that is no larger than the data: the largest power of two, but at least 2, as batch
-    normalisation needs. A batch that was given, or that comes with a model or a task, stays.
+    normalisation needs. A batch that was given, or that comes with a model, stays.
 
     Args:
         resolved: with the defaults of the task.
@@ -70,7 +70,7 @@ def with_default_batch(resolved: Resolved, records: int) -> Resolved:
     """
     train, limit = resolved.recipe.train, resolved.recipe.data.limit
     there = min(records, limit or records)
-    if there >= train.batch or resolved.origin("train.batch") != GENERAL:
+    if there >= train.batch:
         return resolved
     return with_values(resolved, {"train.batch": 1 << max(1, there.bit_length() - 1)}, DATA)
 

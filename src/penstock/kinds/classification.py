@@ -54,6 +54,7 @@ class ClassificationKind(Kind):
     """Every image has one class."""
 
     name = "classification"
+    any_channels = True
     unit = "image"
     legend = False
 
