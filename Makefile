@@ -52,6 +52,7 @@ docs: .venv/ready
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 .venv/ready: pyproject.toml
+	@echo "installing PyTorch and other packages into .venv: about 6 GB, which takes some minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'

@@ -45,6 +45,15 @@ def test_it_says_what_it_packs(tmp_path, capsys):
     ]
 
 
+def test_it_says_that_nothing_is_left_of_a_split(tmp_path, capsys):
+    for number, name in enumerate(("train/cat/a", "train/dog/a", "val/cat/a")):
+        miniatures.write(tmp_path / f"raw/{name}.jpg", miniatures.make_image(seed=number))
+    (tmp_path / "raw/val/cat/a.jpg").write_bytes(b"no image")
+    out = pack_skipping(tmp_path, capsys)
+
+    assert "note: nothing is left of val, which had 1 image with problems\n" in out
+
+
 class TestClipBoxes:
     @pytest.fixture
     def raw(self, tmp_path):

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from typing import Final, NoReturn
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
     words = sys.argv[1:] if arguments is None else arguments
     _reopen_closed()
+    warnings.filterwarnings("ignore", module=r"PIL\..*")  # what is wrong with a file is said in our words
     for stream in (sys.stdout, sys.stderr):  # file names may hold bytes that are no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

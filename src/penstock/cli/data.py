@@ -217,6 +217,9 @@ def _without_bad(found: Inspection) -> Inspection:
     others = sum(problem.file not in known for problem in single)
     more = f", and {counted(others, 'other entry')}" if others else ""
     print(f"skipped {len(found.items) - len(sound.items)} of {counted(len(found.items), 'image')}{more}")
+    for split, items in found.splits.items():
+        if sound.items and split not in sound.splits:
+            print(f"note: nothing is left of {split}, which had {counted(len(items), 'image')} with problems")
     return sound
 
 

@@ -137,17 +137,16 @@ def _opened(data: bytes, where: str) -> Iterator[Image]:
             _check_pages(image, where)
             image.load()
             yield ImageOps.exif_transpose(image)
+    except Images.DecompressionBombError:
+        raise ImageError(
+            where,
+            expected=f"an image of at most {2 * int(Images.MAX_IMAGE_PIXELS or 0):,} pixels in this format",
+            found="a larger one",
+            remedy="Make the image smaller, cut it into tiles, or save it as PNG or JPEG",
+        ) from None
     except UnidentifiedImageError:
         raise _undecodable(where, f"a {_name(data)} that Pillow cannot read: {_layout_of(data)}") from None
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        SyntaxError,
-        struct.error,
-        EOFError,
-        Images.DecompressionBombError,
-    ) as error:
+    except (OSError, ValueError, TypeError, SyntaxError, struct.error, EOFError) as error:
         raise _undecodable(where, f"a damaged {_name(data)} ({reason_of(error)})") from None
 
 

@@ -134,6 +134,18 @@ class TestImages:
             stored(data[: len(data) // 2], "a")
 
 
+def test_images_that_pillow_finds_too_large_are_not_called_damaged(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 250)  # half of which is only a warning, twice of which an error
+    data = encoded(pixels(), "BMP")
+    with pytest.raises(ImageError) as caught:
+        stored(data, "a.bmp")
+
+    assert str(caught.value) == (
+        "a.bmp: expected an image of at most 500 pixels in this format, found a larger one. Make the image smaller, cut it "
+        "into tiles, or save it as PNG or JPEG."
+    )
+
+
 IDS = np.random.default_rng(2).integers(0, 5, (20, 30), dtype=np.uint8)
 
 

@@ -12,7 +12,7 @@ from penstock.images import probe
 from penstock.kinds.items import Item, Labels, Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _PAIR: Final = 2
@@ -71,6 +71,9 @@ def _classes(root: Path) -> list[str]:
 def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
     """Notes of folders that look as if they were no classes: data sets, or images and their masks."""
     folders = [root / name for name in sorted(_classes(root))]
+    if folders and all(_holds_pair(path) for path in folders):
+        yield _data_sets(folder, folders)
+        return
     for path in folders:
         if inside := _parts(path):
             name = named(path, folder)
@@ -92,6 +95,22 @@ def _parts(path: Path) -> list[str]:
     """The folders that make a data set of a folder: images and masks, or splits."""
     pair = [listing.subfolder(path, names) for names in (IMAGES, MASKS)]
     return [f"{each.name}/" for each in (pair if all(pair) else listing.splits(path).values()) if each]
+
+
+def _holds_pair(path: Path) -> bool:
+    """Whether a folder holds images and masks, by itself or in splits."""
+    places = [path, *listing.splits(path).values()]
+    return any(all(listing.subfolder(place, names) for names in (IMAGES, MASKS)) for place in places)
+
+
+def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
+    """The folder holds data sets, and no classes."""
+    names = ", ".join(named(path, folder) for path in folders[:_LOOKED_AT]) + ", ..." * (len(folders) > _LOOKED_AT)
+    message = (
+        f"{names}: expected a folder for each class, found images and masks in every folder. Inspect and pack each of "
+        "them by itself."
+    )
+    return Problem("data sets as classes", named(folders[0], folder), message, whole=True)
 
 
 def _are_masks(one: Path, other: Path) -> bool:

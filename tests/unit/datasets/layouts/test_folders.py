@@ -78,6 +78,18 @@ class TestClasses:
             "pack that folder."
         ]
 
+    @pytest.mark.parametrize("split", ["", "train/"])
+    def test_a_folder_of_data_sets_is_none(self, tmp_path, split):
+        for number, name in enumerate(("camvid", "street")):
+            for place in ("images/a.jpg", "masks/a.png"):
+                miniatures.write(tmp_path / name / split / place, miniatures.make_image(seed=2 * number + len(place)))
+        (problem,) = inspect(tmp_path).fatal
+
+        assert problem.message == (
+            "camvid, street: expected a folder for each class, found images and masks in every folder. Inspect and pack each "
+            "of them by itself."
+        )
+
     def test_splits_are_hardly_a_class(self, tmp_path):
         for name in ("cat", "dog"):
             miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.make_image(seed=ord(name[0])))
