@@ -325,7 +325,8 @@ def export(
         path: the file.
         size: (height, width) of the images that it takes; by default what holds the dataset's. Detectors take any.
         dynamic: whether height and width of the images of masks may be any multiples of 32.
-        any_size: whether, for masks, it takes one whole image of any size; padding is inside. For .onnx.
+        any_size: whether, for masks and classes, it takes one whole image of any size; padding or resizing is inside.
+            For .onnx.
 
     Raises:
         RecipeError: the task cannot be exported, or takes no images of that size.

@@ -38,7 +38,10 @@ def export(
     ] = False,
     any_size: Annotated[
         bool,
-        Parameter(help="For masks: take one whole image of any size. Padding is inside. ONNX only.", negative=""),
+        Parameter(
+            help="For masks and classes: take one whole image of any size. Padding or resizing is inside. ONNX only.",
+            negative="",
+        ),
     ] = False,
     checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0, trust: Trust = False,
 ) -> int:  # fmt: skip

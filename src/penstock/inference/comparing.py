@@ -54,7 +54,7 @@ def random_images(graph: Graph, size: Size, *, dynamic: bool) -> list[torch.Tens
         step = graph.multiple or _COARSE
         shape[-3:-1] = [size[0] + number * step, size[1] + 2 * number * step]
         if graph.any_size:
-            spots = torch.rand(1, 3, -(-shape[0] // _COARSE), -(-shape[1] // _COARSE), generator=generator)
+            spots = torch.rand(1, shape[-1], -(-shape[0] // _COARSE), -(-shape[1] // _COARSE), generator=generator)
             image = torch.nn.functional.interpolate(spots, size=shape[:2], mode="bilinear")[0]
             made.append((low + (high - low) * image).to(dtype).permute(1, 2, 0).contiguous())
         else:

@@ -66,7 +66,7 @@ def export_run(
         path: FILE.onnx, FILE.pt2 or FILE.mlpackage.
         size: (height, width) of the images; by default what holds those of the dataset, or else training's crop.
         dynamic: whether height and width may differ from call to call.
-        any_size: whether it takes one whole image of any size; padding is inside.
+        any_size: whether it takes one whole image of any size; padding, or resizing for classes, is inside.
 
     Raises:
         RecipeError: as `export`; or a size is given where images may be of any size.
@@ -100,7 +100,7 @@ def export(
         path: FILE.onnx (needs penstock[export]), FILE.pt2, or FILE.mlpackage (needs penstock[coreml]).
         size: (height, width) of the images. Sides of masks must divide by 32.
         dynamic: whether height and width of masks may be any multiples of 32, and not only `size`.
-        any_size: whether it takes one whole image of any size, whose padding is inside.
+        any_size: whether it takes one whole image of any size; padding, or resizing for classes, is inside.
 
     Raises:
         RecipeError: the task, the ending or the size is not one that can be exported, or an extra is missing.
@@ -143,7 +143,9 @@ def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> 
     if graph is None or dynamic:
         raise RecipeError(
             "--any-size",
-            expected="a model that predicts masks" if graph is None else "no --dynamic, which is for several images",
+            expected="a model that predicts masks, or classes of resized images"
+            if graph is None
+            else "no --dynamic, which is for several images",
             found=task.kind.name if graph is None else "both",
             remedy="Remove --any-size" if graph is None else "Remove one of them",
         )

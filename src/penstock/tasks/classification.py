@@ -27,6 +27,7 @@ from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import Objective, weights_of
 from penstock.tasks.predictions import NAMED, ClassPrediction
 from penstock.tasks.regularize import Regularize
+from penstock.tasks.resized import WholeClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.tasks.base import Tensors
+    from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
@@ -315,6 +317,13 @@ class Classification(Task):
     def export_input(self, size: Size) -> str:
         """The middle of an image."""
         return replace(self.augment, crop=size).middle_said
+
+    def whole_graph(self, model: nn.Module, size: Size) -> Graph | None:
+        """One image of any size to its class, resized inside; none where images are padded and not resized."""
+        if self.augment.method == "pad-crop":
+            return None
+        module = WholeClassifier(self, model, size, self.augment.crop_pct).eval()
+        return replace(self.graph(model, size), module=module, any_size=True)
 
 
 def _check_losses(loss: Objective, regularize: Regularize) -> None:

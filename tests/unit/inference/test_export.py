@@ -17,6 +17,7 @@ from support.training import recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
+from penstock.images import RGB, PixelFormat
 from penstock.inference import load_model
 from penstock.inference.comparing import Comparison, compared
 from penstock.inference.export import export
@@ -329,6 +330,32 @@ def test_the_tutorials_network_is_exported(tmp_path, capsys):
     assert "takes: image, uint8 (n, 24, 24, 3), RGB" in out
 
 
+class TestWholeClasses:
+    """One image of any size, which is resized inside."""
+
+    SIZES = ((32, 48), (70, 101), (33, 31), (300, 410), (20, 20))
+
+    @pytest.mark.parametrize("pixel_format", [RGB, PixelFormat(5, 16)], ids=str)
+    def test_they_are_those_of_predict(self, tmp_path, pixel_format):
+        torch.manual_seed(0)
+        augment = Augment((32, 48), method="resized-crop")
+        task = Classification("test_resnet", ("a", "b", "c"), augment, pixel_format=pixel_format, weights="none")
+        model = task.model().eval()
+        found = export(task, model, tmp_path / "a.onnx", (32, 48), any_size=True)
+        draw, channels = np.random.default_rng(0), pixel_format.channels
+
+        assert (found.shape, found.outputs) == (("height", "width", str(channels)), ("classes", "probabilities"))
+        assert found.input_note == "one whole image at a time, of any size"
+        for size in self.SIZES:
+            pixels = draw.integers(0, pixel_format.highest, (*size, channels)).astype(pixel_format.dtype)
+            pixels = cv2.GaussianBlur(pixels, (0, 0), 3)
+            given = objects(tmp_path / "a.onnx", pixels.astype(found.dtype))
+            expected = task.predict(model, pixels, device=torch.device("cpu"))
+            assert given["probabilities"].shape == (3,)
+            assert np.abs(given["probabilities"] - expected.probabilities).max() < 1e-3
+            assert given["classes"] == expected.best[0]
+
+
 class TestWholeMasks:
     """One image of any size, whose padding is inside."""
 
@@ -364,11 +391,12 @@ class TestWholeMasks:
         )
 
     def test_what_has_no_such_graph_is_refused(self, run, tmp_path, capsys):
-        task = Classification("test_resnet", ("a", "b"), Augment((32, 32)))
+        task = Classification("test_resnet", ("a", "b"), Augment((32, 32), method="pad-crop"))
         with pytest.raises(RecipeError) as caught:
             export(task, task.model().eval(), tmp_path / "a.onnx", (32, 32), any_size=True)
         assert str(caught.value) == (
-            "--any-size: expected a model that predicts masks, found classification. Remove --any-size."
+            "--any-size: expected a model that predicts masks, or classes of resized images, found classification. Remove "
+            "--any-size."
         )
         assert call("export", run, "-o", tmp_path / "a.onnx", "--any-size", "--dynamic", capsys=capsys)[2] == (
             "error: --any-size: expected no --dynamic, which is for several images, found both. Remove one of them.\n"
