@@ -1,12 +1,14 @@
 """Pages that follow from the code: the settings of a recipe, the commands, the public names."""
 
+import contextlib
 import dataclasses
 import importlib
+import io
 import os
-import subprocess
-import sys
+from unittest import mock
 
 import penstock as ps
+from penstock.cli.app import main
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import Recipe, toml
 from penstock.config.effects import ABILITIES
@@ -78,15 +80,14 @@ def commands():
 
 def shown(command):
     """What `penstock COMMAND --help` prints."""
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    said = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, COLUMNS="100", NO_COLOR="1"),
+        contextlib.redirect_stdout(said),
+        contextlib.suppress(SystemExit),
+    ):
+        main([command, "--help"])
+    return "\n".join(line.rstrip() for line in said.getvalue().strip().splitlines())
 
 
 def api():

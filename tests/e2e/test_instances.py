@@ -42,11 +42,11 @@ def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsy
 
 
 def test_a_run_that_is_stopped_at_any_step_ends_the_same(instances, tmp_path):
-    whole, _ = train(learn_squares(instances, MODEL), tmp_path / "whole")
+    whole, _ = train(learn_squares(instances, MODEL, steps=3), tmp_path / "whole")
     kept = {"state.json", "manifest.json"}
     expected = {name: data for name, data in state(whole.path).items() if name not in kept}
-    for step in range(1, 4):
-        stopped, _ = train(learn_squares(instances, MODEL), tmp_path / f"stopped{step}", hooks=[Stop(step)])
+    for step in range(1, 3):
+        stopped, _ = train(learn_squares(instances, MODEL, steps=3), tmp_path / f"stopped{step}", hooks=[Stop(step)])
         resume(stopped.path)
         assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step
 
@@ -56,6 +56,6 @@ def test_what_it_cannot_do_is_refused(instances, tmp_path, capsys):
     assert call(*words, "fasterrcnn:resnet10t", capsys=capsys) == (
         2,
         "",
-        "error: model.name = 'fasterrcnn:resnet10t': expected maskrcnn, found fasterrcnn, which gives boxes without "
-        "masks. Choose another model, or pack the data for the other task: penstock pack --task detection.\n",
+        "error: model.name = 'fasterrcnn:resnet10t': fasterrcnn is a network for detection, which this data is not packed "
+        "for. Choose one of maskrcnn, or pack the data with --task detection.\n",
     )

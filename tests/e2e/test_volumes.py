@@ -192,7 +192,8 @@ def test_predictions_never_take_the_place_of_volumes(tmp_path, capsys):
     call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)
     (run,) = (tmp_path / "runs").iterdir()
 
-    assert call("predict", run, tmp_path / "raw/images", "-o", tmp_path / "raw/images", capsys=capsys) == (
+    scan = tmp_path / "raw/images/case_00.nii.gz"
+    assert call("predict", run, scan, "-o", tmp_path / "raw/images", capsys=capsys) == (
         2,
         "",
         f"error: {tmp_path}/raw/images/case_00.nii.gz: expected volumes whose predictions go to files of their own, found that "
@@ -210,7 +211,7 @@ def test_series_are_packed_and_predicted_as_volumes(tmp_path, capsys):
         write_series(tmp_path / f"raw/images/{split}/case{seed}", image)
         write_volume(tmp_path / f"raw/labels/{split}/case{seed}.nii.gz", stored(labels, "LPS", (1.0, 1.0, 2.5)))
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
-    assert (code, out.splitlines()[0]) == (0, "train: 20 records in 1 shard")
+    assert (code, out.splitlines()[1]) == (0, "train: 20 records in 1 shard")
     words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
     assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "runs").iterdir()

@@ -68,7 +68,9 @@ class Numbers:
     batch = BATCH
 
     def __init__(self, end=None, gone=None):
-        self.plan = SimpleNamespace(end=end, start=lambda cursor: self.started.append(cursor.position))
+        self.plan = SimpleNamespace(
+            end=end, start=lambda cursor: self.started.append(cursor.position), epoch=lambda position: position / 12
+        )
         self.started, self.closed, self.gone = [], 0, gone
 
     def batches(self, cursor, given_up):

@@ -16,6 +16,7 @@ from penstock.cli.options import Crop, ModelName
 from penstock.config import explained, parsed, resolve, settings_in
 from penstock.datasets import locate
 from penstock.errors import RecipeError
+from penstock.hooks import MaxTime
 from penstock.report import write_report
 from penstock.runs import code
 from penstock.tasks import TASKS, find_task
@@ -86,6 +87,9 @@ FastDevRun = Annotated[
     bool,
     Parameter(negative=(), help="Try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records."),
 ]
+Limited = Annotated[
+    str, Parameter(name="--max-time", help="Time after which to save and stop, such as 3h55m. --resume goes on.")
+]
 TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
 
 
@@ -97,7 +101,7 @@ def train(
     strict: Strict = True,
     steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
     epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,
-    fast_dev_run: FastDevRun = False,
+    fast_dev_run: FastDevRun = False, max_time: Limited = "",
     batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
     crop: Crop = None,
     rate: Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")] = None,
@@ -139,12 +143,13 @@ def train(
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
         code.trust_folder(resume or Path(data))
+    timed = [MaxTime(max_time)] if max_time else []
     if resume is not None:
         changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *(settings or [])]
-        folder, outcome = resume_run(resume, changes, checkpoint=checkpoint, on_event=show)
+        folder, outcome = resume_run(resume, changes, timed, checkpoint=checkpoint, on_event=show)
     else:
         recipe = _resolved(data, {**given, **parsed(settings or [])})
-        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, on_event=show)
+        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, timed, on_event=show)
     if ranks.from_environment().is_main:
         _conclude(folder, outcome)
     return 128 + outcome.signal if outcome.signal else 0

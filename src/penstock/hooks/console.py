@@ -27,6 +27,8 @@ class Console(Hook):
     every evaluation, and at the end; keeps it all in log.txt.
     """
 
+    band = "persist"
+
     def __init__(self, log: Path, interval: int, events: Events = Events()) -> None:  # noqa: B008 - frozen
         self.log = log
         self.events = events
@@ -90,6 +92,8 @@ class Console(Hook):
         if session.outcome:
             step, status, reason = session.outcome.step, session.outcome.status, session.outcome.reason
             self.emit(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))
+            if status == "failed" and session.outcome.is_saved:
+                self.note(f"step {step:,} is saved: go on with penstock train --resume {self.log.parent}")
 
     def note(self, line: str) -> None:
         """Emit a line as a note."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class EvaluationFiles(Hook):
     """Writes every evaluation's scores, per class and with the confusion matrix."""
 
+    band = "persist"
+
     def __init__(self, folder: RunFolder, split: str) -> None:
         self.folder = folder
         self.split = split

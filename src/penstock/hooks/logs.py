@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class _Log(Hook):
     """A file of lines that a resume cuts back: the checkpoint remembers how long it was, so no step is in it twice."""
 
+    band = "persist"
+
     def __init__(self, path: Path, ranks: Ranks) -> None:
         self.path = path
         self.ranks = ranks
@@ -95,6 +97,8 @@ def _marked(batch: Batch) -> list[str]:
 class TimingsLog(Hook):
     """timings.jsonl: seconds of every step, of them waiting for data, and peak memory in MiB."""
 
+    band = "persist"
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines: list[str] = []
@@ -120,6 +124,8 @@ class TimingsLog(Hook):
 
 class EventsLog(Hook):
     """events.jsonl: when the run was started, resumed, evaluated and ended."""
+
+    band = "persist"
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder

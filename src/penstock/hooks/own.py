@@ -13,6 +13,7 @@ from penstock import names
 from penstock.errors import RecipeError
 from penstock.hooks.profiling import Profile
 from penstock.hooks.saving import SaveByTime
+from penstock.hooks.stopping import MaxTime, StopAtStep
 from penstock.session import Hook
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _FOLDER: Final = "folder"
 BUILT_IN: Final[dict[str, Callable[..., Hook]]] = {
     "profiler": lambda folder, every=100: Profile(folder / "profiles", every),
     "checkpoint_saver": lambda minutes=5.0: SaveByTime(minutes),
+    "stop_at_step": StopAtStep,
+    "max_time": MaxTime,
 }
 """Hooks by name, each with the settings that it takes."""
 

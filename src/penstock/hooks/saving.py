@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class SaveByTime(Hook):
     """Asks for a checkpoint when the last one is some minutes old; saving changes nothing that is learnt."""
 
+    band = "decide"
+
     def __init__(self, minutes: float) -> None:
         self.seconds = 60 * minutes
         self._last = 0.0

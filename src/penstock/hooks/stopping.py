@@ -1,9 +1,12 @@
-"""Early stopping: the end of a training that gets no better."""
+"""The end of a training before its last step: it gets no better, has reached a step, or has had its time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
 
+from penstock.errors import RecipeError
 from penstock.progress import counted
 from penstock.session import Hook
 
@@ -13,9 +16,15 @@ if TYPE_CHECKING:
     from penstock.session import Session
     from penstock.tasks.base import Scores
 
+_TIME: Final = re.compile(
+    r"(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?", re.ASCII
+)
+
 
 class EarlyStopping(Hook):
     """Asks for the end after some evaluations in a row of which none was better than the best before them."""
+
+    band = "decide"
 
     def __init__(self, patience: int) -> None:
         self.patience = patience
@@ -39,3 +48,87 @@ class EarlyStopping(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on counting."""
         self._waited, self._best = state.get("waited", 0), state.get("best")
+
+
+class StopAtStep(Hook):
+    """Asks for the end after a step: the last one by its number, or so many more than the run had when it began or went
+    on.
+
+    Args:
+        last: the number of the step.
+        additional: steps from here on.
+
+    Raises:
+        RecipeError: not one of the two is given, or it is below 1.
+    """
+
+    band = "decide"
+
+    def __init__(self, last: int = 0, additional: int = 0) -> None:
+        if (last > 0) == (additional > 0) or min(last, additional) < 0:
+            raise RecipeError(
+                "stop_at_step",
+                expected="either last or additional, a number of steps",
+                found=f"last={last}, additional={additional}",
+                remedy='Write for example {name = "stop_at_step", last = 1000}',
+            )
+        self.last, self.additional = last, additional
+
+    def on_start(self, session: Session) -> None:
+        """Count from here."""
+        self.last = self.last or session.step + self.additional
+
+    def after_step(self, session: Session) -> None:
+        """Ask, where the step is reached."""
+        if session.step >= self.last:
+            session.request_stop(f"step {self.last:,} is reached (stop_at_step)")
+
+
+class MaxTime(Hook):
+    """Asks for the end in time: when one more step as long as the longest so far would end too late.
+
+    Args:
+        limit: such as 3h55m, 90m or 1d12h, from the start of this training on.
+
+    Raises:
+        RecipeError: it is no time.
+    """
+
+    band = "decide"
+
+    def __init__(self, limit: str) -> None:
+        self.limit, self.seconds = limit, seconds_of(limit)
+        self._began = self._last = self._longest = 0.0
+
+    def on_start(self, session: Session) -> None:
+        """Start the clock."""
+        del session
+        self._began = self._last = time.monotonic()
+
+    def after_step(self, session: Session) -> None:
+        """Ask, when it is time."""
+        now = time.monotonic()
+        self._longest, self._last = max(self._longest, now - self._last), now
+        if now - self._began + self._longest > self.seconds:
+            session.request_stop(f"its time of {self.limit} is over")
+
+
+def seconds_of(text: str) -> int:
+    """A time such as 3h55m in seconds.
+
+    Raises:
+        RecipeError: it is none.
+    """
+    match = _TIME.fullmatch(text)
+    found = {name: int(value) for name, value in match.groupdict().items() if value} if match else {}
+    seconds = 0
+    for name, length in (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1)):
+        seconds += length * found.get(name, 0)
+    if not seconds:
+        raise RecipeError(
+            "--max-time",
+            expected="a time above 0, such as 3h55m",
+            found=text or "nothing",
+            remedy="Write for example 90m",
+        )
+    return seconds

@@ -21,6 +21,8 @@ class TensorBoard(Hook):
     steps that a resume repeats replace the old ones.
     """
 
+    band = "persist"
+
     def __init__(self, folder: Path, interval: int) -> None:
         self.folder = folder
         self.every = Steps(interval)

@@ -1,6 +1,6 @@
 """The loop that trains, and what makes it safe to kill.
 
-hook.py          what can be attached: seven points, and how often
+hook.py          what can be attached: eight points, in three bands
 session.py       the loop: one step, and what follows it
 learner.py       the model, its optimizer and the average of its weights
 step.py          the gradients of one step
@@ -12,6 +12,8 @@ finite.py        nothing infinite goes on
 checkpoint.py    saved states: atomic, hashed, pruned
 state.py         optimizers and models as named tensors
 options.py       what the loop is given, what it asks for, how it ended
+undo.py          undoes a step that fails
+when.py          how often a hook is called
 optimizer.py     parameter groups, optimizers, schedules
 ema.py           the moving average of the weights
 signals.py       Ctrl-C and SIGTERM as a flag
@@ -19,25 +21,31 @@ signals.py       Ctrl-C and SIGTERM as a flag
 
 from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
-from penstock.session.hook import Every, Hook, Steps
+from penstock.session.hook import Hook
 from penstock.session.learner import Learner
 from penstock.session.optimizer import OptimizerSpec
 from penstock.session.options import Follow, Options, Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
+from penstock.session.when import AtEnd, Either, Epochs, Every, Moment, Seconds, Steps
 
 __all__ = [
+    "AtEnd",
     "Attached",
     "Checkpoint",
     "CheckpointStore",
+    "Either",
+    "Epochs",
     "Every",
     "Follow",
     "Hook",
     "Learner",
+    "Moment",
     "OptimizerSpec",
     "Options",
     "Outcome",
     "Saver",
+    "Seconds",
     "Session",
     "Steps",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.session import hook as hooking
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 
     from penstock.session.hook import Hook
     from penstock.session.session import Session
+    from penstock.session.when import Moment
 
 
 @dataclass
 class Attached:
-    """Some hooks, called in their order.
+    """Some hooks, called by their bands, and within a band in their order.
 
     Attributes:
         hooks: what is attached.
@@ -25,21 +27,38 @@ class Attached:
 
     hooks: tuple[Hook, ...]
     absent: dict[str, Any] = field(default_factory=dict)
+    _due: list[Hook] = field(default_factory=list, init=False)
+    _called: dict[int, float] = field(default_factory=dict, init=False)
 
-    def call(self, session: Session, point: str, *arguments: Any, due: int | None = None) -> None:
-        """Call a point of every hook, or only of those that are due at a step."""
+    def __post_init__(self) -> None:
+        self.hooks = tuple(sorted(self.hooks, key=lambda hook: hooking.BANDS.index(hook.band)))
+
+    def begin(self) -> None:
+        """Start the clocks of hooks that are called by the second."""
+        now = time.monotonic()
+        self._called = {id(hook): now for hook in self.hooks}
+
+    def decide(self, moment: Moment) -> None:
+        """Choose the hooks whose points of a step are called; once for all points, so that they hear of whole steps."""
+        now = time.monotonic()
+        since = {id(hook): now - self._called.get(id(hook), now) for hook in self.hooks}
+        self._due = [hook for hook in self.hooks if hook.every.due(replace(moment, seconds=since[id(hook)]))]
+        self._called |= {id(hook): now for hook in self._due}
+
+    def call_due(self, session: Session, point: str) -> None:
+        """Call a point of the step at hand on the hooks that were chosen for it."""
+        for hook in self._due:
+            _call(hook, session, point)
+
+    def call(self, session: Session, point: str, *arguments: Any) -> None:
+        """Call a point of every hook."""
         for hook in self.hooks:
-            if due is None or hook.every.due(due):
-                try:
-                    getattr(hook, point)(session, *arguments)
-                except Exception as error:
-                    error.add_note(f"in {type(hook).__name__}.{point}, step {session.step}")
-                    raise
+            _call(hook, session, point, *arguments)
 
     def close(self, session: Session) -> None:
-        """Call on_end on every hook; the first error is raised once all have been called."""
+        """Call on_end on every hook, the last one first; the first error is raised once all have been called."""
         first: Exception | None = None
-        for hook in self.hooks:
+        for hook in reversed(self.hooks):
             try:
                 hook.on_end(session)
             except Exception as error:  # noqa: BLE001 - raised below
@@ -50,7 +69,7 @@ class Attached:
 
     def wind_down(self, session: Session, point: str, original: BaseException, *arguments: Any) -> None:
         """Call a point on every hook although training failed; what goes wrong here is noted on the original error."""
-        for hook in self.hooks:
+        for hook in reversed(self.hooks) if point == "on_end" else self.hooks:
             try:
                 getattr(hook, point)(session, *arguments)
             except Exception as error:  # noqa: BLE001 - it must not hide the original
@@ -70,3 +89,12 @@ class Attached:
             if saved is None or key in saved:
                 hook.load_state_dict((saved or {}).get(key, {}))
         self.absent = {key: state for key, state in (saved or {}).items() if state and key not in keys}
+
+
+def _call(hook: Hook, session: Session, point: str, *arguments: Any) -> None:
+    """Call a point of a hook; an error names both in a note."""
+    try:
+        getattr(hook, point)(session, *arguments)
+    except Exception as error:
+        error.add_note(f"in {type(hook).__name__}.{point}, step {session.step}")
+        raise

