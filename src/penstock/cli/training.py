@@ -87,6 +87,14 @@ FastDevRun = Annotated[
     bool,
     Parameter(negative=(), help="Try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records."),
 ]
+GoOn = Annotated[
+    bool,
+    Parameter(
+        name="--continue",
+        negative=(),
+        help="Go on with the newest run of this --name, or start it: the same command for every start of a scheduler.",
+    ),
+]
 Limited = Annotated[
     str, Parameter(name="--max-time", help="Time after which to save and stop, such as 3h55m. --resume goes on.")
 ]
@@ -114,7 +122,7 @@ def train(
     replay_ratio: ReplayRatio = None,
     settings: Set = None,
     runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,
-    name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "",
+    name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "", go_on: GoOn = False,
     checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Run folder to resume instead of starting a run.")] = None,
     task: TaskName = "",
@@ -128,7 +136,9 @@ def train(
     """
     devices.keep_freed_memory()
     devices.use_available_cores()
-    _refuse_beside(resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, data: bool(data)})
+    _refuse_beside(
+        resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, "--continue": go_on, data: bool(data)}
+    )
     named = {
         "follow.on": follow or None, "follow.replay_ratio": replay_ratio,
         "model.name": model or None, "model.weights": weights or None, "init": str(init) if init else None,
@@ -149,10 +159,8 @@ def train(
         folder, outcome = resume_run(resume, changes, timed, checkpoint=checkpoint, on_event=show)
     else:
         recipe = _resolved(data, {**given, **parsed(settings or [])})
-        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, timed, on_event=show)
-    if ranks.from_environment().is_main:
-        _conclude(folder, outcome)
-    return 128 + outcome.signal if outcome.signal else 0
+        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, timed, on_event=show, go_on=go_on)
+    return _conclude(folder, outcome)
 
 
 def _part(overfit: int | None, epochs: float | None, *, fast_dev_run: bool) -> dict[str, Any]:
@@ -178,13 +186,18 @@ def _part(overfit: int | None, epochs: float | None, *, fast_dev_run: bool) -> d
     return settings
 
 
-def _conclude(folder: RunFolder, outcome: Outcome) -> None:
+def _conclude(folder: RunFolder, outcome: Outcome) -> int:
+    """Say how a training ended and what to do next, on the first rank; the code to exit with."""
+    ends_with = 128 + outcome.signal if outcome.signal else 0
+    if not ranks.from_environment().is_main:
+        return ends_with
     if outcome.status in ("interrupted", "stopped"):
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {folder.path}")
     if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
         print(f"report {write_report(folder)}")
     if outcome.status == "finished":
         print(f"predict with: penstock predict {folder.path} IMAGES -o predictions")
+    return ends_with
 
 
 def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool]) -> None:
@@ -192,7 +205,7 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
     if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
         raise RecipeError(
             f"--resume {resume}",
-            expected="no dataset, --name or --runs",
+            expected="no dataset, --name, --runs or --continue",
             found=", ".join(given),
             remedy="Remove them, or remove --resume",
             message=f"--resume continues a run with its own dataset, name and folder. Remove {' and '.join(given)}, or "

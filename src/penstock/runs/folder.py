@@ -84,6 +84,18 @@ class RunFolder:
         return cls(path)
 
     @staticmethod
+    def name_of(path: Path) -> str:
+        """The name of a run, behind its number; "" for a folder of another name."""
+        match = _NUMBERED.match(path.name)
+        return path.name[match.end() :] if match else ""
+
+    @staticmethod
+    def number_of(path: Path) -> int:
+        """The number of a run; 0 for a folder of another name."""
+        match = _NUMBERED.match(path.name)
+        return int(match[1]) if match else 0
+
+    @staticmethod
     def is_run(path: Path) -> bool:
         """Whether a path is a run folder."""
         return (path / "recipe.toml").is_file() and (path / "checkpoints").is_dir()

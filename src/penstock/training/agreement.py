@@ -7,12 +7,13 @@ import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import ranks as ranking
 from penstock.assembly.parts import chosen_shuffle, gather, open_parts
 from penstock.assembly.run_data import shared
 from penstock.config import toml
+from penstock.config.places import places
 from penstock.errors import RunError
 from penstock.runs import RunFolder
 from penstock.training.streaming import await_first
@@ -20,7 +21,7 @@ from penstock.training.streaming import await_first
 if TYPE_CHECKING:
     from penstock.assembly.parts import Parts
     from penstock.assembly.run_data import RunData
-    from penstock.config import Recipe
+    from penstock.config import Recipe, Resolved
     from penstock.events import Events
     from penstock.ranks import Ranks
 
@@ -38,6 +39,24 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     if found:
         events.note(f"started again by torchrun: going on with {found}")
     return Path(found) if found else None
+
+
+def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | None:
+    """The newest run of a name, which a scheduler has started before; None where there is none. All ranks are told."""
+    found = ""
+    if ranks.is_main and root.is_dir():
+        runs = [path for path in root.iterdir() if RunFolder.name_of(path) == name and RunFolder.is_run(path)]
+        found = str(max(runs, key=RunFolder.number_of)) if runs else ""
+    found = ranks.broadcast(found)
+    if found:
+        events.note(f"going on with {found}")
+    return Path(found) if found else None
+
+
+def given_again(resolved: Resolved) -> dict[str, Any]:
+    """The settings of a command that is given again, for a run that it began; code is that of the run's own copies."""
+    own = {setting for setting, _ in places(resolved.recipe)}
+    return {key: value for key, value in resolved.given.items() if key not in own}
 
 
 def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, RunData]:

@@ -23,7 +23,7 @@ from penstock.hooks import Console
 from penstock.models import synchronise_norms
 from penstock.runs import RunFolder
 from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
-from penstock.training.agreement import agreed, begun_by_launch
+from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
 from penstock.training.compatibility import check_own
 from penstock.training.recording import new_folder, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
@@ -61,6 +61,8 @@ def train(
     name: str = "",
     hooks: Sequence[Hook] = (),
     on_event: OnEvent | None = None,
+    *,
+    go_on: bool = False,
 ) -> tuple[RunFolder, Outcome]:
     """Start a run in a new folder below `root`, and train it.
 
@@ -70,6 +72,7 @@ def train(
         name: of the new one; by default the model's and the dataset's.
         hooks: more of them, on every rank.
         on_event: called with every event on the first rank; `logging` has them too.
+        go_on: whether to go on with the newest run of that name, where there is one.
 
     Raises:
         PenstockError: something in the recipe cannot be had, or the name cannot be a folder's.
@@ -77,12 +80,16 @@ def train(
     resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
     check_new(resolved.recipe)
     RunFolder.check_name(name)
+    if go_on and not name:
+        raise RecipeError("--continue", expected="--name NAME", found="none", remedy="Name the run to go on with")
     recipe = absolute(resolved.recipe)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):
         events = Events(on_event, silent=not ranks.is_main)
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
+        if go_on and (begun := named_before(root, name, ranks, events)):
+            return _resumed(begun, given_again(resolved), hooks, "last", ranks, events)
         check_pieces(recipe, ranks.world_size)
         parts, run_data = agreed(recipe, ranks, events)
         check_own(parts)
