@@ -39,7 +39,7 @@ def test_an_outcome_says_why_training_ended(packed, tmp_path):
 def test_who_interrupts_has_a_report_and_who_terminates_is_not_kept_waiting(
     packed, tmp_path, capsys, monkeypatch, number, reported
 ):
-    def interrupted(chosen, root, name, on_event):
+    def interrupted(chosen, root, name, hooks, on_event, go_on):
         class Signal(Hook):
             def before_step(self, session):
                 if session.step == 2:
