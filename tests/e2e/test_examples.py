@@ -212,6 +212,7 @@ def test_a_loop_of_ones_own_goes_on_where_it_stopped(packed, tmp_path, loop):
 
 
 @pytest.mark.slow
+@pytest.mark.soak  # three quarters of a minute; one process is tried above
 def test_two_processes_of_accelerate_share_every_batch(packed, tmp_path):
     """The first of two has the first half of the batches of one."""
     whole = steps(example("accelerate_loop.py", tmp_path / "whole", packed.folder, "--steps", 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import numpy as np
+import pytest
 from support.commands import call
 from support.datasets import learn_squares
 from support.training import Stop, state
@@ -41,6 +42,7 @@ def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsy
     assert call("verify", instances.folder, capsys=capsys)[0] == 0
 
 
+@pytest.mark.soak  # two minutes: a step of Mask R-CNN takes seconds
 def test_a_run_that_is_stopped_at_any_step_ends_the_same(instances, tmp_path):
     whole, _ = train(learn_squares(instances, MODEL, steps=3), tmp_path / "whole")
     kept = {"state.json", "manifest.json"}

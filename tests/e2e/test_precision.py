@@ -30,7 +30,7 @@ class TestPrecision:
         assert losses != plain_losses
         assert losses == pytest.approx(plain_losses, rel=0.05)
 
-    @pytest.mark.slow
+    @pytest.mark.soak  # compiling takes as long as two minutes; that a recipe asks for it is tested in test_settings.py
     @pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler")
     def test_torch_compile(self, packed, tmp_path, plain_losses):
         program = (

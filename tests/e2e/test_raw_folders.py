@@ -41,7 +41,7 @@ def test_it_goes_through_to_predictions(folder, tmp_path, capsys):
     assert code == 0, out + err
     small = ("--crop", 64, 64, "--batch", 2, "--device", "cpu", "--weights", "none", "--runs", runs)
     words = ("train", data, "--model", MODELS[folder.task], "--fast-dev-run", *small)
-    if not any(data.glob("val-*")):
+    if folder.task == "instances" or not any(data.glob("val-*")):  # evaluating objects takes seconds
         words += ("--set", "data.validation=")
     code, out, err = call(*words, capsys=capsys)
     assert code == 0, out + err

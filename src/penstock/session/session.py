@@ -223,6 +223,8 @@ class Session:
                 if self.saver.step < self.step:
                     self._save(pending_evaluation=False)
                 return True
+            if self._flag.save:
+                self._flag.save, self._requests.save = False, True
             asked = self._requests.agree(self.ranks, self.device, interrupted=bool(self._flag))
             due = due_after(self.step, self.options, asked, last=self._is_last())
             stop = due.stop

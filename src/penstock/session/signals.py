@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM set a flag; the session looks at it between steps."""
+"""Ctrl-C and SIGTERM set a flag, SIGUSR1 another one; the session looks at them between steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,20 @@ if TYPE_CHECKING:
 CAUGHT: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+SAVE: Final = getattr(signal, "SIGUSR1", None)  # which Windows has not
+
+
 class Flag:
-    """Which signal came first, if any."""
+    """Which signal to end came first, if any.
+
+    Attributes:
+        signal: that one.
+        save: whether a checkpoint was asked for since somebody looked.
+    """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self.save = False
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -26,7 +35,8 @@ class Flag:
 
 @contextlib.contextmanager
 def caught() -> Iterator[Flag]:
-    """For the length of a block, Ctrl-C and SIGTERM set the flag; a second Ctrl-C acts as it always did.
+    """For the length of a block, Ctrl-C and SIGTERM set the flag, and SIGUSR1 asks for a checkpoint; a second Ctrl-C
+    acts as it always did.
 
     Outside the main thread, where Python cannot catch signals, the flag is never set.
     """
@@ -34,14 +44,18 @@ def caught() -> Iterator[Flag]:
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
-    before = {number: signal.getsignal(number) for number in CAUGHT}
+    numbers = (*CAUGHT, SAVE) if SAVE else CAUGHT
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def note(number: int, _: FrameType | None) -> None:
         flag.signal = signal.Signals(number)
         signal.signal(signal.SIGINT, before[signal.SIGINT])  # a second Ctrl-C means it; SIGTERM often comes twice
 
-    for number in CAUGHT:
-        signal.signal(number, note)
+    def ask(_: int, __: FrameType | None) -> None:
+        flag.save = True
+
+    for number in numbers:
+        signal.signal(number, ask if number == SAVE else note)
     try:
         yield flag
     finally:

@@ -39,6 +39,16 @@ class TestStopping:
         assert made.saver.store.names() == ["step-00000002"]
         assert signal.getsignal(signal.SIGTERM) is before
 
+    def test_a_signal_may_ask_for_a_checkpoint_and_training_goes_on(self, tmp_path):
+        def ask(session):
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        before = signal.getsignal(signal.SIGUSR1)
+        made = session(tmp_path, 6, hooks=[Told({2: ask, 4: ask})], save_every=100)
+        assert made.train().status == "finished"
+        assert made.saver.store.names() == ["step-00000002", "step-00000004", "step-00000006"]
+        assert signal.getsignal(signal.SIGUSR1) is before
+
     def test_a_signal_while_no_batch_comes_saves_what_there_is(self, tmp_path):
         def kill(session):
             if session.step == 3:
