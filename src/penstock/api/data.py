@@ -234,7 +234,8 @@ def inspect(
         limit: largest number of images of each split; 0 takes all.
         max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
         value_range: the values of TIFF and DICOM images of more than 8 bits that become 0 and 65535; by default values
-            must be whole numbers from 0 to 65535, and stay as they are.
+            of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images have the range
+            that their headers allow.
 
     Raises:
         DatasetError: the folder has no layout that is known.

@@ -91,7 +91,8 @@ ValueRange = Annotated[
     tuple[float, float],
     Parameter(
         help="Values of TIFF and DICOM images that become 0 and 65535, such as '-160 240' for Hounsfield units. By "
-        "default values must be whole numbers from 0 to 65535, and stay as they are.",
+        "default values of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images "
+        "have the range that their headers allow.",
     ),
 ]
 EvaluateOnly = Annotated[

@@ -5,6 +5,7 @@ codecs.py     JPEG and PNG to arrays, whole or reduced
 jpeg.py       which warnings of libjpeg can be accepted, and the rows that are wanted
 formats.py    TIFF, WebP, HEIC and others, as PNG
 tiff.py       TIFF of many channels or pages
+lossy.py      which formats change the ids of a mask
 dicom.py      DICOM images, and series as volumes
 planes.py     images of any number of channels in a PNG
 pixels.py     channels and bits of pixels

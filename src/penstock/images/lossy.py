@@ -1,6 +1,7 @@
 """Whether an image file was compressed with loss, which gives the pixels of a mask ids that nobody drew.
 
-JPEG is told by its own header. Formats: WebP (RFC 9649), JPEG 2000 (ISO/IEC 15444-1, A.6.1), TIFF's Compression tag.
+JPEG files are recognised by their own header. Formats: WebP (RFC 9649), JPEG 2000 (ISO/IEC 15444-1, A.6.1), TIFF's
+Compression tag.
 """
 
 from __future__ import annotations

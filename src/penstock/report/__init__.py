@@ -3,6 +3,7 @@
 sheets.py   image grids: of records, of what the network is fed, of a step, of predictions
 tables.py   scores as text
 figures.py  scores as HTML: bars, confusion matrix, precision over recall
+summary.py  the head of a report: what was trained on what
 page.py     report.html of a run
 """
 

@@ -36,8 +36,7 @@ class RunFolder:
     def create(cls, root: Path, name: str) -> Self:
         """A new folder `root/NNNN-name`, numbered one above the highest there."""
         root.mkdir(parents=True, exist_ok=True)
-        taken = [int(match[1]) for entry in root.iterdir() if (match := _NUMBERED.match(entry.name))]
-        number = max(taken, default=0) + 1
+        number = max(map(cls.number_of, root.iterdir()), default=0) + 1
         while True:
             path = root / f"{number:04d}-{name}"
             try:

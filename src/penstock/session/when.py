@@ -56,7 +56,7 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """When the last call is `interval` seconds ago. Each rank looks at its own clock."""
+    """When the last call is `interval` seconds ago. Each rank has its own clock."""
 
     interval: float
 

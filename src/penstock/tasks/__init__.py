@@ -10,6 +10,7 @@ objective.py       what training makes small
 regularize.py      mixed, erased and toned images
 predictions.py     what a model says of one image
 exported.py        what of a model is exported
+resized.py         an exported classifier that resizes images by itself
 segmentation.py    semantic segmentation
 classification.py  classification
 detection.py       detection

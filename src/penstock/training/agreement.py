@@ -42,7 +42,7 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
 
 
 def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | None:
-    """The newest run of a name, which a scheduler has started before; None where there is none. All ranks are told."""
+    """The newest run of a name, the same on all ranks; None where there is none."""
     found = ""
     if ranks.is_main and root.is_dir():
         runs = [path for path in root.iterdir() if RunFolder.name_of(path) == name and RunFolder.is_run(path)]

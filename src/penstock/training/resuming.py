@@ -92,8 +92,10 @@ def check_checkpoints(folder: RunFolder) -> None:
     Raises:
         RunError: its checkpoints are gone.
     """
+    if has_checkpoint(folder):
+        return
     ended = [line for line in folder.lines("events.jsonl") if line.get("event") in _ENDS and line.get("step")]
-    if ended and folder.lines("metrics.jsonl") and not has_checkpoint(folder):
+    if ended and folder.lines("metrics.jsonl"):
         raise RunError(
             str(folder.checkpoints),
             expected=f"the checkpoint of step {ended[-1]['step']:,}",

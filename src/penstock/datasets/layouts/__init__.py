@@ -7,6 +7,7 @@ masks.py        image and mask folders
 folders.py      image-per-class folders
 patterns.py     labels in the names of files
 table.py        labels or boxes in a CSV file
+csv_files.py    the rows and columns of such files
 camvid.py       CamVid as SegNet's authors give it
 cityscapes.py   Cityscapes, label ids to train ids
 ade20k.py       ADE20K's scene parsing benchmark
