@@ -21,6 +21,8 @@ PAGE = (
     training.camvid_parts,
     training.step,
     training.session,
+    training.saving,
+    training.resuming,
     training.hippocampus3d,
     training.boxes,
     training.cifar,

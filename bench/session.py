@@ -10,11 +10,13 @@ most of it goes with the network's parameters, not with the images.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import common
 import torch
@@ -26,7 +28,10 @@ from penstock.config import Data, Model, Recipe, Train
 from penstock.assembly.parts import open_parts
 from penstock.session import Attached, CheckpointStore, Learner, Options, OptimizerSpec, Saver, Session
 from penstock.session.optimizer import make_optimizer
+from penstock.feed import Batch
 from penstock.tasks import Augment
+from penstock.tasks.base import Task
+from penstock.values import Cursor
 
 PAIRS, WARM, BATCH, CROP = 400, 20, 2, (64, 64)
 
@@ -60,6 +65,76 @@ def bare_step(task, network, layout, optimizer):
     return step
 
 
+class Line(Task):
+    """Learns a number from two: a network that takes no time."""
+
+    classes, ignore, best_metric = ("y",), -1, "score"
+
+    def model(self):
+        return torch.nn.Linear(2, 1)
+
+    def inputs(self, tensors):
+        return tensors["x"]
+
+    def count(self, tensors):
+        return torch.tensor([len(tensors["x"])])
+
+    def loss(self, outputs, tensors):
+        return ((outputs[:, 0] - tensors["y"]) ** 2).sum().unsqueeze(0)
+
+    def _absent(self, *_, **__):
+        raise NotImplementedError
+
+    of = prepare = mask_padding = metric = classes_of = draw = _absent
+
+
+class Numbers:
+    """The same batch of four, again and again."""
+
+    batch = 4
+
+    def __init__(self):
+        self.plan = SimpleNamespace(end=None, start=lambda cursor: None, epoch=lambda position: position / 12)
+
+    def batches(self, cursor, give_up):
+        tensors, origins = {"x": torch.rand(4, 2), "y": torch.rand(4)}, ("",) * 4
+        for position in itertools.count(cursor.position, 4):
+            yield Batch(tensors, torch.ones(4), Cursor(position + 4, "plan"), origins)
+
+
+def bare_line(task, network, optimizer):
+    def step(tensors):
+        loss = task.loss(network(tensors["x"]), tensors).sum() / 4
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def measured(task, network, feed, spec, steps):
+    """Seconds of a step of the session and of the bare one next to it, and of how much the first takes longer."""
+    device, folder, ranks = torch.device("cpu"), Path(tempfile.mkdtemp()), Ranks()
+    logs = [MetricsLog(folder / "metrics.jsonl", ranks), TimingsLog(folder / "timings.jsonl")]
+    (folder / "checkpoints").mkdir()
+    options = Options(steps, steps, steps)
+    learner = Learner.of(network, options=options, optimizer=spec, ranks=ranks, device=device)
+    saver = Saver(CheckpointStore(folder / "checkpoints"), ranks, device)
+    Session(task, learner, feed, saver=saver, attached=Attached(tuple(logs))).train()
+    pairs = list(zip(feed.whole, feed.alone, strict=False))[WARM:]  # nothing is asked for after the last step
+    session, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return session, bare, statistics.median(whole - alone for whole, alone in pairs), len(pairs)
+
+
+def trivial():
+    """What a step of a network that takes no time takes longer in the session, in seconds."""
+    task, spec = Line(), OptimizerSpec("sgd", 1e-3)
+    network = task.model()
+    feed = ByTurns(Numbers(), bare_line(task, network, make_optimizer(spec, network)))
+    return measured(task, task.model(), feed, spec, 5000)[2]
+
+
 def main():
     made = Recipe(
         data=Data(sys.argv[1]),
@@ -69,22 +144,14 @@ def main():
         train=Train(steps=PAIRS, batch=BATCH),
     )
     parts = open_parts(made)
-    task, device, folder = parts.task, torch.device("cpu"), Path(tempfile.mkdtemp())
+    task, device = parts.task, torch.device("cpu")
     network = parts.model().train()
     layout = devices.training_layout(network, device)
     network = devices.place(network, device, layout)
     bare = bare_step(task, network, layout, make_optimizer(made.optimizer, network))
     feed = ByTurns(parts.training_feed(), bare)
-    logs = [MetricsLog(folder / "metrics.jsonl", Ranks()), TimingsLog(folder / "timings.jsonl")]
-    (folder / "checkpoints").mkdir()
-    ranks, options = Ranks(), Options(PAIRS, PAIRS, PAIRS)
-    learner = Learner.of(parts.model(), options=options, optimizer=made.optimizer, ranks=ranks, device=device)
-    saver = Saver(CheckpointStore(folder / "checkpoints"), ranks, device)
-    session = Session(task, learner, feed, saver=saver, attached=Attached(tuple(logs)))
     devices.keep_freed_memory()
-    session.train()
-    pairs = list(zip(feed.whole, feed.alone, strict=False))[WARM:]  # nothing is asked for after the last step
-    session_s, bare_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+    session_s, bare_s, more, pairs = measured(task, parts.model(), feed, made.optimizer, PAIRS)
     common.write(
         "session",
         "python bench/session.py DATA",
@@ -92,10 +159,11 @@ def main():
             "versions": common.versions("penstock", "torch"),
             "batch": BATCH,
             "crop": CROP,
-            "pairs": len(pairs),
+            "pairs": pairs,
             "session": round(session_s, 5),
             "bare": round(bare_s, 5),
-            "more": round(statistics.median(whole - alone for whole, alone in pairs), 5),
+            "more": round(more, 5),
+            "trivial": round(trivial(), 6),
         },
     )
 

@@ -1,5 +1,5 @@
 """`python -m penstock` is `penstock`; torchrun needs it."""
 
-from penstock.cli import main
+from penstock.cli import command
 
-main()
+command()

@@ -8,6 +8,7 @@ PenstockError
 │   └── LabelError       a mask or a class does not fit its image or its dataset
 ├── SourceError          a place that should hold records does not, or has changed
 │   ├── AwayError        nothing answers there now; it may come back
+│   ├── StalledError     it has not answered for too long
 │   ├── EmptySourceError it holds no record yet
 │   └── ExpiredError     its own retention deleted records that are needed
 ├── PlanError            a cursor, share or batch does not fit the plan
@@ -16,17 +17,20 @@ PenstockError
 ├── WeightsError         pretrained or initial weights cannot be had or do not fit
 ├── CheckpointError      a checkpoint is missing, damaged, or belongs to another run
 ├── RunError             a run folder is not one, or is in use
+├── OutOfMemoryError     a step of a training does not fit into the memory of its device
 └── NonFiniteError       the loss or a gradient became infinite or not a number
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import textwrap
 from typing import Final
 
 _NO_MEMORY: Final = (
     "can't allocate memory", "out of memory", "ALLOC_FAILED", "Insufficient memory", "bad alloc", "bad_alloc",
+    "could not create a primitive", "could not create a memory object",  # oneDNN
     "Cannot allocate memory", "failed to map segment", "can't start new thread", "Unable to allocate",
 )  # fmt: skip
 
@@ -109,6 +113,10 @@ class AwayError(SourceError):
     """Nothing answers at a place that should hold records; it may come back."""
 
 
+class StalledError(SourceError):
+    """Records were asked for, and have not come for too long."""
+
+
 class UnknownSourceError(SourceError):
     """There is nothing of a name where records should be."""
 
@@ -157,5 +165,15 @@ class RunError(PenstockError):
     """A run folder is not one, or is in use."""
 
 
+class OutOfMemoryError(PenstockError):
+    """A step of a training does not fit into the memory of its device."""
+
+
 class NonFiniteError(PenstockError):
-    """The loss or a gradient became infinite or not a number."""
+    """The loss or a gradient became infinite or not a number.
+
+    Attributes:
+        loss, norm: the loss of the step and the norm of its gradients, where it is a step that failed.
+    """
+
+    loss = norm = math.nan

@@ -45,8 +45,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: readers see the old or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with named(path):
-        write_synced(temporary, data)
-        temporary.replace(path)
+        with temporary.open("wb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # until it has its name: `sweep` takes it for somebody's
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+            temporary.replace(path)
         sync_folder(path.parent)
 
 
@@ -67,8 +71,19 @@ def replace_whole(path: Path, data: bytes) -> None:
             return
         temporary = place.with_name(f".{place.name}.{os.getpid()}.partial")
         place.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(place)
+        with temporary.open("wb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            handle.write(data)
+            handle.flush()
+            temporary.replace(place)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the files that processes have left half written in a folder, and nobody writes any more."""
+    for leftover in folder.glob(".*.partial"):
+        with contextlib.suppress(OSError), leftover.open("rb") as handle:  # it has its name by now, or is being written
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
 
 
 def _to_replace(path: Path) -> Path | None:
@@ -103,8 +118,11 @@ def to_json(value: Any) -> bytes:
 
 
 def to_line(value: Any) -> str:
-    """JSON on one line."""
-    return json.dumps(_finite(value), allow_nan=False) + "\n"
+    """JSON on one line, with floats that JSON cannot hold (nan, inf) as null."""
+    try:
+        return json.dumps(value, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

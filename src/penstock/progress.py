@@ -74,5 +74,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what if number == 1 else several}"
 
 
+def duration(seconds: float) -> str:
+    """A time as people say it: "42 s", "3 min 05 s", "26 h 10 min"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
 def silent(done: int, total: int) -> None:
     """Progress that nobody watches."""

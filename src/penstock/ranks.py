@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -89,6 +90,17 @@ class Ranks:
         if self.world_size == 1:
             return model
         return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
+
+    @contextlib.contextmanager
+    def alone(self, network: Any) -> Iterator[None]:
+        """For the length of a block, each rank adds up its own gradients and waits for no other."""
+        if isinstance(network, FSDPModule):
+            network.set_requires_gradient_sync(False)
+            yield
+            network.set_requires_gradient_sync(True)
+        else:
+            with network.no_sync():
+                yield
 
 
 def from_environment() -> Ranks:

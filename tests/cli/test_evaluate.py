@@ -111,6 +111,6 @@ def test_an_evaluation_says_what_the_model_costs_and_takes_any_split(packed, tmp
     code, out, _ = call("evaluate", folder.path, "--split", "train", capsys=capsys)
 
     assert code == 0
-    assert " parameters, " in out.splitlines()[-3]
-    assert "GFLOPs for a sample of " in out.splitlines()[-3]
+    assert " parameters, " in out.splitlines()[-4]
+    assert "GFLOPs for a sample of " in out.splitlines()[-4]
     assert next((folder.path / "evaluations").glob("train-*.json")).is_file()

@@ -6,7 +6,7 @@ from support import miniatures
 from support.commands import call
 from support.images import array_png
 
-from penstock.datasets import checks, scenes
+from penstock.datasets import FolderDataset, checks, scenes
 from penstock.datasets.inspection import grouped
 from penstock.kinds.items import Problem
 
@@ -32,11 +32,32 @@ def test_inspect_exits_with_1_where_pack_refuses(tmp_path, capsys):
     code, out, _ = call("inspect", tmp_path / "raw", capsys=capsys)
     assert code == 1
     assert "PROBLEMS: 1 x mask missing\n  images/train/scene-00001.jpg: expected a mask " in out
+    assert "train: 3 images, 1 without a mask, height x width 24 x 32 (3)\n" in out
     assert call("pack", tmp_path / "raw", "-o", tmp_path / "d", capsys=capsys)[0] == 2
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "d", "--skip-bad", capsys=capsys)
     assert code == 0
     assert "skipped: images/train/scene-00001.jpg" in out
     assert "skipped 1 of 4 images" in out
+
+
+def test_inspect_shows_what_the_options_of_pack_make(tmp_path, capsys):
+    scenes.write_folder(tmp_path / "raw", {"train": 20}, (24, 32))
+    (tmp_path / "raw" / "masks" / "train" / "scene-00001.png").unlink()
+    code, out, _ = call("inspect", tmp_path / "raw", "--skip-bad", "--validation", 0.2, capsys=capsys)
+    inspected = [line for line in out.splitlines() if line.startswith(("skipped", "train", "val"))]
+
+    assert code == 0
+    assert inspected == [
+        "skipped: images/train/scene-00001.jpg (mask missing)",
+        "skipped 1 of 20 images",
+        "train: 15 images, height x width 24 x 32 (15)",
+        "val: 4 images, height x width 24 x 32 (4)",
+    ]
+    call("pack", tmp_path / "raw", "-o", tmp_path / "d", "--skip-bad", "--validation", 0.2, capsys=capsys)
+    assert {n: split.records for n, split in FolderDataset.open(tmp_path / "d").description.splits.items()} == {
+        "train": 15,
+        "val": 4,
+    }
 
 
 def test_many_problems_of_a_kind_are_grouped():
@@ -112,3 +133,13 @@ class TestDuplicates:
         out = call("inspect", tmp_path / "raw", "--draw-duplicates", tmp_path / "pairs.png", capsys=capsys)[1]
         assert out.splitlines()[-1] == "no image outside train looks nearly like a training image: nothing is drawn"
         assert not (tmp_path / "pairs.png").exists()
+
+
+def test_leaving_out_all_leaves_nothing(tmp_path, capsys):
+    for name in ("cat", "dog"):
+        (tmp_path / "raw" / name).mkdir(parents=True)
+        (tmp_path / "raw" / name / "a.jpg").write_bytes(b"no image")
+    code, out, _ = call("inspect", tmp_path / "raw", "--skip-bad", capsys=capsys)
+
+    assert code == 1
+    assert out.splitlines()[-1] == "nothing is left to pack"

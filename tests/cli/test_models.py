@@ -36,8 +36,21 @@ def test_a_pattern_is_one(capsys):
     ]
 
 
+def test_an_architecture_is_found_by_name(capsys):
+    assert call("models", "maskrcnn", capsys=capsys) == (
+        0,
+        "maskrcnn  Mask R-CNN (He et al. 2017) on a feature pyramid, for instances: --model maskrcnn:BACKBONE\n",
+        "",
+    )
+    out = call("models", "*net*plus", capsys=capsys)[1]
+    assert (
+        out == "unetplusplus  U-Net++ (Zhou et al. 2018), for segmentation and matting: --model unetplusplus:BACKBONE\n"
+    )
+
+
 def test_an_unknown_name_is_refused(capsys):
     assert call("models", "resnext999", capsys=capsys)[::2] == (
         2,
-        "error: timm has no backbone with published weights whose name contains 'resnext999'. Try a shorter name.\n",
+        "error: The name 'resnext999' is in that of no architecture, and of no backbone of timm with published weights. "
+        "Try a shorter name.\n",
     )

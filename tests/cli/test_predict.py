@@ -290,3 +290,11 @@ def test_predict_refuses_names_that_would_meet(trained, raw, tmp_path, capsys):
     )
     assert mine.read_bytes() == before
     assert call("predict", trained, tmp_path / "no", "-o", tmp_path, capsys=capsys)[0] == 2
+
+
+def test_nothing_is_said_of_files_that_were_not_written(trained, tmp_path, capsys):
+    (tmp_path / "broken.jpg").write_bytes(b"no image")
+    code, out, _ = call("predict", trained, tmp_path / "broken.jpg", "-o", tmp_path / "out", capsys=capsys)
+
+    assert code == 1
+    assert out.splitlines()[-1] == f"predicted 0 of 1 image into {tmp_path / 'out'}"

@@ -62,7 +62,7 @@ class TestOutput:
         assert (run / "log.txt").read_text().splitlines()[-1] == f"interrupted at step {step}: SIGINT"
 
     def test_nothing_saved_is_not_called_saved(self, packed, tmp_path, capsys, monkeypatch):
-        def interrupted(chosen, root, name, hooks, on_event, go_on):
+        def interrupted(chosen, root, name, hooks, on_event, **_):
             return train(recipe(packed.folder), root, name, hooks=[Nothing()], on_event=on_event)
 
         class Nothing(Hook):

@@ -35,7 +35,7 @@ def trained(packed, tmp_path_factory):
 
 class TestFace:
     def test_its_names_are_there_documented_and_few(self):
-        assert len(ps.__all__) <= 32
+        assert len(ps.__all__) <= 33
         for name in ps.__all__:
             assert getattr(ps, name).__doc__, name
         assert set(ps.__all__) <= set(dir(ps))
@@ -76,8 +76,9 @@ class TestFace:
 
         assert repr(data) == f"<Data {packed.folder}: segmentation, {classes} classes, records: {counts}>"
         assert repr(data["val"]) == f"<Split val of {packed.folder}: 7 records>"
-        height, width = sample.image.shape[:2]
-        assert repr(sample) == f"<Sample {sample.name} ({sample.origin}), image {height} x {width}>"
+        assert repr(sample) == (
+            f"<Sample {sample.name} ({sample.origin}), image uint8 (64, 96, 3), label uint8 (64, 96)>"
+        )
         assert repr(found) == f"<Inspection {raw}: segmentation, image and mask folders, {images} images, 0 problems>"
         assert repr(ps.load(trained, device="cpu")).startswith(
             "<LoadedModel unet:test_resnet for segmentation, after step "

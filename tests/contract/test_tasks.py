@@ -9,7 +9,7 @@ from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
 from penstock.images import drawing
 from penstock.images.codecs import encode_png
 from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
-from penstock.tasks import Matting, regularize
+from penstock.tasks import Augment, Matting, Segmentation, regularize
 from penstock.tasks.volumes import telling_slice
 
 MATTES = Matting("unet:test_resnet", ("back", "front"))
@@ -86,17 +86,17 @@ class TestDrawings:
         logits = torch.tensor([0.0, 1.0, 3.0])  # softmax 0.042, 0.114, 0.844
         shares = arrays | {"target": np.array([0.25, 0.0, 0.75])}
 
-        np.testing.assert_array_equal(CLASSES.draw(arrays), drawing.caption(large, "bee"))
-        np.testing.assert_array_equal(
-            CLASSES.draw(arrays, logits), drawing.caption(drawing.caption(large, "bee"), "prediction: cow (84%)")
-        )
-        assert CLASSES.panels == "class, prediction"
-        np.testing.assert_array_equal(CLASSES.draw(shares), drawing.caption(large, "ant 25% + cow 75%"))
+        np.testing.assert_array_equal(CLASSES.draw(arrays, logits), large)
+        assert CLASSES.words(arrays) == ("bee",)
+        assert CLASSES.words(arrays, logits) == ("bee", "WRONG prediction: cow (84%)")
+        assert CLASSES.words(arrays, logits[[0, 2, 1]]) == ("bee", "prediction: bee (84%)")
+        assert CLASSES.panels == ""
+        assert CLASSES.words(shares) == ("ant 25% + cow 75%",)
 
     def test_shares_too_small_for_a_word_have_none(self):
         image = pixels(20, 30)
         arrays = {"image": image, "label": np.array(1), "target": np.array([0.004, 0.0, 0.996])}
-        np.testing.assert_array_equal(CLASSES.draw(arrays), drawing.caption(drawing.fit(image, 192), "cow"))
+        assert CLASSES.words(arrays) == ("cow",)
 
     def test_of_masks(self):
         image, ids = pixels(6, 8), NOISE.integers(0, 3, (6, 8), np.uint8)
@@ -135,6 +135,24 @@ class TestDrawings:
         np.testing.assert_array_equal(MATTES.draw(arrays, logits), np.hstack([image, gray, half]))
         assert MATTES.legend == ()
 
+    @pytest.mark.parametrize(("name", "plain"), [("background", True), ("ground", False)])
+    def test_of_masks_with_a_background(self, name, plain):
+        """Where truth and prediction say background, the image is as it was."""
+        image, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
+        logits = torch.zeros(3, 4, 6, 8)
+        names = (name, "a", "b")
+        masks = Segmentation("unet:test_resnet", names, 200, augment=Augment((6, 8)))
+        arrays = {"image": image[0], "mask": ids[0]}
+        first, second, third = np.split(masks.draw(arrays, logits[:, 0]), 3, axis=1)
+        assert np.array_equal(first, second) == plain
+        assert np.array_equal(first, third) == plain
+
+    def test_the_background_of_volumes_is_id_0_whatever_its_name(self):
+        image, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
+        first, second, third = np.split(VOLUMES.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1)
+        assert np.array_equal(first, second)
+        assert np.array_equal(first, third)
+
     def test_of_boxes(self):
         image = pixels(40, 50)
         edges = np.array([(2, 3, 20, 30), (5, 5, 9, 9), (0, 0, 0, 0)], np.float32)
@@ -157,8 +175,8 @@ class TestDrawings:
         ids[1, :3], ids[2, :2], ids[3] = 1, 2, 200  # of the ignored label there are most
         logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
         colors = drawing.palette(200)
-        drawn = [voxels[1], drawing.overlay(voxels[1], ids[1], colors)]
-        predicted = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors)
+        drawn = [voxels[1], drawing.overlay(voxels[1], ids[1], colors, background=0)]
+        predicted = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors, background=0)
         arrays = {"image": voxels, "mask": ids}
 
         np.testing.assert_array_equal(VOLUMES.draw(arrays), np.hstack(drawn))

@@ -413,8 +413,8 @@ def test_19_a_class_has_no_images(tmp_path):
         (
             lambda root: (root / "stuff").mkdir(parents=True),
             "{root}: expected a known layout, found stuff/. Do one of these: arrange the images in images/ and masks/ "
-            "(with or without train/, val/ and test/ in them), or in one folder per class; pass the folder's parent or a "
-            "subfolder instead; describe the layout in a file of your own with --layout FILE.py:NAME. The page "
+            "(with or without train/, val/ and test/ in them), or in one folder per class; pass the folder that "
+            "holds all of the data, if this is a part of it or more than it; describe the layout in a file of your own with --layout FILE.py:NAME. The page "
             "docs/folders.md lists the folders that are recognised, each with the command that packs it.",
         ),
         (lambda root: None, "{root}: expected a folder of images, found no such folder. Check the path."),

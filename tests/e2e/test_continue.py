@@ -74,6 +74,16 @@ def test_other_settings_that_may_change_do_and_others_are_refused(words, tmp_pat
     assert "seed" in err
 
 
+def test_the_run_knows_its_data(words, tmp_path, capsys):
+    _, _, *others = words
+    code, _, err = call("train", *others, "--name", "a", capsys=capsys)
+    assert (code, err.partition(",")[0]) == (2, "error: penstock train: expected a packed dataset")
+    assert call(*words, "--name", "a", capsys=capsys)[0] == 0
+    longer = ("--name", "a", "--runs", tmp_path / "runs", "--continue", "--steps", 5)
+    assert "finished at step 5" in call("train", *longer, capsys=capsys)[1]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["0001-a"]
+
+
 def test_it_needs_a_name(words, packed, capsys):
     message = "error: --continue: expected --name NAME, found none. Name the run to go on with.\n"
     assert call(*words, capsys=capsys)[::2] == (2, message)

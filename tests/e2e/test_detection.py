@@ -128,7 +128,7 @@ class TestTraining:
         ]
 
         assert said == [
-            f"{out / 'predictions.csv'} holds all 2 boxes, in pixels; NAME-boxes.png shows the {drawn} that score above {score}"
+            f"{out / 'predictions.csv'} holds 2 candidate boxes, in pixels; NAME-boxes.png shows the {drawn} that score above {score}"
             for drawn, score in ((1, 0.3), (0, 0.75), (2, 0.1))
         ]
         assert call(

@@ -118,6 +118,7 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
         "origins": {
             "optimizer.schedule": "optimizer adamw", "optimizer.lr": "optimizer adamw",
             "optimizer.weight_decay": "optimizer adamw",
+            **dict.fromkeys(("train.evaluate_every", "train.save_every", "train.log_every"), "train.steps"),
             **{f"augment.jitter.{name}": "images in colour" for name in ("brightness", "contrast", "saturation", "hue")},
         },
         "code": {},

@@ -29,7 +29,7 @@ def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsy
     drawn = sum(float(row["score"]) > 0.1 for row in rows)
     assert code == 0
     assert said.splitlines()[-1] == (
-        f"{out / 'predictions.csv'} holds all {len(rows)} objects, with boxes in pixels; NAME.png holds the numbers of "
+        f"{out / 'predictions.csv'} holds {len(rows)} candidate objects, with boxes in pixels; NAME.png holds the numbers of "
         f"the {drawn} that score above 0.1 (0 where there is none), and NAME-instances.png shows them"
     )
     assert [row["number"] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 from support import processes
-from support.paths import ROOT, SUPPORT
+from support.killing import CHILD, kill_until, only_run, run
 from support.processes import quiet
 from support.training import recipe, state
 
 import penstock
 from penstock.assembly import open_parts
 
-CHILD = SUPPORT / "kill_child.py"
-
-
 STEPS, BATCH = 12, 4
-
-
-def run(data, runs, kind="never", number=0):
-    """One process; its exit code."""
-    done = processes.run(CHILD, data, runs, kind, number)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
-
-
-def only_run(runs):
-    (folder,) = runs.glob("0*")
-    return folder
-
-
-def moments(draw):
-    """Endless random moments: between steps, inside a save, before and after a rename, during an evaluation."""
-    while True:
-        yield draw.choice(
-            [
-                ("step", draw.randrange(0, 400)),
-                ("write", draw.randrange(1, 14)),
-                ("rename", draw.randrange(1, 9)),
-                ("renamed", draw.randrange(1, 9)),
-                ("evaluation", draw.randrange(0, 150)),
-            ]
-        )
 
 
 @pytest.fixture(scope="module")
@@ -57,33 +26,11 @@ def whole(packed, tmp_path_factory):
     return state(only_run(runs))
 
 
-def kill_until(data, runs, whole, kills, seed):
-    """Kill and resume until `kills` processes have died; every run that comes to its end must equal the whole one."""
-    draw = random.Random(seed)
-    died, ended, kinds = 0, 0, {}
-    for kind, number in moments(draw):
-        code = run(data, runs, kind, number)
-        if code:
-            died += 1
-            kinds[kind] = kinds.get(kind, 0) + 1
-        else:
-            ended += 1
-            assert state(only_run(runs)) == whole
-            shutil.rmtree(only_run(runs))
-        if died >= kills and code == 0:
-            return died, ended, kinds
-        if died >= kills:
-            assert run(data, runs) == 0
-            assert state(only_run(runs)) == whole
-            return died, ended + 1, kinds
-    return None
-
-
 @pytest.mark.slow
 def test_kills_change_nothing(packed, whole, tmp_path):
-    died, ended, _ = kill_until(packed.folder, tmp_path, whole, kills=4, seed=1)
+    kinds, ended = kill_until(packed.folder, tmp_path, whole, kills=4, seed=1)
 
-    assert died == 4
+    assert kinds.total() == 4
     assert ended >= 1
 
 
@@ -93,19 +40,6 @@ def test_a_kill_in_each_critical_place_changes_nothing(packed, whole, tmp_path, 
     assert run(packed.folder, tmp_path, *moment) == -signal.SIGKILL
     assert run(packed.folder, tmp_path) == 0
     assert state(only_run(tmp_path)) == whole
-
-
-@pytest.mark.soak
-def test_thirty_kills_change_nothing(packed, whole, tmp_path):
-    died, ended, kinds = kill_until(packed.folder, tmp_path, whole, kills=36, seed=2)
-    sys.path.insert(0, str(ROOT / "bench"))
-    import common
-
-    versions = common.versions("penstock", "torch")
-    common.write("soak", "make soak", {"kills": kinds, "ended": ended, "versions": versions})
-
-    assert died == 36
-    assert len(kinds) == 5
 
 
 def ranks(data, runs, count, kind="never", number=0):

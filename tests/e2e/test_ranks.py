@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from support import processes
 from support.datasets import classes, learn_squares
 from support.norms import two_ranks
 from support.paths import SUPPORT
 from support.training import recipe
 
-from penstock.config import apply, dump
+from penstock.config import Model, apply, dump
 from penstock.config.checks import check_pieces
 from penstock.errors import RecipeError
 from penstock.tasks import Objective
@@ -22,7 +23,9 @@ from penstock.training import train
 
 @pytest.mark.slow
 def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path):
-    chosen = recipe(packed.folder, sync_bn=True, ema_decay=0.0)
+    """By a network with dropout and batch normalisation, at defaults."""
+    chosen = recipe(packed.folder, ema_decay=0.0)
+    chosen = dataclasses.replace(chosen, model=Model("deeplabv3plus:test_resnet", "none"))
     folder, _ = train(chosen, tmp_path / "one")
     (tmp_path / "recipe.toml").write_text(dump(chosen))
     two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
@@ -63,6 +66,32 @@ def test_every_loss_is_that_of_one_process_on_two_ranks(packed, tmp_path, object
 def losses(folder):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if "loss" in line]
+
+
+def distance(one, other):
+    """Between two losses, and between the gradients and running statistics of two: each a fraction of the whole."""
+    assert one.keys() == other.keys()
+    loss, expected = other.pop("loss"), one.pop("loss")
+    whole, apart = (
+        torch.cat([tensor.flatten() for tensor in tensors])
+        for tensors in (one.values(), [one[name] - other[name] for name in one])
+    )
+    return float((loss - expected) / expected), float(apart.norm() / whole.norm())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "mode"), [(2, ""), (3, ""), (3, "fsdp")])
+def test_the_gradients_of_every_network_are_those_of_one_process(tmp_path, count, mode):
+    """With dropout, stochastic depth and batch normalisation."""
+    child = SUPPORT / "same_child.py"
+    processes.run(child, tmp_path / "one", check=True)
+    done = processes.ranks(count, child, tmp_path / "many", mode)
+    assert done.returncode == 0, done.stderr
+    one, many = (torch.load(tmp_path / name) for name in ("one", "many"))
+
+    assert len(one) == 20
+    found = {name: distance(one[name], many[name]) for name in one}
+    assert {name: apart for name, (loss, apart) in found.items() if abs(loss) > 1e-5 or apart > 2e-3} == {}
 
 
 def test_pairs_that_are_mixed_are_not_parted():
@@ -118,7 +147,7 @@ class Follows(Hook):
 
 
 rank, follows = os.environ.get("RANK", ""), Follows()
-chosen = recipe(sys.argv[1], steps=6, save_every=9, evaluate_every=9, sync_bn=bool(rank))
+chosen = recipe(sys.argv[1], steps=6, save_every=9, evaluate_every=9)
 chosen = apply(chosen, ["loss.class_weights=median"])  # so that ranks count otherwise
 _, outcome = train(chosen, Path(sys.argv[2]), hooks=[follows, *([Stop(3)] if rank in ("", "1") else [])])
 Path(f"{sys.argv[2]}-rank{rank}").write_text(json.dumps([outcome.status, outcome.step, *follows.told]))

@@ -57,6 +57,11 @@ def test_it_goes_through_to_predictions(folder, tmp_path, capsys):
     assert list((tmp_path / "out").rglob(WRITTEN[folder.task]))
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_their_number_is_said(page):
+    assert f"{len(FOLDERS)} kinds of folders" in (ROOT / page).read_text()
+
+
 def test_the_page_has_every_folder_with_its_command():
     page = (ROOT / "docs/folders.md").read_text().splitlines()
     assert [line for line in page if line.startswith("| ")][2:] == list(rows())

@@ -10,6 +10,7 @@ from support.datasets import classes
 from support.errors import refused
 from support.training import Stop, recipe, state
 
+import penstock as ps
 from penstock.cli.events import show
 from penstock.config import apply, load
 from penstock.errors import RecipeError
@@ -295,3 +296,17 @@ def test_settings_that_a_finished_run_does_not_use_are_reported(trained, capsys)
 
     assert note not in call("train", "--resume", trained, capsys=capsys)[1]
     assert note in call("train", "--resume", trained, "--lr", 0.5, capsys=capsys)[1].splitlines()
+
+
+def test_a_run_that_was_pruned_goes_on_from_its_best_and_ends_the_same(packed, whole_run, tmp_path):
+    shutil.copytree(whole_run, tmp_path / "run", symlinks=True)
+    run = ps.Run(tmp_path / "run")
+    scores = run.evaluate("val").scores.summary()
+    assert run.prune() > 0
+    best = CheckpointStore(run.path / "checkpoints").names()
+    assert len(best) == 1
+    assert run.evaluate("val").scores.summary() == scores
+    resume(run.path)
+    if best != ["step-00000012"]:
+        assert len(CheckpointStore(run.path / "checkpoints").names()) > 1
+    assert state(run.path) == state(whole_run)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -15,8 +16,18 @@ from torch.nn import functional as F  # noqa: N812
 from penstock.config import Data, Model, apply, default_recipe
 from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError
-from penstock.session import CheckpointStore
+from penstock.session import CheckpointStore, Hook
 from penstock.training import train
+
+
+class Saves(Hook):
+    """Remembers which checkpoints it was told of, and after which step."""
+
+    def __init__(self):
+        self.saved = []
+
+    def after_save(self, session, path):
+        self.saved.append((session.step, path.name))
 
 
 def boxes(root):
@@ -176,6 +187,25 @@ def test_evaluations_and_checkpoints_come_as_often_as_the_recipe_says(packed, tm
 
     assert [line["step"] for line in lines if line["event"] == "evaluated"] == [3, 6, 7]
     assert CheckpointStore(folder.checkpoints).names() == [f"step-{step:08d}" for step in (2, 3, 4, 6, 7)]
+
+
+@pytest.mark.parametrize("async_save", [True, False])
+def test_checkpoints_are_written_by_whom_the_recipe_says(packed, tmp_path, monkeypatch, async_save):
+    writers, save = [], CheckpointStore.save
+
+    def watched(store, checkpoint):
+        writers.append(threading.current_thread() is threading.main_thread())
+        return save(store, checkpoint)
+
+    monkeypatch.setattr(CheckpointStore, "save", watched)
+    hook = Saves()
+    settings = {"steps": 5, "evaluate_every": 9, "save_every": 2, "keep": 9}
+    train(recipe(packed.folder, **settings, async_save=async_save), tmp_path, hooks=[hook])
+
+    assert writers == 3 * [not async_save]
+    assert [name for _, name in hook.saved] == [f"step-{step:08d}" for step in (2, 4, 5)]
+    if not async_save:
+        assert [step for step, _ in hook.saved] == [2, 4, 5]
 
 
 def test_a_layer_that_a_model_has_not_is_named(tmp_path):

@@ -211,7 +211,13 @@ def test_series_are_packed_and_predicted_as_volumes(tmp_path, capsys):
         write_series(tmp_path / f"raw/images/{split}/case{seed}", image)
         write_volume(tmp_path / f"raw/labels/{split}/case{seed}.nii.gz", stored(labels, "LPS", (1.0, 1.0, 2.5)))
     code, out, _ = call("pack", tmp_path / "raw", "-o", tmp_path / "data", capsys=capsys)
-    assert (code, out.splitlines()[1]) == (0, "train: 20 records in 1 shard")
+    assert (code, out.splitlines()[1:3]) == (
+        0,
+        [
+            "note: --task volumes takes it for volumes: NIfTI volumes, whole, 3 images with labels",
+            "train: 20 records in 1 shard",
+        ],
+    )
     words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 4, "--steps", 2]
     assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "runs").iterdir()

@@ -116,7 +116,7 @@ class TestMistakes:
 
         assert str(caught.value) == (
             "shard#0: expected a volume: image/slices slices below one another, found 7 slices in 30 rows. Pack the dataset "
-            "again, with --layout nifti-volumes."
+            "again, with --task volumes."
         )
 
     def test_a_patch_that_does_not_divide(self):

@@ -17,7 +17,7 @@ from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import Recipe
 
 GUIDE_NAMES = (
-    "index", "quickstart", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "kafka", "deployment", "design",
+    "index", "quickstart", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "faults", "kafka", "deployment", "design",
 )  # fmt: skip
 GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDE_NAMES)]
 GENERATED = {"settings", "commands", "api", "extending"}

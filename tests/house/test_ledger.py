@@ -1,4 +1,4 @@
-"""Every test that docs/ledger.md names is there."""
+"""Every test that docs/ledger.md and docs/faults.md name is there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 import pytest
 from support.paths import TESTS
 
-NAMED = sorted(set(re.findall(r"`([\w/]+/test_\w+\.py)::(\w+)`", (TESTS.parent / "docs" / "ledger.md").read_text())))
+DOCS = TESTS.parent / "docs"
+TEXT = "".join((DOCS / name).read_text() for name in ("ledger.md", "faults.md"))
+NAMED = sorted(set(re.findall(r"`([\w/]+/test_\w+\.py)::(\w+)`", TEXT)))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
@@ -23,3 +25,15 @@ def test_rows_without_a_test_say_so():
         if feature in {"feature", "defect", "feature or defect", "---"}:
             continue
         assert ("not yet" in where) == (not test), row
+
+
+def test_every_fault_has_its_test():
+    rows = [
+        line
+        for line in (DOCS / "faults.md").read_text().split("## What can fail")[1].splitlines()
+        if line.startswith("| ")
+    ]
+    for row in rows[2:]:
+        *_, test = (cell.strip() for cell in row.strip("|").split("|"))
+        assert re.fullmatch(r"`[\w/]+\.py::\w+`(, `[\w/]+\.py::\w+`)*", test), row
+    assert len(rows) > 20

@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("src", "tests", "docs", "bench", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
 LIBRARIES = (
     "numpy", "cv2", "torch", "torchvision", "torchvision.models.detection", "timm", "segmentation_models_pytorch",
-    "torch.utils.tensorboard", "msgspec", "simplejpeg", "PIL.Image", "rich", "matplotlib.figure",
+    "torch.utils.tensorboard", "msgspec", "simplejpeg", "PIL.Image", "rich",
     "torchmetrics", "confluent_kafka", "safetensors.torch", "pytest", "sympy", "torch._dynamo",
 )  # fmt: skip
 QUIET = "ignore:Module already imported so cannot be rewritten"  # imported before the fork

@@ -18,6 +18,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.ports import free_ports
+
 JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", Path.home() / ".cache/penstock/kafka-4.2.0"))
 POM = Path(__file__).with_name("broker.pom.xml")
 CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
@@ -86,14 +88,6 @@ def fetch():
     subprocess.run(["mvn", "-q", "-B", "-f", POM, *goal], check=True, capture_output=True)
     with contextlib.suppress(OSError):  # another process was faster
         part.rename(JARS)
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def _end_with_parent() -> None:

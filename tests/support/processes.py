@@ -16,7 +16,6 @@ import os
 import runpy
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,9 +23,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.ports import free_ports
+
 LIBRARIES = [
     "pytest", "torch", "torchvision.models.detection", "timm", "segmentation_models_pytorch", "torch.utils.tensorboard",
-    "torch.distributed.elastic.multiprocessing.errors", "matplotlib.figure", "confluent_kafka", "safetensors.torch",
+    "torch.distributed.elastic.multiprocessing.errors", "confluent_kafka", "safetensors.torch",
     "torch._dynamo", "penstock.training", "penstock.cli.main", "processes", "training",
 ]  # fmt: skip
 """What the server imports; what is not there is left out."""
@@ -138,9 +139,8 @@ class Ranks:
     """Ranks of one training, as torchrun starts them: where one fails, the others are ended."""
 
     def __init__(self, count, words, *, env=None, log=None):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(count)}
+        (port,) = free_ports(1)
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
         self.children = []
         for rank in range(count):
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}

@@ -78,10 +78,38 @@ def _masks(image, mask, form="JPEG", encode=gray, values=(0, 1)):
     return make
 
 
+def cells(count, size=SIZE):
+    """A mask that numbers so many squares, from the last one to the first."""
+    numbers = np.zeros(size, np.uint16)
+    for number in range(count):
+        y, x = 1 + 5 * (number // 6), 1 + 5 * (number % 6)
+        numbers[y : y + 4, x : x + 3] = count - number
+    return numbers
+
+
+def numbered(image="images/{}.tif", mask="masks/{}.tif", counts=(7, 10, 14)):
+    """Images and masks that number their objects."""
+
+    def make(root):
+        images_of(root, image, form="TIFF")
+        for number, count in enumerate(counts):
+            write(root / mask.format(number), encoded(cells(count), "TIFF"))
+
+    return make
+
+
 def _classes(pattern, form="JPEG"):
     def make(root):
         for number, name in enumerate(("cat", "dog")):
             images_of(root, pattern.replace("CLASS", name), form=form, first=10 * number)
+
+    return make
+
+
+def _dates(*places):
+    def make(root):
+        for place in places:
+            _classes(f"{place}/CLASS/{place}_{{}}.jpg")(root)
 
     return make
 
@@ -368,6 +396,9 @@ FOLDERS = (
     RawFolder("masks of 0 and 255", "images/0.jpg masks/0.png", _masks("images/{}.jpg", "masks/{}.png", values=(0, 255)), "--map 255=1"),
     RawFolder("masks as JPEG", "images/0.jpg masks/0.jpg", _masks("images/{}.jpg", "masks/{}.jpg", encode=lambda ids: encoded(ids, "JPEG"), values=(0, 255)), "--mask-threshold 128"),
     RawFolder("masks in colour with a legend", "images/0.jpg masks/0.png class_dict.csv", _colored),
+    RawFolder("images in a folder of any name", "photos/0.jpg masks/0.png", _masks("photos/{}.jpg", "masks/{}.png")),
+    RawFolder("masks that number the objects of an image", "images/0.tif masks/0.tif", numbered(), task="instances"),
+    RawFolder("masks of Cellpose, of which the class is named", "0.tif 0_cp_masks.tif", numbered("{}.tif", "{}_cp_masks.tif"), "--classes cell", task="instances"),
     RawFolder("masks beside the images", "0.jpg 0_mask.png", _masks("{}.jpg", "{}_mask.png")),
     RawFolder("TIFF images and TIFF masks", "images/0.tif masks/0.tif", _masks("images/{}.tif", "masks/{}.tif", form="TIFF", encode=lambda ids: encoded(ids, "TIFF"))),
     RawFolder("PNG images of 16 bits", "images/0.png masks/0.png", _deep),
@@ -380,9 +411,12 @@ FOLDERS = (
     RawFolder("a folder for each class", "cat/0.jpg dog/0.jpg", _classes("CLASS/{}.jpg"), task="classification"),
     RawFolder("classes in each split", "train/cat/0.jpg val/cat/0.jpg", miniatures.folders, task="classification"),
     RawFolder("a folder for each class, BMP", "cat/0.bmp dog/0.bmp", _classes("CLASS/{}.bmp", "BMP"), task="classification"),
+    RawFolder("classes in folders of dates", "2026-03-01/cat/0.jpg 2026-03-02/cat/0.jpg", _dates("2026-03-01", "2026-03-02"), task="classification"),
+    RawFolder("classes in folders of anything else", "street/cat/0.jpg garden/cat/0.jpg", _dates("street", "garden"), "--pattern (?P<label>[^/]+)/[^/]+$", task="classification"),
     RawFolder("the class in the name", "cat_0.jpg dog_0.jpg", _classes("CLASS_{}.jpg"), "--pattern (?P<label>[a-z]+)_", task="classification"),
     RawFolder("a CSV of classes", "labels.csv images/0.jpg", _table("labels.csv", "file,label\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n3.jpg,dog\n"), task="classification"),
     RawFolder("a CSV with semicolons", "labels.csv 0.jpg", _table("labels.csv", "image;class\n0;cat\n1;dog\n2;cat\n3;dog\n", "{}.jpg"), task="classification"),
+    RawFolder("a CSV with columns of other names", "export.csv 0.jpg", _table("export.csv", "No;Photo;Animal\n1;0.jpg;cat\n2;1.jpg;dog\n3;2.jpg;cat\n4;3.jpg;dog\n", "{}.jpg"), "--field label=Animal", task="classification"),
     RawFolder("a CSV of one-hot classes", "labels.csv images/0.jpg", _table("labels.csv", "image,cat,dog\n0,1,0\n1,0,1\n2,1,0\n3,0,1\n"), task="classification"),
     RawFolder("a CSV of boxes", "boxes.csv images/0.jpg", _table("boxes.csv", "filename,class,xmin,ymin,xmax,ymax\n0.jpg,dog,3,4,20,18\n1.jpg,cat,3,4,20,18\n"), task="detection"),
     RawFolder("a CSV of boxes in one column", "train.csv train/0.jpg", _table("train.csv", 'image_id,label,bbox\n0,dog,"[3, 4, 20, 10]"\n1,cat,"[20, 4, 5, 9]"\n2,cat,"[20, 4, 5, 9]"\n', "train/{}.jpg"), task="detection"),

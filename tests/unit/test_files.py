@@ -1,6 +1,15 @@
 from __future__ import annotations
 
+import fcntl
+import signal
+from pathlib import Path
+
+import pytest
 from support import processes
+from support.training import Stop, recipe
+
+from penstock import files
+from penstock.training import resume, train
 
 
 def test_a_file_that_grows_too_large_is_named(packed, tmp_path):
@@ -17,3 +26,55 @@ def test_a_file_that_grows_too_large_is_named(packed, tmp_path):
         f"error: {tmp_path}/s.png: expected a path that can be read and written, found file too large. Check the path, "
         "its permissions and the room on the disk.\n"
     )
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from penstock import files
+
+sys.addaudithook(lambda event, words: event == "os.rename" and os.kill(os.getpid(), signal.SIGKILL))
+getattr(files, sys.argv[2])(Path(sys.argv[1]), b"half of it")
+"""
+
+
+@pytest.mark.parametrize("way", ["write_atomically", "replace_whole"])
+def test_what_a_killed_process_leaves_is_removed_once_nobody_writes_it(tmp_path, way):
+    child = tmp_path / "child.py"
+    child.write_text(KILLED)
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "a.json").write_text("before")
+    assert processes.run(child, place / "a.json", way).returncode == -signal.SIGKILL
+    (left,) = place.glob(".*")
+    with left.open("rb") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # as whoever writes it does
+        files.sweep(place)
+        assert left.exists()
+    files.sweep(place)
+    assert [path.name for path in place.iterdir()] == ["a.json"]
+    assert (place / "a.json").read_text() == "before"
+
+
+@pytest.mark.parametrize("way", [files.write_atomically, files.replace_whole])
+def test_a_file_that_is_being_written_is_not_removed(tmp_path, monkeypatch, way):
+    rename = Path.replace
+
+    def swept(path, target):
+        files.sweep(tmp_path)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", swept)
+    way(tmp_path / "a.json", b"whole")
+    assert (tmp_path / "a.json").read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("place", [".", "evaluations", "figures", "code"])
+def test_a_resume_removes_what_was_left(packed, tmp_path, place):
+    folder, _ = train(recipe(packed.folder, steps=3), tmp_path, hooks=[Stop(1)])
+    left = folder.path / place / ".x.json.1.partial"
+    for last in (False, True):
+        left.parent.mkdir(exist_ok=True)
+        left.write_text("half")
+        resume(folder.path)  # which the second time has nothing to do
+        assert not left.exists(), last

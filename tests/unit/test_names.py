@@ -72,7 +72,7 @@ BEFORE_A_RUN = [
     ("train.metrics=['iou']", "", "train.metrics: expected FILE.py:NAME or package.module:NAME, found iou. Name places alone."),
     ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
      "Hook."),
-    ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, stop_at_step, max_time, or FILE.py:NAME, found grids. Name a hook."),
+    ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, keep_best, stop_at_step, stop_at_score, log_values, fed_images, placement, max_time, mlflow, wandb, or FILE.py:NAME, found grids. Name a hook."),
     ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler has no setting evry, only every. Did "
      "you mean every?"),
     ("hooks=[{name='profiler', folder='x'}]", "", "hooks = penstock.hooks:profiler has no setting folder, only every. "
@@ -124,7 +124,8 @@ def test_the_line_of_a_failing_import_is_one_of_the_users_file(tmp_path):
 
     assert str(caught.value) == (
         f"hooks = {file}:Own, line 4: the import fails with TypeError: {file}, line 5: Own.after_stpe is not a method of "
-        "penstock.Hook. A hook can override on_start, before_step, after_backward, after_step, after_save, after_eval, "
+        "penstock.Hook. A hook can override on_start, change_batch, before_step, after_backward, after_step, after_save, "
+        "after_eval, on_nonfinite, "
         "on_exception, on_end. Fix the file."
     )
 

@@ -1,11 +1,13 @@
 """The public face: what `import penstock as ps` gives. Everything else may change without notice.
 
 data.py  open, inspect, pack
-runs.py  train, resume, load, export
+runs.py  train, resume, load, export, list, compare
+loaded.py  what load gives
 """
 
 from penstock.api.data import Data, Sample, Split, inspect, open, pack  # noqa: A004 - as `PIL.Image.open`
-from penstock.api.runs import LoadedModel, Run, export, load, resume, train
+from penstock.api.loaded import LoadedModel
+from penstock.api.runs import Run, compare, export, list_runs, load, resume, train
 
 __all__ = [
     "Data",
@@ -13,8 +15,10 @@ __all__ = [
     "Run",
     "Sample",
     "Split",
+    "compare",
     "export",
     "inspect",
+    "list_runs",
     "load",
     "open",
     "pack",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock import datasets
+from penstock.api.arguments import suggested
 from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.images import codecs
 from penstock.order import Plan
@@ -37,12 +38,19 @@ class Sample:
     Attributes:
         origin: where it is: its partition and offset.
         record: its bytes.
-        image: the image with its label: uint8 RGB (height, width, 3).
+        image: the upright image: uint8 or uint16 (height, width, channels), or the voxels of a volume, uint8 (slices,
+            height, width, channels).
+        label: what the record says of the image: a mask or alpha matte, uint8 (height, width); the name of a class; or
+            a dict of objects: "boxes", float32 (objects, 4) with left, top, right and bottom in pixels, "classes", and
+            "masks", bool (objects, height, width).
+        drawn: the image with its label as people see it, made smaller: uint8 RGB (height, width, 3).
     """
 
     origin: str
     record: Record
-    image: Pixels
+    image: NDArray[Any]
+    label: Any
+    drawn: Pixels
 
     @property
     def name(self) -> str:
@@ -50,10 +58,18 @@ class Sample:
         return decode_name(self.record)
 
     def __repr__(self) -> str:
-        return f"<Sample {self.name} ({self.origin}), image {self.image.shape[0]} x {self.image.shape[1]}>"
+        image = f"image {self.image.dtype} {self.image.shape}"
+        return f"<Sample {self.name} ({self.origin}), {image}, label {_said(self.label)}>"
 
     def _repr_png_(self) -> bytes:
-        return codecs.encode_png(self.image)
+        return codecs.encode_png(self.drawn)
+
+
+def _said(label: Any) -> str:
+    """A label in a few words."""
+    if isinstance(label, dict):
+        return counted(len(label["classes"]), "object")
+    return f"{label.dtype} {label.shape}" if hasattr(label, "shape") else str(label)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,11 +114,13 @@ class Split:
         partition, offset = plan.at(number % len(plan))
         (record,) = source.read(partition, offset, offset + 1)
         described = self.dataset.opened.description
-        return Sample(record.origin, record, described.kind.draw(record, described))
+        image, label = described.kind.read(record, described)
+        return Sample(record.origin, record, image, label, described.kind.draw(record, described))
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[number] for number in range(len(self)))
 
+    @suggested
     def feed(
         self,
         *,
@@ -189,6 +207,7 @@ class Data:
         return f"<b>{title}</b><table><tr><th>split</th><th>records</th><th>largest image</th></tr>{rows}</table>"
 
 
+@suggested
 def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `penstock.open`, as `PIL.Image.open`
     """A packed dataset: a folder, or a topic, kafka://HOST:PORT/TOPIC.
 
@@ -206,6 +225,7 @@ def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `pens
     return Data(datasets.locate(uri).open(), str(uri))
 
 
+@suggested
 def inspect(
     folder: str | Path,
     *,
@@ -244,6 +264,7 @@ def inspect(
     return datasets.inspect(Path(folder), labels, how=how)
 
 
+@suggested
 def pack(
     folder: str | Path | Inspection,
     output: str | Path,

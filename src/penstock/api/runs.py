@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import html
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from penstock import inference, training
+from penstock.api.arguments import suggested
 from penstock.api.data import Data
+from penstock.api.loaded import LoadedModel
 from penstock.assembly import open_run, resolve_settings, settings_of_file
 from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, Resolved, toml
-from penstock.errors import ImageError, RecipeError
-from penstock.images.upright import read_upright
-from penstock.inference.inputs import find
+from penstock.errors import RecipeError
 from penstock.models import TestTimeAugmentation
 from penstock.runs import RunFolder, code
+from penstock.runs.comparing import compare as compare_runs
+from penstock.runs.listing import change_tags, find_runs, write_note
+from penstock.runs.pruning import prunable, prune
 from penstock.session import Hook
-from penstock.tasks import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
 
     from penstock.events import OnEvent
-    from penstock.inference import Evaluation, Exported, PredictedVolumes
+    from penstock.inference import Evaluation, Exported
+    from penstock.runs.comparing import RunComparison
+    from penstock.runs.listing import RunSummary
     from penstock.session import Outcome
-    from penstock.tasks import Prediction
-
-    Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +60,7 @@ class Run:
         lines = [line for line in self.metrics if line.get("best")]
         return {"step": lines[-1]["step"], **lines[-1]["evaluation"]} if lines else None
 
+    @suggested
     def evaluate(
         self,
         split: str = "",
@@ -91,6 +88,34 @@ class Run:
         augmentation = TestTimeAugmentation(tuple(scales), flip, shift)
         return inference.evaluate_run(self.path, trained.with_tta(augmentation), split)
 
+    @suggested
+    def note(self, text: str | None = None, *, tag: Sequence[str] = (), untag: Sequence[str] = ()) -> None:
+        """Keep a note or tags with the run, which `list_runs` gives.
+
+        Args:
+            text: takes the place of the note before; "" removes it, None leaves it.
+            tag: words to put the run under.
+            untag: words under which it is no longer to be.
+
+        Raises:
+            RunError: a tag has spaces in it, or one that is to go is not there.
+        """
+        folder = RunFolder.open(self.path)
+        change_tags(folder, tag, untag)
+        if text is not None:
+            write_note(folder, text)
+
+    def prune(self) -> int:
+        """Remove all checkpoints but the best, if the run is finished or stopped; the bytes that they took.
+
+        Raises:
+            RunError: another process trains the run.
+        """
+        found = prunable([self.path])
+        for each in found:
+            prune(each)
+        return sum(each.bytes for each in found)
+
     def load(self, *, checkpoint: str = "", device: str = "auto") -> LoadedModel:
         """Its model, ready to predict."""
         return load(self.path, checkpoint=checkpoint, device=device)
@@ -104,94 +129,7 @@ class Run:
         return f"<b>{html.escape(str(self.path))}</b><ul>{scores}</ul>"
 
 
-@dataclass(frozen=True, repr=False)
-class LoadedModel:
-    """A run's model, ready to predict.
-
-    Attributes:
-        trained: the model with what it was trained for.
-    """
-
-    trained: inference.Trained
-
-    def __repr__(self) -> str:
-        name, task = self.trained.parts.recipe.model.name, self.trained.parts.task.kind.name
-        return f"<LoadedModel {name} for {task}, after step {self.trained.step:,}, on {self.trained.device}>"
-
-    def predict(self, image: str | Path | Pixels) -> Prediction:
-        """What the model says of one image.
-
-        Args:
-            image: a file, or uint8 RGB of shape (height, width, 3): an array or anything that NumPy makes one of, such
-                as an RGB image of Pillow. A model that was trained on images of other channels or bits takes those.
-
-        Raises:
-            ImageError: the file is missing or cannot be decoded, or the array is no such image.
-            RecipeError: the task does not predict images.
-        """
-        if not isinstance(image, str | Path):
-            return self.trained.predict(np.asarray(image))
-        path = Path(image)
-        if not path.is_file():
-            raise ImageError(str(path), expected="an image file", found="no such file", remedy="Check the path")
-        wanted = self.trained.parts.task.pixel_format
-        return self.trained.predict(read_upright(path.read_bytes(), str(path), wanted))
-
-    def with_tta(self, *, scales: Sequence[float] = (1.0,), flip: bool = False, shift: int = 0) -> LoadedModel:
-        """The same model with test-time augmentation.
-
-        Args:
-            scales: factors of the image's size; the image is predicted at each.
-            flip: whether each is predicted horizontally flipped too.
-            shift: pixels by which a classifier's images are moved too.
-
-        Raises:
-            RecipeError: the task does not support it.
-        """
-        return LoadedModel(self.trained.with_tta(TestTimeAugmentation(tuple(scales), flip, shift)))
-
-    def predict_all(self, *paths: str | Path) -> Iterator[tuple[str, Prediction]]:
-        """The name and the prediction of every image behind some paths: images, folders, lists of images, videos.
-
-        An image that cannot be read is left out; the logger `penstock.inference` says which.
-
-        Raises:
-            DatasetError: a path is not there, or there is no image.
-        """
-        for image in find([Path(path) for path in paths]):
-            try:
-                pixels = image.read(self.trained.parts.task.pixel_format)
-            except (ImageError, OSError) as error:
-                logging.getLogger("penstock.inference").warning("%s", error)
-            else:
-                yield image.name, self.trained.predict(pixels)
-
-    def predict_volumes(
-        self, paths: Sequence[str | Path], output: str | Path, labels: str | Path = ""
-    ) -> PredictedVolumes:
-        """Write the labels of NIfTI volumes, each in its own geometry, as `penstock predict` does.
-
-        Args:
-            paths: volumes and folders of them.
-            output: the folder to write to.
-            labels: a folder of true labels to score against; "" for none.
-
-        Raises:
-            DatasetError: there are no volumes, or a file would be overwritten that is no prediction.
-            RecipeError: the task does not predict volumes.
-        """
-        found = [Path(path) for path in paths]
-        return inference.predict_volumes(self.trained, found, Path(output), Path(labels) if labels else None)
-
-    def predict_folder(self, folder: str | Path, output: str | Path, style: Style = Style()) -> inference.Predicted:  # noqa: B008 - frozen
-        """Write the predictions for all images in a folder, as `penstock predict` does.
-
-        Raises:
-            DatasetError: there are no images, or a file would be overwritten that is no prediction.
-        """
-        return inference.predict_images(self.trained, find([Path(folder)]), Path(output), style)
-
-
+@suggested
 def train(
     data: Data | Recipe | str | Path,
     *,
@@ -268,6 +206,7 @@ def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> Recip
     return resolve_settings({"data.path": path, **given})
 
 
+@suggested
 def resume(
     run: str | Path | Run,
     *,
@@ -276,6 +215,7 @@ def resume(
     checkpoint: str = "last",
     on_event: OnEvent | None = None,
     trust: bool = False,
+    accept_changes: bool = False,
 ) -> Run:
     """Go on with a run.
 
@@ -286,15 +226,17 @@ def resume(
         checkpoint: "last", "best" or "step-NNNNNNNN".
         on_event: called with every event; `logging` has them too.
         trust: whether code from elsewhere, which the run carries, may be executed.
+        accept_changes: whether to go on although data, code or a decoder gives other samples than before.
 
     Raises:
         PenstockError: it cannot go on.
     """
     path = _trusted(run, trust=trust)
-    folder, outcome = training.resume(path, settings or {}, hooks, checkpoint, on_event)
+    folder, outcome = training.resume(path, settings or {}, hooks, checkpoint, on_event, accept_changes=accept_changes)
     return Run(folder.path, outcome)
 
 
+@suggested
 def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", trust: bool = False) -> LoadedModel:
     """A run's model; the run folder is all that it needs.
 
@@ -310,6 +252,31 @@ def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", t
     return LoadedModel(inference.load_model(_trusted(run, trust=trust), checkpoint, device))
 
 
+def list_runs(root: str | Path = "runs") -> list[RunSummary]:
+    """What there is to say of every run in a folder, by number: state, steps, best score, model, data, time and note.
+
+    Args:
+        root: the parent folder of the run folders.
+
+    Raises:
+        RunError: there is no such folder.
+    """
+    return find_runs(Path(root))
+
+
+def compare(*runs: str | Path | Run) -> RunComparison:
+    """In what runs differ: scores, recipe, data, code and environment, and why scores may not be compared.
+
+    Args:
+        runs: at least two.
+
+    Raises:
+        RunError: there are fewer, or a file of one is missing or damaged.
+    """
+    return compare_runs([each.path if isinstance(each, Run) else Path(each) for each in runs])
+
+
+@suggested
 def export(
     run: str | Path | Run,
     path: str | Path,

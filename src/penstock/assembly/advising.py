@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock import devices
 from penstock.assembly.parts import open_dataset
 from penstock.assembly.sizing import ORIGIN
+from penstock.models import pretrained
 from penstock.models.segmentation import STRIDE
 from penstock.progress import counted
 from penstock.tasks import find_task
@@ -50,12 +51,13 @@ def advise(resolved: Resolved) -> tuple[Advice, ...]:
 
 
 def _small(task: type[Task]) -> str:
-    return f": try a small network first, such as --model {task.small_model}" if task.small_model else ""
+    small = f": try a small network first, such as --model {task.small_model}" if task.small_model else ""
+    return f"no GPU was found{small}; --find-time says how long the training takes"
 
 
 def _choices(resolved: Resolved, split: Split, task: type[Task]) -> Iterator[Advice]:
     recipe = resolved.recipe
-    weights = f"weights of the backbone: {recipe.model.weights}"
+    weights = f"weights of the backbone: {recipe.model.weights}{_where(recipe)}"
     yield Advice("model", recipe.model.name, f"{resolved.origin('model.name')}; {weights}")
     height, width = recipe.augment.crop
     origin = resolved.origin("augment.crop")
@@ -69,8 +71,20 @@ def _choices(resolved: Resolved, split: Split, task: type[Task]) -> Iterator[Adv
     steps, epoch = recipe.train.steps, max(1.0, split.records / recipe.train.batch)
     passes = f"{steps / epoch:,.0f} epochs; --epochs N takes {epoch:,.1f} steps for each"
     if devices.choose(recipe.train.device).type == "cpu":
-        yield Advice("device", "cpu", f"no GPU was found{_small(task)}")
+        yield Advice("device", "cpu", _small(task))
     yield Advice("steps", f"{steps:,}", f"{resolved.origin('train.steps')}; {passes}")
+
+
+def _where(recipe: Recipe) -> str:
+    """Whether pretrained weights are here already."""
+    backbone = recipe.model.name.rpartition(":")[2]
+    if recipe.model.weights != "pretrained" or (cached := pretrained.is_cached(backbone)) is None:
+        return ""
+    if cached:
+        return ", which are in the cache"
+    if pretrained.is_offline():
+        return ", which are not in the cache and cannot be downloaded: use --weights none, or --weights FILE"
+    return ", which the training downloads first"
 
 
 def _evaluation(recipe: Recipe, splits: tuple[str, ...]) -> Advice:

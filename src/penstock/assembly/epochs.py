@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.config import toml
+from penstock.config import Train, toml
 from penstock.config.presets import GENERAL
 from penstock.datasets import locate
 from penstock.errors import RecipeError
@@ -23,6 +23,9 @@ FEWEST: Final = 1000
 EVALUATIONS: Final = 20
 """Evaluations of a training by default."""
 
+STEPS: Final = "train.steps"
+_AT_LEAST: Final = 4  # evaluations of a short training
+_LINES: Final = 10  # of its log
 _EVERY: Final = ("train.evaluate_every", "train.save_every")
 
 
@@ -36,7 +39,8 @@ def steps_of(recipe: Recipe) -> int:
 
 
 def with_steps(resolved: Resolved) -> Resolved:
-    """The recipe with the steps that its epochs are, and an evaluation after each, unless others were given.
+    """The recipe with the steps that its epochs are, and an evaluation after each, unless others were given. Where
+    fewer steps than usual were given, evaluations, checkpoints and lines of the log come more often too.
 
     Raises:
         RecipeError: other steps were given.
@@ -44,7 +48,7 @@ def with_steps(resolved: Resolved) -> Resolved:
     """
     recipe = resolved.recipe
     if not recipe.train.epochs:
-        return resolved
+        return _with_few_steps(resolved)
     steps = steps_of(recipe)
     stated = resolved.given.get("train.steps", steps)
     if stated != steps:
@@ -58,6 +62,21 @@ def with_steps(resolved: Resolved) -> Resolved:
         )
     each = min(steps, max(1, math.ceil(_epoch(recipe))))
     return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, each)}, ORIGIN)
+
+
+def _with_few_steps(resolved: Resolved) -> Resolved:
+    """The recipe with evaluations, checkpoints and log lines that suit steps that were given, where these are few: else
+    a short training would end without any. What comes with a model stays.
+    """
+    steps, usual = resolved.recipe.train.steps, Train().steps
+    if "train.steps" not in resolved.given or steps >= usual:
+        return resolved
+    each = max(steps // EVALUATIONS, min(FEWEST // EVALUATIONS, math.ceil(steps / _AT_LEAST)))
+    if steps < _LINES:
+        each = steps  # somebody who tries whether it runs
+    lines = max(1, min(Train().log_every, steps // _LINES))
+    values = {**dict.fromkeys(_EVERY, each), "train.log_every": lines}
+    return with_values(resolved, {k: v for k, v in values.items() if resolved.origin(k) == GENERAL}, STEPS)
 
 
 def with_default_batch(resolved: Resolved, records: int) -> Resolved:

@@ -114,6 +114,7 @@ class Parts:
             share=share,
             threads=self.recipe.train.num_threads or None,
             pin_memory=pin_memory,
+            stall_timeout=self.recipe.train.stall_timeout,
         )
 
     def evaluation(
@@ -139,6 +140,7 @@ class Parts:
             augment=False,
             threads=self.recipe.train.num_threads or None,
             pin_memory=pin_memory,
+            stall_timeout=self.recipe.train.stall_timeout,
         )
         return task, feed
 

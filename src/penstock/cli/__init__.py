@@ -2,39 +2,96 @@
 
 overview.py  the commands and what they do
 app.py       how they are called, and what becomes of errors
-data.py      inspect, pack, show, verify, scenes
+packing.py   inspect, pack
+data.py      show, verify, scenes
 training.py  train, recipe
 runs.py      evaluate, predict, replay, report
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
-INTERRUPTED: Final = 128 + signal.SIGINT
+UNFINISHED: Final = 75
+"""Exit code of a training that stopped to go on later: sysexits' EX_TEMPFAIL, which schedulers take for "again"."""
+
 STDIN: Final = "/dev/stdin"
+_DEFAULT: Final = (signal.default_int_handler, signal.SIG_DFL)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal has ended a command: Ctrl-C, or SIGTERM.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
-    before = signal.getsignal(signal.SIGINT)
-    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 75 a training that is to go on, 128 + n
+    ended by signal n.
+    """
+    with _caught():
+        try:
+            _run(sys.argv[1:] if arguments is None else arguments)
+        except KeyboardInterrupt as error:
+            sys.exit(exit_code(error))
+
+
+def command() -> NoReturn:
+    """Run one command as a process of its own, which ends although the system holds a thread that reads data, as where
+    a network disk is gone: Python would wait for it.
+    """
+    code: object = 0
     try:
-        if ours:
-            signal.signal(signal.SIGINT, _interrupted)
-        _run(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    if any(thread.name.startswith("penstock-feed") for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code if isinstance(code, int) else 1)
+    sys.exit(code)  # type: ignore[arg-type]
+
+
+def exit_code(error: KeyboardInterrupt) -> int:
+    """The exit code of a command that a signal has ended."""
+    return 128 + error.number if isinstance(error, Interrupted) else 128 + signal.SIGINT
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[None]:
+    """For the length of a block, Ctrl-C and SIGTERM are exceptions, so that a command puts away what it has begun, and
+    SIGUSR1 does nothing where there is nothing to save. A training has handlers of its own. What somebody else handles
+    stays as it is.
+    """
+    handlers: dict[int, Callable[[int, FrameType | None], None]] = {signal.SIGINT: _end, signal.SIGTERM: _end}
+    if hasattr(signal, "SIGUSR1"):
+        handlers[signal.SIGUSR1] = _go_on
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in handlers}
+    ours = [number for number in handlers if is_main and before[number] in _DEFAULT]
+    for number in ours:
+        signal.signal(number, handlers[number])
+    try:
+        yield
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
+        for number in ours:
+            signal.signal(number, before[number])
 
 
 def _run(words: list[str]) -> None:
@@ -49,15 +106,20 @@ def _run(words: list[str]) -> None:
     app.main(words)
 
 
-def _interrupted(_: int, frame: FrameType | None) -> None:
-    """Ctrl-C: an exception, but for imports, which take seconds and in which libraries may swallow one. Nothing has
-    begun by then, so the process ends at once.
+def _end(number: int, frame: FrameType | None) -> None:
+    """An exception, but for imports, which take seconds and in which libraries may swallow one. Nothing has begun by
+    then, so the process ends at once.
     """
     while frame:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os._exit(INTERRUPTED)
+            os._exit(128 + number)
         frame = frame.f_back
-    raise KeyboardInterrupt
+    raise Interrupted(number)
 
 
-__all__ = ["INTERRUPTED", "main"]
+def _go_on(number: int, frame: FrameType | None) -> None:
+    """A job that sends SIGUSR1 to have trainings saved sends it to its other processes too."""
+    del number, frame
+
+
+__all__ = ["UNFINISHED", "Interrupted", "command", "exit_code", "main"]

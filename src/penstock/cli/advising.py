@@ -10,7 +10,7 @@ from penstock.assembly import advise, resolve_settings
 from penstock.assembly.advising import Advice
 from penstock.cli.options import Crop, ModelName, crop_setting
 from penstock.config import parsed
-from penstock.progress import Progress, counted
+from penstock.progress import Progress, counted, duration
 from penstock.training import finders
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def doctor(
     find_lr: Annotated[
         bool, Parameter(negative="", help="Train for up to 100 steps with a rising learning rate, and suggest one.")
     ] = False,
+    find_time: Annotated[
+        bool, Parameter(negative="", help="Train for four steps, and say how long the whole training would take.")
+    ] = False,
     find_batch: Annotated[
         bool, Parameter(negative="", help="Find the largest batch that fits into the memory of the GPU.")
     ] = False,
@@ -40,6 +43,8 @@ def doctor(
     choices = list(advise(resolved))
     if find_batch:
         choices.append(_batch_advice(resolved.recipe))
+    if find_time:
+        choices.append(_time_advice(resolved.recipe))
     if find_lr:
         choices.append(_lr_advice(resolved.recipe))
     about, value = (max(len(getattr(each, name)) for each in choices) for name in ("about", "value"))
@@ -51,6 +56,12 @@ def _batch_advice(recipe: Recipe) -> Advice:
     found = finders.find_batch(recipe)
     fails = f"{found.fails:,} images do not" if found.fails else "more were not tried"
     return Advice("batch found", counted(found.fits, "image"), f"fit into the memory of {found.device}; {fails}")
+
+
+def _time_advice(recipe: Recipe) -> Advice:
+    found = finders.find_time(recipe)
+    reason = f"{counted(found.steps, 'step')} of {found.seconds:,.3g} s on {found.device}; evaluations come on top"
+    return Advice("time found", duration(found.seconds * found.steps), reason)
 
 
 def _lr_advice(recipe: Recipe) -> Advice:

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
-from penstock.cli import INTERRUPTED, STDIN
+from penstock.cli import STDIN, exit_code
 from penstock.cli.overview import COMMANDS, HELP, name_of
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import drop_output
@@ -41,7 +41,7 @@ def build() -> App:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and exit: 0 well, 1 problems found, 2 a user's mistake, 128 + n ended by signal n."""
+    """Run one command and exit, with the codes that `penstock.cli.main` names."""
     words = sys.argv[1:] if arguments is None else arguments
     _reopen_closed()
     warnings.filterwarnings("ignore", module=r"PIL\..*")  # what is wrong with a file is said in our words
@@ -58,9 +58,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         drop_output()
         sys.exit(0)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(exit_code(error))
     except Exception as error:
         if isinstance(error, OSError):
             _refuse_place(error)

@@ -12,10 +12,12 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
+    from penstock.kinds.items import InspectedItem
 
 SHOWN: Final = 8
 """Classes, or problems of a kind, in a line."""
 
+_SIZES: Final = 3  # of images, in a line
 _NAMED: Final = 200  # files of a kind of problem, in what inspect prints
 
 
@@ -63,9 +65,9 @@ def left_out(layout: Layout) -> list[str]:
 def notes_on(found: Inspection) -> list[str]:
     """What is no problem, but people may not expect."""
     notes = []
-    if found.items and all(any(problem.kind == NO_LABEL for problem in each.problems) for each in found.items):
+    if found.items and all(map(_is_unlabelled, found.items)):
         notes.append(
-            f"note: no image has {found.layout.kind.label}. If the folder is arranged in another way, name its layout: "
+            f"note: no image has {_label(found)}. If the folder is arranged in another way, name its layout: "
             "--layout NAME, or --layout FILE.py:NAME for one of your own"
         )
     for other in found.layout.others:
@@ -83,11 +85,23 @@ def notes_on(found: Inspection) -> list[str]:
     return notes
 
 
+def _is_unlabelled(inspected: InspectedItem) -> bool:
+    return any(problem.kind == NO_LABEL for problem in inspected.problems)
+
+
+def _label(found: Inspection) -> str:
+    """What an image should have, in a word or two."""
+    return found.layout.kind.label.partition(",")[0]
+
+
 def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # type: ignore[type-arg]
     sizes = Counter((each.height, each.width) for each in items if each.height)
-    common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(3))
-    lines = [f"{split}: {counted(len(items), 'image')}, height x width {common}{', ...' if len(sizes) > 3 else ''}"]  # noqa: PLR2004
-    return [*lines, *found.layout.kind.describe(items, found.labels)]
+    common = ", ".join(f"{h} x {w} ({n:,})" for (h, w), n in sizes.most_common(_SIZES))
+    missing = sum(map(_is_unlabelled, items))
+    without = f", {missing:,} without {_label(found)}" if missing else ""
+    more = ", ..." if len(sizes) > _SIZES else ""
+    line = f"{split}: {counted(len(items), 'image')}{without}, height x width {common}{more}"
+    return [line, *found.layout.kind.describe(items, found.labels)]
 
 
 def _problem_lines(found: Inspection) -> list[str]:

@@ -15,7 +15,9 @@ _UNSTATED = "not stated"
 
 
 def models(
-    pattern: Annotated[str, Parameter(help="Name or pattern of backbones: resnet50, 'convnext*'.")] = "", /, *,
+    pattern: Annotated[
+        str, Parameter(help="Name or pattern of architectures or backbones: unet, resnet50, 'convnext*'.")
+    ] = "", /, *,
     count: Annotated[
         int, Parameter(name=["--count", "-n"], validator=validators.Number(gte=1), help="Largest number of lines.")
     ] = 20,
@@ -27,15 +29,25 @@ def models(
     if not pattern:
         _architectures()
         return
+    networks = catalogue.architectures(pattern)
+    for name, (about, tasks) in networks.items():
+        print(f"{name}  {about}, for {' and '.join(tasks)}: --model {name}:BACKBONE")
     names = catalogue.backbones(pattern)
+    if not names and networks:
+        return
     if not names:
         raise RecipeError(
             "penstock models",
-            expected="a backbone of timm with published weights",
+            expected="an architecture, or a backbone of timm with published weights",
             found=pattern,
             remedy="Try a shorter name",
-            message=f"timm has no backbone with published weights whose name contains {pattern!r}. Try a shorter name.",
+            message=f"The name {pattern!r} is in that of no architecture, and of no backbone of timm with published "
+            "weights. Try a shorter name.",
         )
+    _backbones(names, count)
+
+
+def _backbones(names: list[str], count: int) -> None:
     width = max(len(name) for name in names[:count])
     print(f"{'backbone':<{width}}  parameters  image size  licence of the weights")
     for found in map(catalogue.describe, names[:count]):

@@ -10,11 +10,12 @@ _GROUPS: Final = {
     "Try it": {
         "demo:demo": "Make images, pack, train, evaluate, predict: the whole path in a few minutes.",
         "data:scenes_command": "Generate a synthetic segmentation dataset, to try things with.",
+        "scaffolding:new": "Make a project with a recipe, a layout, a task, a hook and a test.",
         "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
     },
     "Data": {
-        "data:inspect": "Report the contents and the problems of a folder of raw images.",
-        "data:pack": "Pack a folder of raw images into TFRecord shards.",
+        "packing:inspect": "Report the contents and the problems of a folder of raw images.",
+        "packing:pack": "Pack a folder of raw images into TFRecord shards.",
         "data:show": "Draw packed records, or what the network will be fed, as an image grid.",
         "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
         "topics:publish": "Send a packed dataset to Kafka topics.",
@@ -25,7 +26,11 @@ _GROUPS: Final = {
         "advising:doctor": "Print what train would choose for a dataset, and why.",
         "training:recipe": "Print all settings of a training run, as TOML.",
         "runs:replay": "Draw the images of any step of a run, and name their records.",
-        "runs:report": "Write the report of a run, report.html.",
+        "runs:report": "Write the report of a run, or a page that compares several.",
+        "experiments:runs_command": "List runs: state, steps, best score, model, data, time, tags and note.",
+        "experiments:compare": "Print in what runs differ, and which scores may be compared.",
+        "experiments:note": "Keep a note or tags with a run.",
+        "experiments:prune": "Remove all checkpoints but the best of runs that have ended.",
     },
     "Models": {
         "listing:models": "List architectures, and backbones with published weights.",

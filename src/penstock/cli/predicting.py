@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, Trust, chosen_window
 from penstock.errors import RecipeError
 from penstock.inference import load_model, predict_images, predict_volumes
-from penstock.inference.inputs import find, left_out, parsed
+from penstock.inference.inputs import find, left_out, other_depth, parsed
 from penstock.inference.predict import are_volumes, check_output, check_style
 from penstock.models import TestTimeAugmentation
 from penstock.models.sliding_window import OVERLAP
@@ -47,8 +47,9 @@ def predict(
         Literal["classes", "original"], Parameter(help="Ids to write: class ids, or the original ids of the raw masks.")
     ] = "classes",
     palette: Annotated[
-        Literal["distinct", "voc", "cityscapes", "ade20k"], Parameter(help="Colour palette.")
-    ] = "distinct",
+        Literal["auto", "distinct", "voc", "cityscapes", "ade20k"],
+        Parameter(help="Colours of the classes. 'auto': those of the data's own legend, or distinct ones."),
+    ] = "auto",
     color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: the mask in colour.")] = False,
     score: Score = SHOWN, trust: Trust = False,
 ) -> int:  # fmt: skip
@@ -77,6 +78,8 @@ def predict(
             "--labels", expected="NIfTI volumes to score", found="images", remedy="Use penstock evaluate for a split"
         )
     images = find(places)
+    if note := other_depth(images, trained.parts.task.pixel_format):
+        print(note)
     with Progress("predict", "images") as progress:
         found = predict_images(trained, images, output, style, progress)
     for sentence in found.skipped:
@@ -84,7 +87,8 @@ def predict(
     print(f"predicted {found.done} of {counted(len(images), 'image')} into {output}")
     if others := left_out(places):
         print(others)
-    print(found.explanation)
+    if found.done:
+        print(found.explanation)
     return 1 if found.skipped else 0
 
 

@@ -18,12 +18,14 @@ from penstock.inference import evaluate_run, evaluation_name, load_model
 from penstock.models import TestTimeAugmentation, Window, cost_of
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
-from penstock.report import class_table, predictions_sheet, samples_sheet, write_report
+from penstock.report import class_table, predictions_sheet, samples_sheet, write_comparison, write_report
 from penstock.report.sheets import encode, telling_positions
 from penstock.runs import RunFolder, code
 
 if TYPE_CHECKING:
-    from penstock.inference import Trained
+    from collections.abc import Sequence
+
+    from penstock.inference import Evaluation, Trained
 
 _LARGEST = 8  # times the image's size
 Run = Annotated[Path, Parameter(help="A run folder.")]
@@ -83,7 +85,7 @@ def evaluate(
     ] = "",
     checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
     images: Annotated[
-        int, Parameter(validator=Count, help="Number of predictions to draw into the figures of the run.")
+        int, Parameter(validator=Count, help="Number of predictions, and of the worst ones, to draw into the figures.")
     ] = 6,
     sliding_window: Side = None, overlap: Overlap = OVERLAP,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
@@ -103,7 +105,7 @@ def evaluate(
     with ranking.joined(trained.device) as ranks:
         watched = Progress("evaluate", "images") if ranks.is_main else contextlib.nullcontext(silent)
         with watched as progress:
-            found = evaluate_run(run, trained, split, progress, segments=segments, ranks=ranks)
+            found = evaluate_run(run, trained, split, progress, segments=segments, worst=images, ranks=ranks)
     if not ranks.is_main:
         return
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
@@ -112,6 +114,7 @@ def evaluate(
     print(f"model: {_cost(trained, found.split)}")
     if images:
         print(f"drawn {_draw_predictions(run, trained, found.split, images)}")
+        print(f"drawn {_draw_worst(run, trained, found)}")
     print(f"report {write_report(RunFolder(run))}")
 
 
@@ -147,10 +150,19 @@ def _cost(trained: Trained, split: str) -> str:
 def _draw_predictions(run: Path, trained: Trained, split: str, count: int) -> Path:
     task, feed = trained.parts.evaluation(split)
     positions = telling_positions(task, feed, count)
-    sheet = predictions_sheet(
-        task, trained.evaluated, feed, positions, trained.device, trained.parts.recipe.train.precision
-    )
-    path = run / "figures" / f"predictions-{evaluation_name(trained, split)}.png"
+    return _draw(run / "figures" / f"predictions-{evaluation_name(trained, split)}.png", trained, split, positions)
+
+
+def _draw_worst(run: Path, trained: Trained, found: Evaluation) -> Path:
+    positions, notes = [each.position for each in found.worst], [each.text for each in found.worst]
+    path = run / "figures" / f"worst-{evaluation_name(trained, found.split)}.png"
+    return _draw(path, trained, found.split, positions, notes)
+
+
+def _draw(path: Path, trained: Trained, split: str, positions: Sequence[int], notes: Sequence[str] = ()) -> Path:
+    task, feed = trained.parts.evaluation(split)
+    precision = trained.parts.recipe.train.precision
+    sheet = predictions_sheet(task, trained.evaluated, feed, positions, trained.device, precision, notes)
     files.replace_whole(path, encode(sheet))
     return path
 
@@ -184,6 +196,22 @@ def replay(
     print(f"drawn {path}")
 
 
-def report(run: Run, /) -> None:
-    """Write the report of a run, report.html."""
-    print(f"report {write_report(RunFolder.open(run))}")
+def report(
+    runs: Annotated[list[Path], Parameter(help="A run folder, or several to compare.")], /, *,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="File of a comparison. By default comparison.html beside the runs."),
+    ] = None,
+) -> None:  # fmt: skip
+    """Write the report of a run, RUN/report.html, or one page that compares several runs."""
+    if len(runs) > 1:
+        print(f"report {write_comparison(runs, output or runs[0].resolve().parent / 'comparison.html')}")
+        return
+    if output:
+        raise RecipeError(
+            "--output",
+            expected="several runs",
+            found="one",
+            remedy="Remove --output: the report of a run is RUN/report.html",
+        )
+    print(f"report {write_report(RunFolder.open(runs[0]))}")

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from penstock import devices, ranks
 from penstock.assembly import resolve_settings, settings_of_file
+from penstock.cli import UNFINISHED
 from penstock.cli.events import show
 from penstock.cli.options import Crop, ModelName
 from penstock.config import explained, parsed, resolve, settings_in
@@ -18,7 +19,7 @@ from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.hooks import MaxTime
 from penstock.report import write_report
-from penstock.runs import code
+from penstock.runs import RunFolder, code
 from penstock.tasks import TASKS, find_task
 from penstock.training import resume as resume_run
 from penstock.training import train as train_recipe
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.config import Resolved
-    from penstock.runs import RunFolder
     from penstock.session import Outcome
     from penstock.tasks import Task
 
@@ -44,6 +44,10 @@ Set = Annotated[
     Parameter(name="--set", help="Any other setting: KEY=VALUE, as listed by penstock recipe. May be repeated."),
 ]
 
+Steps = Annotated[int | None, Parameter(help="Optimizer steps.")]
+Init = Annotated[Path | None, Parameter(help="Run whose weights training starts from.")]
+Rate = Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")]
+Until = Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")]
 Strict = Annotated[
     bool,
     Parameter(
@@ -92,11 +96,27 @@ GoOn = Annotated[
     Parameter(
         name="--continue",
         negative=(),
-        help="Go on with the newest run of this --name, or start it: the same command for every start of a scheduler.",
+        help="Go on with the newest run of this --name, or start it: the same command for every start of a scheduler. "
+        "To go on alone, the dataset may be left out.",
     ),
 ]
 Limited = Annotated[
     str, Parameter(name="--max-time", help="Time after which to save and stop, such as 3h55m. --resume goes on.")
+]
+StallTimeout = Annotated[
+    float | None,
+    Parameter(help="Seconds to wait for a batch before training fails and names the records. By default 1800."),
+]
+Retries = Annotated[
+    int | None,
+    Parameter(help="How often to go on after failures that may pass: a broker or a network disk that does not answer."),
+]
+AcceptChanges = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="Go on with a run although data, code or a decoder gives other samples than those it has learnt from.",
+    ),
 ]
 TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
 
@@ -105,40 +125,34 @@ def train(
     data: Learnt = "", /, *,
     model: ModelName = "",
     weights: Annotated[str, Parameter(help="Backbone weights: pretrained, none or a file.")] = "",
-    init: Annotated[Path | None, Parameter(help="Run whose weights training starts from.")] = None,
-    strict: Strict = True,
-    steps: Annotated[int | None, Parameter(help="Optimizer steps.")] = None,
-    epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,
+    init: Init = None, strict: Strict = True,
+    steps: Steps = None, epochs: Epochs = None, patience: Patience = None, limit: Limit = None, overfit: Overfit = None,
     fast_dev_run: FastDevRun = False, max_time: Limited = "",
+    stall_timeout: StallTimeout = None, retries: Retries = None,
     batch: Annotated[int | None, Parameter(help="Images in a global batch.")] = None,
-    crop: Crop = None,
-    rate: Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")] = None,
-    optimizer: Optimizer | None = None,
+    crop: Crop = None, rate: Rate = None, optimizer: Optimizer | None = None,
     device: Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")] = "",
     seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
-    start: Start = "",
-    until: Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")] = "",
-    follow: Following = False,
-    replay_ratio: ReplayRatio = None,
+    start: Start = "", until: Until = "", follow: Following = False, replay_ratio: ReplayRatio = None,
     settings: Set = None,
     runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,
     name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "", go_on: GoOn = False,
     checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
     resume: Annotated[Path | None, Parameter(help="Run folder to resume instead of starting a run.")] = None,
-    task: TaskName = "",
+    accept_changes: AcceptChanges = False, task: TaskName = "",
     loss: Annotated[str, Parameter(help="Custom loss in place of cross-entropy: FILE.py:NAME.")] = "",
     hook: Annotated[list[str] | None, Parameter(help="Hook: a name or FILE.py:NAME. May be repeated.")] = None,
     trust: Trust = False,
 ) -> int:  # fmt: skip
     """Train a model on a packed dataset, or resume a run.
 
-    Ctrl-C saves and ends; --resume goes on as if nothing had happened.
+    Ctrl-C saves and ends; --resume goes on as if nothing had happened. SIGTERM does the same, SIGUSR1 saves. Exit
+    codes: 0 finished, 2 an error, 75 stopped by --max-time, 130 and 143 ended by Ctrl-C and SIGTERM.
     """
     devices.keep_freed_memory()
     devices.use_available_cores()
-    _refuse_beside(
-        resume, checkpoint, {"--name": bool(name), "--runs": runs is not None, "--continue": go_on, data: bool(data)}
-    )
+    beside = {"--name": bool(name), "--runs": runs is not None, "--continue": go_on, data: bool(data)}
+    _refuse_beside(resume, checkpoint, beside)
     named = {
         "follow.on": follow or None, "follow.replay_ratio": replay_ratio,
         "model.name": model or None, "model.weights": weights or None, "init": str(init) if init else None,
@@ -147,19 +161,24 @@ def train(
         "data.start": start or None, "data.until": until or None, "optimizer.lr": rate,
         "task": task or None, "hooks": hook or None, "loss.custom": loss or None,
         "loss.cross_entropy": 0.0 if loss else None, "train.epochs": epochs, "train.patience": patience,
-        "data.limit": limit,
+        "data.limit": limit, "train.stall_timeout": stall_timeout, "train.retries": retries,
     }  # fmt: skip
     named = {**named, **_part(overfit, epochs, fast_dev_run=fast_dev_run)}
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
         code.trust_folder(resume or Path(data))
     timed = [MaxTime(max_time)] if max_time else []
+    resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
     if resume is not None:
         changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *(settings or [])]
-        folder, outcome = resume_run(resume, changes, timed, checkpoint=checkpoint, on_event=show)
+        folder, outcome = resume_run(
+            resume, changes, timed, checkpoint=checkpoint, on_event=show, accept_changes=accept_changes
+        )
     else:
         recipe = _resolved(data, {**given, **parsed(settings or [])})
-        folder, outcome = train_recipe(recipe, runs or Path("runs"), name, timed, on_event=show, go_on=go_on)
+        folder, outcome = train_recipe(
+            recipe, runs or Path("runs"), name, timed, on_event=show, go_on=go_on, accept_changes=accept_changes
+        )
     return _conclude(folder, outcome)
 
 
@@ -188,8 +207,11 @@ def _part(overfit: int | None, epochs: float | None, *, fast_dev_run: bool) -> d
 
 def _conclude(folder: RunFolder, outcome: Outcome) -> int:
     """Say how a training ended and what to do next, on the first rank; the code to exit with."""
+    here = ranks.from_environment()
     ends_with = 128 + outcome.signal if outcome.signal else 0
-    if not ranks.from_environment().is_main:
+    if outcome.is_paused and here.world_size == 1:  # torchrun would take it for a failure
+        ends_with = UNFINISHED
+    if not here.is_main:
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {folder.path}")

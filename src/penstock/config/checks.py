@@ -62,13 +62,6 @@ def check(recipe: Recipe, where: str) -> Recipe:
             str(list(milestones)),
             "List the steps in ascending order",
         )
-    if recipe.train.freeze_bn and recipe.train.sync_bn:
-        raise _refused(
-            at(where, "train.sync_bn"),
-            "train.freeze_bn false, as frozen batch normalisation has nothing to synchronise",
-            "both true",
-            "Remove one of the two settings",
-        )
     return recipe
 
 
@@ -101,13 +94,28 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
     """
     train = recipe.train
     fewest, most = train.batch // ranks, -(-train.batch // ranks)
-    if train.sync_bn and min(train.accumulate, fewest) != min(train.accumulate, most):
+    if (train.sync_bn or train.fsdp) and min(train.accumulate, fewest) != min(train.accumulate, most):
         raise _refused(
             "train.accumulate",
-            f"as many micro-batches on each of {ranks} ranks, as train.sync_bn needs",
+            f"as many micro-batches on each of {ranks} ranks, as train.{'sync_bn' if train.sync_bn else 'fsdp'} needs",
             f"ranks with {fewest} and {most} images, of which {train.accumulate} are to be made",
             f"Use train.batch={ranks * most}",
         )
+    if train.halve_on_oom and (ranks > 1 or recipe.regularize.mixes):
+        found = counted(ranks, "rank") if ranks > 1 else "mixed images"
+        raise _refused(
+            "train.halve_on_oom", "one process, and images that are not mixed in pairs", found,
+            "Set train.accumulate yourself",
+        )  # fmt: skip
+    if train.fsdp and ranks > 1 and recipe.optimizer.name == "muon":
+        raise _refused(
+            "train.fsdp", "an optimizer that updates each weight by itself", "muon, which needs whole matrices",
+            "Remove it, or use another optimizer",
+        )  # fmt: skip
+    if train.retries and ranks > 1:
+        raise _refused(
+            "train.retries", "one process", f"{ranks} ranks", "Remove it, and give torchrun --max-restarts"
+        )  # fmt: skip
     pairs = 2 * ranks * train.accumulate
     if recipe.regularize.mixes and pairs > 2 and train.batch % pairs:  # noqa: PLR2004 - in one piece, one may be alone
         raise _refused(

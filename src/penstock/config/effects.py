@@ -91,6 +91,7 @@ NEEDS: Final = (
     Need(("augment.flip",), "augment.alternating_flip", *_is(wanted=False)),
     Need(("augment.crop_pct",), "augment.method", *_none_of("pad-crop")),
     Need(("train.sliding_window", "train.patience"), "data.validation", *_some()),
+    Need(("train.nonfinite_limit",), "train.nonfinite", *_one_of("skip", "rewind")),
     Need(("train.epochs", "data.limit", "data.repeat_threshold"), "follow.on", *_is(wanted=False)),
     Need(("follow.records", "follow.seconds", "follow.idle_timeout", "follow.group"), "follow.on", *_is(wanted=True)),
     Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),

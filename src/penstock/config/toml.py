@@ -241,15 +241,37 @@ def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
     names = [field.name for field in dataclasses.fields(kind)]
     for key, value in tree.items():
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+            near = _meant(key, kind, prefix)
             raise RecipeError(
                 at(where, prefix + key),
                 expected=f"one of {', '.join(names)}",
                 found=key,
-                remedy=f"Did you mean {prefix}{near[0]}?" if near else "See the settings with penstock recipe",
+                remedy=f"Did you mean {near}?" if near else "See the settings with penstock recipe",
             )
         if isinstance(value, dict) and dataclasses.is_dataclass(hints[key]):
             _known(value, hints[key], where, f"{prefix}{key}.")
+
+
+def setting_named(key: str, prefix: str = "") -> str:
+    """The setting, as `section.key`, whose key is this or is abbreviated from it; in the section `prefix` if it is
+    there, and "" where it is nowhere.
+    """
+    initials = "".join(word[:1] for word in key.split("_"))
+    settings = _flat(msgspec.to_builtins(Recipe()))
+    same = [name for name in settings if name.rpartition(".")[2] in (key, initials)]
+    return next((name for name in same if name.startswith(prefix)), same[0] if same else "")
+
+
+def _meant(key: str, kind: Any, prefix: str) -> str:
+    """The setting that is probably meant by a name that is none; "" where none comes near.
+
+    Abbreviations count (`learning_rate` for `lr`), and settings of other sections whose name it is (`lr` for
+    `optimizer.lr`).
+    """
+    if same := setting_named(key, prefix):
+        return same
+    near = difflib.get_close_matches(key, [field.name for field in dataclasses.fields(kind)], n=1, cutoff=0.5)
+    return f"{prefix}{near[0]}" if near else ""
 
 
 def _value(text: str) -> Any:

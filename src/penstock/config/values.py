@@ -52,22 +52,36 @@ class Train:
         epochs: Passes over the training split, from which `steps` is computed; 0 trains for `steps`.
         batch: Images in a global batch, over all ranks.
         accumulate: Gradient accumulation: micro-batches of a rank in each step, to save memory.
+        halve_on_oom: Compute batches in micro-batches half as large each time that memory runs out, instead of ending.
+            The average over the batch stays the same, but batch normalisation sees fewer images at a time.
         evaluate_every, save_every: Steps between evaluations and between checkpoints.
         patience: Early stopping: evaluations in a row without a better score after which training stops; 0 never stops
             early.
         save_minutes: Longest time between checkpoints in minutes; 0 saves by steps only.
+        async_save: Write checkpoints in a thread while training goes on; takes memory for a copy of what is saved.
         keep: Checkpoints to keep, besides the best one.
+        nonfinite: What becomes of a step whose loss or gradients are not finite: "stop" ends training, "skip" leaves
+            the step out, "rewind" goes back to the last checkpoint and then leaves it out.
+        nonfinite_limit: Steps of a run that may be left out because of `nonfinite`.
         precision: Precision: "bfloat16" computes with torch.autocast, and needs less memory.
         ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
         sliding_window: Side in pixels of the sliding window for images that are too large to be evaluated whole; 0
             evaluates whole images.
         compile: Compile the model with torch.compile.
+        activation_checkpointing: Activation checkpointing: compute the activations of each block again in the backward
+            pass instead of keeping them. Saves memory, and takes about a third more time.
+        fsdp: Fully sharded data parallel (FSDP2): each rank of torchrun holds a part of the weights, gradients and
+            optimizer states, to save memory.
         freeze_bn: Freeze the running statistics of batch normalisation: for small batches and pretrained weights.
         freeze_backbone: Freeze the backbone, with the running statistics of its batch normalisation.
-        sync_bn: Compute the statistics of batch normalisation over all ranks.
+        sync_bn: Compute the statistics of batch normalisation over all ranks, where there are several.
         deterministic: Use deterministic CUDA kernels.
         device: Device: "auto", "cpu", "cuda", "cuda:1", "mps".
         num_threads: Threads that decode images; 0 takes one per core.
+        stall_timeout: Seconds to wait for a batch before training fails, with the records that do not come and the
+            stacks of the threads that read them; 0 waits without end.
+        retries: How often to go on after failures that may pass, such as a broker or a network disk that does not
+            answer, in a row without a new step between them. For several ranks, torchrun --max-restarts does that.
         log_every: Steps between log lines. A line is also printed every 30 seconds.
         profile_every: Steps between profiler traces, each of one step, in the folder `profiles` of the run; 0 records
             none.
@@ -81,21 +95,29 @@ class Train:
     epochs: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     batch: Count = 16
     accumulate: Count = 1
+    halve_on_oom: bool = False
     evaluate_every: Count = 1000
     save_every: Count = 1000
     patience: Switch = 0
     save_minutes: Seconds = 5.0
+    async_save: bool = True
     keep: Count = 2
+    nonfinite: Literal["stop", "skip", "rewind"] = "stop"
+    nonfinite_limit: Count = 10
     precision: Literal["float32", "bfloat16"] = "float32"
     ema_decay: Annotated[float, Meta(ge=0, le=0.999999)] = 0.0
     sliding_window: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
     compile: bool = False
+    activation_checkpointing: bool = False
+    fsdp: bool = False
     freeze_bn: bool = False
     freeze_backbone: bool = False
-    sync_bn: bool = False
+    sync_bn: bool = True
     deterministic: bool = False
     device: str = "auto"
     num_threads: Annotated[int, Meta(ge=0, le=1024)] = 0
+    stall_timeout: Seconds = 1800.0
+    retries: Switch = 0
     log_every: Count = 50
     profile_every: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     metrics: tuple[str, ...] = ()

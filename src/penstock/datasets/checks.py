@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.datasets import duplicates
+from penstock.datasets import class_names, duplicates
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
@@ -73,7 +73,7 @@ def check_together(
     yield from _leaks(items, folder)
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
-    yield from _alike(items, labels, folder)
+    yield from class_names.doubts(items, labels, folder)
     if not labels.classes and not any(problem.fatal for each in items for problem in each.problems):
         name = named(items[0].item.image, folder)
         message = (
@@ -94,18 +94,6 @@ def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Probl
             "folder train/, or add --evaluate-only if nothing is to be trained on this data."
         )
         yield Problem("no training images", name, f"{folder}: {message}", whole=True)
-
-
-def _alike(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
-    """Names of classes that are probably one."""
-    first: dict[str, str] = {}
-    for name in (name for name in labels.classes if len(name) > 1):  # letters may be classes
-        other = first.setdefault("".join(name.split()).casefold(), name)
-        if other != name:
-            message = (
-                f"classes {other!r} and {name!r} differ in capitals and spaces alone: if they are one, write it once."
-            )
-            yield Problem("classes alike", named(items[0].item.image, folder), message, fatal=False, whole=True)
 
 
 def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:

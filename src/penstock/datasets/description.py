@@ -101,6 +101,8 @@ class Description:
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
         channels, bits: of the images; bits are 8 or 16 per channel.
+        colors: (red, green, blue) of every class, from the legend of masks in colour; empty where there was none, and
+            not written then.
         value_range: the values of TIFF and DICOM images that became 0 and 65535; None where they were taken as they
             are, and not written then.
         mean, std: of every channel over all pixels of the training split, as fractions of the highest value; empty
@@ -128,6 +130,7 @@ class Description:
     value_range: tuple[float, float] | None = None
     code: dict[str, str] = field(default_factory=dict)
     home: str = ""
+    colors: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def of_raw(self) -> dict[int, int]:
@@ -148,7 +151,7 @@ class Description:
         """As JSON can hold it."""
         content = asdict(self)
         del content["home"]
-        unsaid: dict[str, Any] = {"code": {}, "value_range": None}
+        unsaid: dict[str, Any] = {"code": {}, "value_range": None, "colors": ()}
         return {name: value for name, value in content.items() if name not in unsaid or value != unsaid[name]}
 
     def digest(self) -> str:

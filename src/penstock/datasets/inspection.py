@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, layouts, listing, pixel_formats
+from penstock.datasets import checks, layouts, listing, pixel_formats, validation
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
@@ -81,22 +80,18 @@ class Inspection:
 
     def divided(self, fraction: float) -> Inspection:
         """The inspection with a fraction of train set aside as val, chosen by content: the same images whenever asked,
-        and equal ones, and those of a group, together.
+        and equal ones, and those of a group, together. Each class of images gives its part.
 
         Raises:
             DatasetError: there is a val split, or no training data to take from.
         """
         train = self.splits.get("train", [])
-        contents = sorted({_together(each) for each in train if each.content})
-        if "val" in self.splits or len(contents) < 2:  # noqa: PLR2004 - one for each
-            raise DatasetError(
-                str(self.folder),
-                expected="at least two different training images and no val split",
-                found=f"{len(contents)} of them in the splits {', '.join(self.splits)}",
-                remedy="Remove --validation",
-            )
-        chosen = set(contents[: min(len(contents) - 1, max(1, round(fraction * len(contents))))])
-        items = [_as_val(f) if f.item.split == "train" and _together(f) in chosen else f for f in self.items]
+        sizes = {split: len(items) for split, items in self.splits.items()}
+        chosen = validation.chosen(train, fraction, str(self.folder), sizes)
+        items = [
+            validation.as_val(each) if each.item.split == "train" and validation.together(each) in chosen else each
+            for each in self.items
+        ]
         order = ["train", "val", *self.splits]
         return replace(self, items=tuple(sorted(items, key=lambda each: order.index(each.item.split))))
 
@@ -129,6 +124,7 @@ def inspect(
     layout = layouts.recognise(folder, how)
     if on_layout:
         on_layout(layout)
+    _check_mask_options(layout, labels or Labels())
     wanted = (labels or Labels()).over(layout.labels)
     listing.check_letters(wanted.classes, str(folder))
     _check_class_names(layout, wanted)
@@ -158,12 +154,42 @@ def inspect(
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems), common)
 
 
+def _check_mask_options(layout: Layout, wanted: Labels) -> None:
+    """Refuse what is said of masks for data that has none, or whose masks are drawn from something else.
+
+    Raises:
+        DatasetError: an option would have no effect, or make every mask empty.
+    """
+    masks = any(item.mask is not None for item in layout.items)
+    drawn = masks and (layout.complete or layout.names_masks)
+    labelled = any(item.label is not None or item.boxes is not None or item.instances for item in layout.items)
+    given = {"--mask-threshold": wanted.threshold, "--masks": wanted.palette, "--colors": wanted.colors}
+    options = given if drawn else {"--map": wanted.mapping, **given} if labelled and not masks else {}
+    for option, value in options.items():
+        if value:
+            raise DatasetError(
+                option,
+                expected="masks in files of their own, each with the ids, gray values or colours of classes",
+                found=f"data for {layout.kind.name} ({layout.name})",
+                remedy=f"Remove {option}, or choose the layout with --layout",
+            )
+
+
 def _check_class_names(layout: Layout, wanted: Labels) -> None:
     """Whether somebody may name the classes as they do.
 
     Raises:
         DatasetError: the data names them in another way.
     """
+    own, given = layout.labels.classes, wanted.classes
+    if layout.complete and len(given) != len(own):
+        background = len(given) == len(own) - 1 and own[0] == "background"
+        raise DatasetError(
+            "--classes",
+            expected=f"{counted(len(own), 'name')}: the data has {counted(len(own), 'class')} ({', '.join(own)})",
+            found=", ".join(given[:8]),
+            remedy=f"Use --classes {','.join((own[0], *given))}" if background else "Name each of them once",
+        )
     stated_by_data = layout.kind.names_classes or (layout.names_masks and not wanted.mapping)  # which may merge some
     if stated_by_data and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
@@ -174,16 +200,6 @@ def _check_class_names(layout: Layout, wanted: Labels) -> None:
             message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
             "Remove --classes.",
         )
-
-
-def _together(inspected: InspectedItem) -> str:
-    """What images that must stay together have in common: their group, else their content."""
-    return hashlib.blake2b(inspected.item.group.encode()).hexdigest() if inspected.item.group else inspected.content
-
-
-def _as_val(inspected: InspectedItem) -> InspectedItem:
-    key = hashlib.blake2b(f"{inspected.key} as val".encode(), digest_size=16).hexdigest()
-    return replace(inspected, item=replace(inspected.item, split="val"), key=key)
 
 
 def grouped(problems: Sequence[Problem], most: int) -> list[str]:

@@ -30,6 +30,7 @@ class Layout:
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
         others: what else the folder can be read as: the same data for other tasks, or other layouts that fit.
         nameless: whether its classes have only numbers for names, so that somebody may name them.
+        complete: whether there can be no more classes than those, whatever their names.
         names_masks: whether its masks are drawn from annotations that name their classes, so that nobody else can.
         value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
         option: of the others, what chooses it on the command line.
@@ -48,6 +49,7 @@ class Layout:
     others: tuple[Layout, ...] = ()
     option: str = ""
     nameless: bool = False
+    complete: bool = False
     value_range: tuple[float, float] | None = None
     names_masks: bool = False
 

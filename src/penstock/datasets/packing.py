@@ -221,6 +221,7 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
         modalities=found.layout.modalities,
         mapping=tuple(sorted(found.labels.mapping.items())),
         value_range=found.layout.value_range,
+        colors=found.labels.class_colors,
     )
     return replace(description, content=description.digest())
 

@@ -43,6 +43,7 @@ class About:
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
         objects: the most boxes of an image; 0 where nobody counted.
+        colors: (red, green, blue) of every class in masks in colour; empty where they had none.
     """
 
     task: str
@@ -60,6 +61,7 @@ class About:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     value_range: tuple[float, float] | None = None
+    colors: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def of(cls, described: Description, split: Split) -> About:
@@ -80,12 +82,13 @@ class About:
             described.mean,
             described.std,
             described.value_range,
+            described.colors,
         )
 
     def encoded(self) -> bytes:
         """As JSON; what says nothing is left out."""
         unsaid = {"channels": 3, "slices": 0, "modalities": 0, "original": (), "mapping": (), "objects": 0, "bits": 8}
-        unsaid |= {"mean": (), "std": (), "value_range": None}
+        unsaid |= {"mean": (), "std": (), "value_range": None, "colors": ()}
         return msgspec.json.encode({k: v for k, v in asdict(self).items() if k not in unsaid or unsaid[k] != v})
 
 

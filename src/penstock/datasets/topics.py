@@ -92,6 +92,7 @@ class TopicDataset:
             original=about.original,
             mapping=about.mapping,
             value_range=about.value_range,
+            colors=about.colors,
         )
 
     def split(self, name: str) -> Split:

@@ -2,12 +2,14 @@
 
 prepare.py    the seam: what turns one record into one row of the batch
 batch.py      what comes out: Batch, Sample
+fingerprint.py    whether it is what it was
 slots.py      the memory of batches, used again once nobody looks at it
 feed.py       Feed: who works on what, in which order, and how it ends
 """
 
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.feed import Feed, Meter
+from penstock.feed.fingerprint import changed, fingerprint
 from penstock.feed.prepare import Composing, Field, Prepare
 
-__all__ = ["Batch", "Composing", "Feed", "Field", "Meter", "Prepare", "Sample"]
+__all__ = ["Batch", "Composing", "Feed", "Field", "Meter", "Prepare", "Sample", "changed", "fingerprint"]

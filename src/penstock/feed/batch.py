@@ -26,12 +26,14 @@ class Batch:
         weight: float32 of shape (samples,); 1 for a real sample, 0 for padding and for offsets that hold no record.
         cursor: the state of the data path after this batch, the same on every rank.
         origins: the samples' addresses as people read them, "" for padding.
+        first: the position of the first sample; the others follow it.
     """
 
     tensors: Mapping[str, torch.Tensor]
     weight: torch.Tensor
     cursor: Cursor
     origins: tuple[str, ...]
+    first: int = 0
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -50,8 +52,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One prepared sample: arrays by name, each without a batch axis."""
+    """One prepared sample.
+
+    Attributes:
+        arrays: by name, each without a batch axis.
+        weight: 1, or 0 where the source holds no record any more: then the arrays are zeros.
+        origin: where the record is.
+        position: in the plan.
+    """
 
     arrays: Mapping[str, NDArray[Any]]
+    weight: float
     origin: str
     position: int

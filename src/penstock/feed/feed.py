@@ -14,10 +14,11 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from penstock import cores, seeds
-from penstock.errors import PenstockError, PlanError
+from penstock.errors import PenstockError, PlanError, StalledError
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.prepare import Composing
 from penstock.feed.slots import WEIGHT, Slots, make_slot
+from penstock.feed.stalling import THREADS, stalled
 from penstock.images import single_threaded
 from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
 _ASK = 0.2  # seconds between two questions whether a batch is still wanted
+_PATIENCE = 30.0  # seconds for threads to end what they are at
 
 
 @dataclass
@@ -68,6 +70,7 @@ class Feed:
         threads: workers; by default one for every core that this process may use.
         prefetch: batches prepared ahead of the consumer; by default enough to keep every thread at work.
         pin_memory: whether the buffers are page-locked, for fast copies to a CUDA device.
+        stall_timeout: seconds after which a batch that does not come is an error; 0 waits without end.
     """
 
     plan: Plan | Chain
@@ -79,6 +82,7 @@ class Feed:
     threads: int | None = None
     prefetch: int | None = None
     pin_memory: bool = False
+    stall_timeout: float = 0.0
     meter: Meter = field(default_factory=Meter, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,25 +139,24 @@ class Feed:
         """The sample at any position, without threads: byte for byte the one in the batch."""
         slot = make_slot(self.prepare.fields, 1)
         origin = self._prepare(position, slot, 0)
-        return Sample({name: array[0] for name, array in slot.arrays.items()}, origin, position)
+        arrays = {name: array[0] for name, array in slot.arrays.items()}
+        return Sample(arrays, float(slot.weight[0]), origin, position)
 
     def _run(self, numbers: Iterator[int], give_up: Callable[[], bool], limit: int | None) -> Iterator[Batch]:
-        indices = self.share.slice(self.batch)
-        threads = self.threads or cores.available()
-        chunk = max(1, min(_CHUNK, -(-len(indices) // threads)))
-        ahead = self.prefetch or max(2, -(-2 * threads * chunk // len(indices)))
-        slots = Slots(self.prepare.fields, len(indices), pin_memory=self.pin_memory)
+        size, threads = len(self.share.slice(self.batch)), self._threads
+        ahead = self.prefetch or max(2, -(-2 * threads * len(self._pieces[0]) // size))
+        slots = Slots(self.prepare.fields, size, pin_memory=self.pin_memory)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
         reached = None
         with _workers(threads) as pool:
             while True:
                 while len(pending) <= ahead and (number := next(numbers, None)) is not None:
                     reached = self._reach(pool, number, reached, limit)
-                    pending.append(self._submit(pool, number, slots.take(), chunk, limit))
+                    pending.append(self._submit(pool, number, slots.take(), limit))
                 if not pending:
                     return
                 number, slot, futures = pending.popleft()
-                origins = self._wait(futures, give_up)
+                origins = self._wait(futures, give_up, number, limit)
                 yield self._batch(number, slots.lend(slot), origins)
 
     def _reach(self, pool: ThreadPoolExecutor, number: int, reached: int | None, limit: int | None) -> int:
@@ -170,14 +173,27 @@ class Feed:
                 pool.submit(self.source.prefetch, *run)
         return reached
 
+    @property
+    def _threads(self) -> int:
+        return self.threads or cores.available()
+
+    @cached_property
+    def _pieces(self) -> list[range]:
+        """The rows of this rank's share, in pieces that are one unit of work each."""
+        size = len(self.share.slice(self.batch))
+        chunk = max(1, min(_CHUNK, -(-size // self._threads)))
+        return [range(a, b) for a, b in pairwise([*range(0, size, chunk), size])]
+
     def _submit(
-        self, pool: ThreadPoolExecutor, number: int, slot: Slot, chunk: int, limit: int | None
+        self, pool: ThreadPoolExecutor, number: int, slot: Slot, limit: int | None
     ) -> tuple[int, Slot, list[Future[list[str]]]]:
-        indices = self.share.slice(self.batch)
-        base = number * self.batch + indices.start
-        cuts = [*range(0, len(indices), chunk), len(indices)]
-        futures = [pool.submit(self._chunk, base, range(a, b), slot, limit) for a, b in pairwise(cuts)]
+        base = self._base(number)
+        futures = [pool.submit(self._chunk, base, rows, slot, limit) for rows in self._pieces]
         return number, slot, futures
+
+    def _base(self, number: int) -> int:
+        """The position of the first row of this rank's share of a batch."""
+        return number * self.batch + self.share.slice(self.batch).start
 
     def _chunk(self, base: int, rows: range, slot: Slot, limit: int | None) -> list[str]:
         """Prepare some rows of a slot; the origins of their records."""
@@ -233,34 +249,63 @@ class Feed:
         first = seeds.below(2, seeds.key(self.plan.seed, "turn", address.partition, address.offset))
         return int(self.plan.epoch(position)) + first
 
-    def _wait(self, futures: Sequence[Future[list[str]]], give_up: Callable[[], bool]) -> tuple[str, ...]:
+    def _wait(
+        self, futures: Sequence[Future[list[str]]], give_up: Callable[[], bool], number: int, limit: int | None
+    ) -> tuple[str, ...]:
         self.meter.batches += 1
         self.meter.ready += all(future.done() for future in futures)
         began = time.perf_counter()
-        origins = tuple(origin for future in futures for origin in _result(future, give_up))
+
+        def ask() -> None:
+            if give_up():
+                raise InterruptedError
+            if 0 < self.stall_timeout < time.perf_counter() - began:
+                pending = [not future.done() for future in futures]
+                raise stalled(self._missing(number, pending, limit), self.stall_timeout)
+
+        origins = tuple(origin for future in futures for origin in _result(future, ask))
         self.meter.waited += time.perf_counter() - began
         return origins
 
+    def _missing(self, number: int, pending: Sequence[bool], limit: int | None) -> list[str]:
+        """The origins of the records of a batch that are in pending pieces of it, each once."""
+        base = self._base(number)
+        rows = [row for piece, there in zip(self._pieces, pending, strict=True) if there for row in piece]
+        positions = [base + row for row in rows if limit is None or base + row < limit]
+        return list(dict.fromkeys(self.plan.at(position).origin for position in positions))
+
     def _batch(self, number: int, lent: dict[str, torch.Tensor], origins: tuple[str, ...]) -> Batch:
         cursor = Cursor((number + 1) * self.batch, self.plan.digest)
-        return Batch(lent, lent.pop(WEIGHT), cursor, origins)
+        return Batch(lent, lent.pop(WEIGHT), cursor, origins, self._base(number))
 
 
-def _result(future: Future[list[str]], give_up: Callable[[], bool]) -> list[str]:
+def _result(future: Future[list[str]], ask: Callable[[], None]) -> list[str]:
     while not future.done() and wait((future,), _ASK).not_done:
-        if give_up():
-            raise InterruptedError
+        ask()
     return future.result()
 
 
 @contextlib.contextmanager
 def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """The threads of a feed. When it ends they give up whatever they wait for, and end too."""
-    unwanted = threading.Event()
-    pool = ThreadPoolExecutor(threads, "penstock-feed", initializer=waiting.bind, initargs=(unwanted.is_set,))
+    """The threads of a feed. When it ends they give up whatever they wait for, and end too; those that the system
+    holds, as where a network disk is gone, are left to it after a while.
+    """
+    unwanted, begun = threading.Event(), list[threading.Thread]()
+
+    def begin() -> None:
+        waiting.bind(unwanted.is_set)
+        begun.append(threading.current_thread())
+
+    pool, patience = ThreadPoolExecutor(threads, THREADS, initializer=begin), _PATIENCE
     with single_threaded():
         try:
             yield pool
+        except StalledError:
+            patience = 0.0
+            raise
         finally:
             unwanted.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            end = time.monotonic() + patience
+            for thread in begun:
+                thread.join(max(0.0, end - time.monotonic()))

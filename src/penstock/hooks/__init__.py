@@ -3,19 +3,33 @@
 logs.py         metrics.jsonl, timings.jsonl, events.jsonl, origins
 console.py      what people watch
 evaluations.py  evaluations/*.json and images of the predictions
+fed.py          fed/: batches as the network is given them
+values.py       values of a step as lines
+placement.py    where tensors are
+nonfinite.py    nonfinite/step-*: the batch of a step that was not finite
 stopping.py     an early end: no better scores, a step, a time
-saving.py       checkpoints by the clock
+saving.py       checkpoints by the clock, and the best by other scores
 profiling.py    traces of single steps
+mirror.py       what mirrors in other tools have in common
 tensorboard.py  a mirror of the metrics
+mlflow.py       another one
+wandb.py        another one
 """
 
 from penstock.hooks.console import Console
 from penstock.hooks.evaluations import EvaluationFiles
+from penstock.hooks.fed import FedImages
 from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
+from penstock.hooks.mirror import Mirror
+from penstock.hooks.mlflow import MLflow
+from penstock.hooks.nonfinite import NonFiniteFiles
+from penstock.hooks.placement import Placement
 from penstock.hooks.profiling import Profile
-from penstock.hooks.saving import SaveByTime
-from penstock.hooks.stopping import EarlyStopping, MaxTime, StopAtStep
+from penstock.hooks.saving import KeepBest, SaveByTime
+from penstock.hooks.stopping import EarlyStopping, MaxTime, StopAtScore, StopAtStep
 from penstock.hooks.tensorboard import TensorBoard
+from penstock.hooks.values import LogValues
+from penstock.hooks.wandb import WandB
 from penstock.session.when import AtEnd, Either, Epochs, Seconds, Steps
 
 __all__ = [
@@ -26,14 +40,23 @@ __all__ = [
     "Epochs",
     "EvaluationFiles",
     "EventsLog",
+    "FedImages",
+    "KeepBest",
+    "LogValues",
+    "MLflow",
     "MaxTime",
     "MetricsLog",
+    "Mirror",
+    "NonFiniteFiles",
     "OriginsLog",
+    "Placement",
     "Profile",
     "SaveByTime",
     "Seconds",
     "Steps",
+    "StopAtScore",
     "StopAtStep",
     "TensorBoard",
     "TimingsLog",
+    "WandB",
 ]

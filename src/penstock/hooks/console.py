@@ -15,10 +15,11 @@ from penstock.session.options import ENDLESS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.session import Session
+    from penstock.session import NonFinite, Session
     from penstock.tasks.base import Scores
 
 
+_SLOW: Final = 15.0  # seconds without a line in an evaluation
 _LONG: Final = 30.0  # seconds in which people want to hear something
 
 
@@ -35,7 +36,7 @@ class Console(Hook):
         self.interval = interval
         self._bar = Progress("train", "steps") if sys.stderr.isatty() else None
         self._mark = (0, 0.0, 0.0)
-        self._waited = 0.0
+        self._waited = self._said = 0.0
 
     def on_start(self, session: Session) -> None:
         """Say where training runs and where it begins."""
@@ -60,8 +61,26 @@ class Console(Hook):
         if last or session.step % self.interval == 0 or time.perf_counter() - self._mark[1] > _LONG:
             self._progress(session)
 
+    def on_nonfinite(self, session: Session, found: NonFinite) -> None:
+        """Say which step is left out, and why; of one that ends training, the error says so."""
+        done = {
+            "skip": "The step is left out",
+            "rewind": f"Training goes back to step {session.saver.step:,}, and this step is then left out",
+        }
+        if found.action in done:
+            numbers = f"loss {found.loss:.4g}, gradient norm {found.norm:.4g}"
+            place = self.log.parent / "nonfinite" / f"step-{found.step:08d}"
+            self.note(f"step {found.step:>6,}  {numbers}; {found.cause}. {done[found.action]}: see {place}")
+
+    def evaluating(self, done: int, total: int) -> None:
+        """Say how far an evaluation is, where it takes long."""
+        now = time.perf_counter()
+        if done and now - self._said > _SLOW:
+            self.note(f"evaluation: {done:,} of {counted(total, 'image')}")
+
     def _progress(self, session: Session) -> None:
         step, began, waited = self._mark
+        step = min(step, session.step)  # training may have gone back
         now = time.perf_counter()
         seconds = max(now - began, 1e-9)
         speed = (session.step - step) * session.feed.batch / seconds
@@ -92,8 +111,9 @@ class Console(Hook):
         if session.outcome:
             step, status, reason = session.outcome.step, session.outcome.status, session.outcome.reason
             self.emit(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))
-            if status == "failed" and session.outcome.is_saved:
-                self.note(f"step {step:,} is saved: go on with penstock train --resume {self.log.parent}")
+            if status == "failed" and session.saver.step:
+                saved = session.saver.step
+                self.note(f"step {saved:,} is saved: go on with penstock train --resume {self.log.parent}")
 
     def note(self, line: str) -> None:
         """Emit a line as a note."""
@@ -101,6 +121,7 @@ class Console(Hook):
 
     def emit(self, event: Event) -> None:
         """Keep the line of an event in log.txt, and pass the event on."""
+        self._said = time.perf_counter()
         with self.log.open("a") as handle:
             handle.write(event.message + "\n")
         self.events(event)

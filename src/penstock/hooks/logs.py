@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.feed import Batch
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
-    from penstock.session import Session
+    from penstock.session import NonFinite, Session
     from penstock.tasks.base import Scores
 
 
@@ -36,6 +36,7 @@ class _Log(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut the file back to where the checkpoint left it."""
+        self._close()  # a training that goes back has lines that are not yet written
         if self.ranks.is_main:
             cut_back(self.path, int(state.get("bytes", 0)))
 
@@ -49,14 +50,17 @@ class _Log(Hook):
 
     def on_end(self, session: Session) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._close()
 
     def write(self, line: dict[str, Any]) -> None:
         """Append a line."""
         with files.named(self.path):
             self._open().write(files.to_line(line))
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _open(self) -> TextIO:
         if self._file is None:
@@ -68,9 +72,10 @@ class MetricsLog(_Log):
     """metrics.jsonl: a line for every step and every evaluation, nothing in it decided by a clock."""
 
     def after_step(self, session: Session) -> None:
-        """Write the step's loss and learning rate."""
-        epoch = session.feed.plan.epoch(session.cursor.position)
-        self.write({"step": session.step, "epoch": epoch, "loss": session.loss, "lr": session.lr})
+        """Write the step's loss, learning rate and gradient norm; of one that was left out, that it was."""
+        line = {"step": session.step, "epoch": session.feed.plan.epoch(session.cursor.position), "lr": session.lr}
+        numbers = {"loss": session.loss, "grad_norm": session.grad_norm}
+        self.write({**line, **({"left_out": True} if session.is_left_out else numbers)})
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the scores."""
@@ -85,7 +90,8 @@ class OriginsLog(_Log):
         """Gather and write the step's origins."""
         origins = self.ranks.gather(_marked(session.batch) if session.batch else ())
         if self.ranks.is_main:
-            self.write({"step": session.step, "origins": origins})
+            left_out = {"left_out": True} if session.is_left_out else {}
+            self.write({"step": session.step, **left_out, "origins": origins})
 
 
 def _marked(batch: Batch) -> list[str]:
@@ -137,6 +143,11 @@ class EventsLog(Hook):
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Note the scores."""
         self.folder.event("evaluated", step=session.step, best=session.is_best, **scores.summary())
+
+    def on_nonfinite(self, session: Session, found: NonFinite) -> None:
+        """Note a step that was not finite."""
+        values = {"began_in": found.cause.place, "samples": list(found.cause.samples)}
+        self.folder.event("not finite", step=found.step, action=found.action, **values)
 
     def on_end(self, session: Session) -> None:
         """Note how it ended."""

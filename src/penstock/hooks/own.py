@@ -7,13 +7,19 @@ parameter of that name.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import names
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, not_installed
+from penstock.hooks.fed import FedImages
+from penstock.hooks.mlflow import MLflow
+from penstock.hooks.placement import Placement
 from penstock.hooks.profiling import Profile
-from penstock.hooks.saving import SaveByTime
-from penstock.hooks.stopping import MaxTime, StopAtStep
+from penstock.hooks.saving import KeepBest, SaveByTime
+from penstock.hooks.stopping import MaxTime, StopAtScore, StopAtStep
+from penstock.hooks.values import LogValues
+from penstock.hooks.wandb import WandB
 from penstock.session import Hook
 
 if TYPE_CHECKING:
@@ -25,8 +31,15 @@ _FOLDER: Final = "folder"
 BUILT_IN: Final[dict[str, Callable[..., Hook]]] = {
     "profiler": lambda folder, every=100: Profile(folder / "profiles", every),
     "checkpoint_saver": lambda minutes=5.0: SaveByTime(minutes),
+    "keep_best": KeepBest,
     "stop_at_step": StopAtStep,
+    "stop_at_score": StopAtScore,
+    "log_values": LogValues,
+    "fed_images": FedImages,
+    "placement": Placement,
     "max_time": MaxTime,
+    "mlflow": MLflow,
+    "wandb": WandB,
 }
 """Hooks by name, each with the settings that it takes."""
 
@@ -48,11 +61,14 @@ def check_hooks(listed: Sequence[str | Mapping[str, Any]]) -> None:
     """Whether the hooks that a recipe lists are there and take their settings; none is made.
 
     Raises:
-        RecipeError: as `named_hooks`.
+        RecipeError: as `named_hooks`, or the package that a hook needs is not installed.
     """
     for entry in listed:
         place, found, settings = _named(entry)
         names.arguments_for(found, place, _SETTING, {**settings, _FOLDER: None})
+        package = getattr(found, "requires", "")
+        if package and importlib.util.find_spec(package) is None:
+            raise not_installed(f"The hook {place.name}", package, f"Install penstock[{package}]")
         if isinstance(found, type):
             _check_class(found, place)
 

@@ -1,4 +1,4 @@
-"""Checkpoints by the clock, for steps that are slow."""
+"""Checkpoints by the clock, for steps that are slow; and the best ones by other scores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock.session import Hook
+from penstock.session.best import Deciding, is_best
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.session import Session
+    from penstock.tasks.base import Scores
 
 
 class SaveByTime(Hook):
@@ -33,3 +37,42 @@ class SaveByTime(Hook):
         """Nothing; a checkpoint is saved now, whoever asked for it."""
         self._last = time.monotonic()
         return {}
+
+
+class KeepBest(Hook):
+    """Keeps the best checkpoint by another score too, as `best-METRIC`, for `--checkpoint best-METRIC`.
+
+    Args:
+        metric: the score.
+    """
+
+    band = "decide"
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self._best: tuple[int, float] | None = None
+
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
+        """Mark the checkpoint, where it is the best so far.
+
+        Raises:
+            RecipeError: there is no such score.
+        """
+        value = Deciding.of(session.task, self.metric).value(scores, "keep_best")
+        if is_best(value, self._best):
+            self._best = (session.step, value)
+            session.saver.mark(f"best-{self.metric}", session.step)
+
+    def on_start(self, session: Session) -> None:
+        """Mark the best of a run that went back to an earlier checkpoint; if it is gone, any later one is better."""
+        if self._best and not session.saver.mark(f"best-{self.metric}", self._best[0]):
+            self._best = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best so far."""
+        return {"best": self._best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        best = state.get("best")
+        self._best = (int(best[0]), float(best[1])) if best else None

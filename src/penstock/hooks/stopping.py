@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import RecipeError
 from penstock.progress import counted
 from penstock.session import Hook
+from penstock.session.best import Deciding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +85,32 @@ class StopAtStep(Hook):
             session.request_stop(f"step {self.last:,} is reached (stop_at_step)")
 
 
+class StopAtScore(Hook):
+    """Asks for the end once an evaluation has reached a score.
+
+    Args:
+        score: to be reached: at least this value, or at most for a metric of which smaller values are better.
+        metric: one of the scores; by default the one that decides which checkpoint is best.
+    """
+
+    band = "decide"
+
+    def __init__(self, score: float, metric: str = "") -> None:
+        self.score, self.metric = score, metric
+
+    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
+        """Ask, where the score is reached.
+
+        Raises:
+            RecipeError: there is no such score.
+        """
+        del loss
+        deciding = Deciding.of(session.task, self.metric or session.options.best_metric)
+        if deciding.value(scores, "stop_at_score") >= deciding.signed(self.score, scores):
+            value = scores.summary()[deciding.name]
+            session.request_stop(f"{deciding.name} is {value:.4g} (stop_at_score)")
+
+
 class MaxTime(Hook):
     """Asks for the end in time: when one more step as long as the longest so far would end too late.
 
@@ -101,16 +128,17 @@ class MaxTime(Hook):
         self._began = self._last = self._longest = 0.0
 
     def on_start(self, session: Session) -> None:
-        """Start the clock."""
+        """Start the clock, which goes on where a training is tried again after a failure."""
         del session
-        self._began = self._last = time.monotonic()
+        self._last = time.monotonic()
+        self._began = self._began or self._last
 
     def after_step(self, session: Session) -> None:
         """Ask, when it is time."""
         now = time.monotonic()
         self._longest, self._last = max(self._longest, now - self._last), now
         if now - self._began + self._longest > self.seconds:
-            session.request_stop(f"its time of {self.limit} is over")
+            session.request_stop(f"its time of {self.limit} is over", pause=True)
 
 
 def seconds_of(text: str) -> int:

@@ -6,53 +6,69 @@ import contextlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from penstock.session import Hook, Steps
+from penstock.hooks.drawn import batch_sheet
+from penstock.hooks.mirror import Mirror
+from penstock.session import Steps
 from penstock.session.evaluation import with_loss
+from penstock.session.sharding import local
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import torch
 
     from penstock.session import Session
     from penstock.tasks.base import Scores
 
 
-class TensorBoard(Hook):
-    """Writes loss, learning rate and scores to a log folder, and at every evaluation a histogram of each parameter;
-    steps that a resume repeats replace the old ones.
+class TensorBoard(Mirror):
+    """Writes loss, learning rate, gradient norm, throughput and scores to a log folder, the first batch as an image,
+    and at every evaluation a histogram of each parameter and its last gradient (with `train.fsdp`, of the first rank's
+    part); steps that a resume repeats replace the old ones.
     """
 
-    band = "persist"
+    tool = "TensorBoard"
 
     def __init__(self, folder: Path, interval: int) -> None:
+        super().__init__()
         self.folder = folder
         self.every = Steps(interval)
         self._writer: Any = None
+        self._is_drawn = False
 
     @staticmethod
     def available() -> bool:
         """Whether tensorboard is installed."""
         return importlib.util.find_spec("tensorboard") is not None
 
-    def on_start(self, session: Session) -> None:
+    def open(self, session: Session) -> None:
         """Open the log; what lies beyond the step of the checkpoint is purged."""
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
 
         self._writer = SummaryWriter(str(self.folder), purge_step=session.step + 1)
 
-    def after_step(self, session: Session) -> None:
-        """Write loss and learning rate."""
-        self._writer.add_scalar("train/loss", session.loss, session.step)
-        self._writer.add_scalar("train/lr", session.lr, session.step)
+    def log_step(self, session: Session) -> None:
+        """Write the numbers of a step, and the images of the first one."""
+        for name, value in self.numbers(session).items():
+            self._writer.add_scalar(name, value, session.step)
+        if not self._is_drawn and session.batch is not None:
+            self._is_drawn = True
+            drawn = batch_sheet(session.task, session.batch)
+            self._writer.add_image("train/batch", drawn, session.step, dataformats="HWC")
 
-    def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
-        """Write the scores, and what the weights are like."""
+    def log_scores(self, session: Session, scores: Scores, loss: float | None) -> None:
+        """Write the scores, and what the weights and their gradients are like."""
         for name, value in with_loss(loss, scores.summary()).items():
             self._writer.add_scalar(f"evaluation/{name}", value, session.step)
         for name, parameter in session.model.named_parameters():
-            with contextlib.suppress(ValueError):  # it finds no bins for numbers that are none, or very large
-                self._writer.add_histogram(name, parameter.detach().float().cpu(), session.step)
+            self._histogram(name, parameter, session.step)
+            if parameter.grad is not None:
+                self._histogram(f"gradients/{name}", parameter.grad, session.step)
 
-    def on_end(self, session: Session) -> None:
+    def _histogram(self, name: str, values: torch.Tensor, step: int) -> None:
+        with contextlib.suppress(ValueError):  # it finds no bins for numbers that are none, or very large
+            self._writer.add_histogram(name, local(values.detach()).float().cpu(), step)
+
+    def close(self) -> None:
         """Close the log."""
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import cv2
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Color = tuple[int, int, int]
     Pixels = NDArray[np.uint8]
 
 T = TypeVar("T", bound=np.generic)
@@ -37,12 +39,15 @@ _GAP: Final = 6
 _LETTER: Final = 7  # pixels at most
 _FEWEST_LETTERS: Final = 4  # of a line, however narrow the image is
 _LINES: Final = 3
+_FEW_OBJECTS: Final = 20  # in an image, of which all have their word
 
 
-def palette_of(name: str, ignore: int) -> Pixels:
-    """256 colours, shape (256, 3): "distinct" ones, or those published for "voc", "cityscapes", "ade20k"."""
-    if name == "distinct":
-        return palette(ignore)
+def palette_of(name: str, ignore: int, own: Sequence[Color] = ()) -> Pixels:
+    """256 colours, shape (256, 3): "distinct" ones, those published for "voc", "cityscapes", "ade20k", or with "auto"
+    the data's own.
+    """
+    if name in {"auto", "distinct"}:
+        return palette(ignore, own if name == "auto" else ())
     if name == "voc":
         return _spread(np.arange(256))
     published = palettes.ADE20K if name == "ade20k" else palettes.CITYSCAPES
@@ -51,18 +56,21 @@ def palette_of(name: str, ignore: int) -> Pixels:
     return colors
 
 
-def palette(ignore: int = 255) -> Pixels:
+def palette(ignore: int = 255, own: Sequence[Color] = ()) -> Pixels:
     """256 colours to look at, shape (256, 3): twenty that are told apart at a glance, then Pascal VOC's (bits of the
     id spread over the channels).
 
     Args:
         ignore: the ignored id, which is white; below 0 for objects, of which none is background: the first is red.
+        own: colours for the first ids instead, red, green and blue from 0 to 255.
     """
     colors = _spread(np.arange(256))
     distinct = _DISTINCT if ignore >= 0 else _DISTINCT[1:]
     colors[: len(distinct)] = distinct
     if ignore >= 0:
         colors[ignore] = 255
+    if own:
+        colors[: len(own)] = own
     return colors
 
 
@@ -93,22 +101,30 @@ def colorize(ids: Pixels, colors: Pixels) -> Pixels:
     return colors[ids]
 
 
+def background_of(names: Sequence[str]) -> int | None:
+    """The id of the class that is named background, in capitals or not; None if no class is."""
+    lower = [name.lower() for name in names]
+    return lower.index("background") if "background" in lower else None
+
+
 def overlay(
-    image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.6, *, background: int | None = None
+    image: Pixels, ids: Pixels, colors: Pixels, opacity: float = 0.5, *, background: int | None = None
 ) -> Pixels:
-    """A mask laid over its image, the borders between ids drawn in white.
+    """A mask laid over its image, with an edge in the full colour of its class around every region.
 
     The image is made gray first: a class then has one hue everywhere, the one in the legend. Only pixels of the id
     `background` stay as they are.
     """
     gray = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     mixed = cv2.addWeighted(gray, 1 - opacity, colorize(ids, colors), opacity, 0)
+    edges, across, down = np.zeros(ids.shape, bool), ids[:, 1:] != ids[:, :-1], ids[1:] != ids[:-1]
+    edges[:, 1:] |= across
+    edges[:, :-1] |= across
+    edges[1:] |= down
+    edges[:-1] |= down
+    mixed[edges] = colorize(ids[edges], colors)
     if background is not None:
         mixed[ids == background] = image[ids == background]
-    edges = np.zeros(ids.shape, bool)
-    edges[:, 1:] |= ids[:, 1:] != ids[:, :-1]
-    edges[1:] |= ids[1:] != ids[:-1]
-    mixed[edges] = _WHITE
     return np.asarray(mixed, np.uint8)
 
 
@@ -133,27 +149,33 @@ def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], 
 
 
 def instances(
-    image: Pixels, masks: Sequence[NDArray[np.bool_]], labels: Sequence[int], words: Sequence[str] = ()
+    image: Pixels, masks: Sequence[NDArray[np.bool_]], labels: Sequence[int], words: Sequence[str] = (), *, classes: int
 ) -> Pixels:
-    """An image with objects in the colours of their classes, each with an outline and a word at its top left corner.
+    """An image with objects in the colours of their classes, or each in its own colour if there is one class alone.
+    Each has a white outline and a word at its top left corner. Of many objects, those that are narrower than their word
+    have none.
 
     Args:
         image: what they are drawn on.
         masks: which pixels of the image are each object's, (height, width); later ones lie on top.
         labels: their class ids.
         words: one for each, or none.
+        classes: how many classes there are.
     """
     drawn, colors = image.copy(), palette(OBJECTS)
-    for mask, label in zip(masks, labels, strict=True):
-        color = colors[label % len(colors)]
+    hues = range(len(masks)) if classes == 1 else labels
+    for mask, hue in zip(masks, hues, strict=True):
+        color = colors[hue % len(colors)]
         drawn[mask] = ((drawn[mask].astype(np.uint16) + color) // 2).astype(np.uint8)
         outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
-        cv2.drawContours(drawn, outlines, -1, color.tolist(), 1)
+        cv2.drawContours(drawn, outlines, -1, _WHITE, 1)
     taken: list[_Rectangle] = []
-    for mask, label, word in zip(masks, labels, words, strict=False):
+    for mask, hue, word in zip(masks, hues, words, strict=False):
         if mask.any():
-            left, top, _, _ = geometry.edges_of(mask)
-            taken.append(_tag(drawn, word, int(left), int(top), colors[label % len(colors)].tolist(), taken))
+            left, top, right, _ = geometry.edges_of(mask)
+            if len(masks) > _FEW_OBJECTS and cv2.getTextSize(word, _FONT, 0.4, 1)[0][0] > right - left:
+                continue
+            taken.append(_tag(drawn, word, int(left), int(top), colors[hue % len(colors)].tolist(), taken))
     return drawn
 
 
@@ -214,15 +236,17 @@ def fit(image: Pixels, longest: int) -> Pixels:
 
 
 def sheet(tiles: Sequence[Pixels], columns: int = 0) -> Pixels:
-    """A image grid: tiles in rows on a light ground, each at the top left of an equal cell."""
-    columns = columns or max(1, round(math.sqrt(len(tiles))))
-    height = max(tile.shape[0] for tile in tiles) + _GAP
-    width = max(tile.shape[1] for tile in tiles) + _GAP
-    rows = -(-len(tiles) // columns)
-    ground = np.full((rows * height + _GAP, columns * width + _GAP, 3), 240, np.uint8)
-    for number, tile in enumerate(tiles):
-        y, x = _GAP + number // columns * height, _GAP + number % columns * width
-        ground[y : y + tile.shape[0], x : x + tile.shape[1]] = tile
+    """A image grid: tiles in rows and columns on a light ground, each row as high and each column as wide as its
+    largest tile.
+    """
+    columns = min(len(tiles), columns or max(1, round(math.sqrt(len(tiles)))))
+    rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
+    heights = [max(tile.shape[0] for tile in row) + _GAP for row in rows]
+    widths = [max(tile.shape[1] for tile in tiles[column::columns]) + _GAP for column in range(columns)]
+    ground = np.full((sum(heights) + _GAP, sum(widths) + _GAP, 3), 240, np.uint8)
+    for y, row in zip(accumulate(heights, initial=_GAP), rows, strict=False):
+        for x, tile in zip(accumulate(widths, initial=_GAP), row, strict=False):
+            ground[y : y + tile.shape[0], x : x + tile.shape[1]] = tile
     return ground
 
 

@@ -37,6 +37,8 @@ _NUMPY: Final = b"\x93NUMPY"
 _HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
 _SIXTEEN: Final = 16
 _BYTE: Final = 255
+_NUMBER_THEM: Final = "Save 0 for the background and a number for each object"
+_IN_COLOUR: Final = frozenset({"RGB", "RGBA", "CMYK", "YCbCr", "LAB", "LA", "PA"})
 _CHANNELS: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -105,9 +107,35 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
     with _opened(data, where) as image:
         if image.mode == "P":
             return _palette_mask(image, palette=palette)
-        if image.mode in {"RGB", "RGBA", "CMYK", "YCbCr", "LAB", "LA", "PA"}:
+        if image.mode in _IN_COLOUR:
             return _png_of(image, data, where)  # which is refused as an RGB PNG is
         return encode_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
+
+
+def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
+    """The whole numbers of any size that a mask holds, int64 (height, width): PNG, TIFF, BMP, GIF or an array of NumPy.
+
+    Args:
+        data: an encoded image with one channel, or an array.
+        where: named in errors.
+
+    Raises:
+        ImageError: the mask is damaged.
+        LabelError: its values are no whole numbers from 0 on, or its format changes them.
+    """
+    if data[:6] == _NUMPY:
+        return _whole(_array(data, where), where)
+    if lossy := "a JPEG" if data[:2] == b"\xff\xd8" else lossy_name(data):
+        raise LabelError(where, expected="a mask in a format that keeps numbers", found=lossy, remedy="Save it as PNG")
+    with _opened(data, where) as image:
+        if image.mode in _IN_COLOUR:
+            raise LabelError(
+                where,
+                expected="a mask of one channel that holds numbers",
+                found=f"an image in the mode {image.mode}",
+                remedy="Save the numbers of the objects in one channel",
+            )
+        return _whole(tiff.raw_gray(np.asarray(image), data), where)
 
 
 def _is_known(data: bytes) -> bool:
@@ -280,6 +308,15 @@ def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
     Raises:
         LabelError: they are no ids from 0 to 255.
     """
+    return _whole(values, where, _BYTE).astype(np.uint8)
+
+
+def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[np.int64]:
+    """Values of a mask as whole numbers.
+
+    Raises:
+        LabelError: they are no whole numbers from 0 to the highest.
+    """
     plain = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values  # noqa: PLR2004 - an axis of one
     if plain.ndim != 2:  # noqa: PLR2004 - rows and columns
         raise LabelError(
@@ -289,12 +326,12 @@ def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
             remedy="Save one class id for each pixel",
         )
     whole: NDArray[np.int64] = np.nan_to_num(plain, nan=-1, posinf=-1, neginf=-1).astype(np.int64)
-    if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > _BYTE:
+    if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > highest:
         low, high = plain.min(), plain.max()
         raise LabelError(
             where,
-            expected="class ids from 0 to 255, whole numbers",
+            expected="class ids from 0 to 255, whole numbers" if highest == _BYTE else "whole numbers from 0 on",
             found=f"values from {low:g} to {high:g}",
-            remedy="Renumber the classes in the masks to ids from 0 to 255",
+            remedy="Renumber the classes in the masks to ids from 0 to 255" if highest == _BYTE else _NUMBER_THEM,
         )
-    return whole.astype(np.uint8)
+    return whole

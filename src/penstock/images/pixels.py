@@ -99,13 +99,15 @@ def shown(pixels: NDArray[Any]) -> Pixels:
 
 
 def check_format(pixels: NDArray[Any], wanted: PixelFormat, where: str) -> NDArray[Any]:
-    """An image that somebody gives, in the bits of a dataset.
+    """An image that somebody gives, in the bits of a dataset. One without an axis of channels is gray.
 
     Raises:
         ImageError: it is no such image, or has other channels.
     """
     if wanted.value_range is not None and pixels.dtype not in (np.uint8, np.uint16):
         pixels = spread(pixels, wanted.value_range)
+    if pixels.ndim == 2 and wanted.channels in (1, _COLORS):  # noqa: PLR2004 - rows and columns
+        pixels = np.repeat(pixels[..., np.newaxis], wanted.channels, axis=2)
     is_image = pixels.dtype in (np.uint8, np.uint16) and pixels.ndim == 3 and pixels.size > 0  # noqa: PLR2004 - axes
     if is_image and pixels.shape[2] == wanted.channels:
         return with_bits(pixels, wanted.bits)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock import ranks as ranking
 from penstock.errors import DatasetError
+from penstock.inference.worst import Bad, Worst
 from penstock.runs import RunFolder
 from penstock.session.evaluation import evaluate, with_loss
 
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Evaluation:
     """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts,
-    None where the model gives none.
+    None where the model gives none. `worst` are the samples that it does worst on, where they were asked for.
     """
 
     split: str
     step: int
     loss: float | None
     scores: Scores
+    worst: tuple[Bad, ...] = ()
 
 
 def evaluation_name(trained: Trained, split: str) -> str:
@@ -44,6 +46,7 @@ def evaluate_run(
     progress: Callable[[int, int], None] | None = None,
     *,
     segments: bool = False,
+    worst: int = 0,
     ranks: Ranks = ranking.Ranks(),  # noqa: B008 - frozen
 ) -> Evaluation:
     """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
@@ -54,6 +57,7 @@ def evaluate_run(
         split: "" takes the one used in training.
         progress: called with the images done and those in all.
         segments: whether masks are scored by boundary IoU and panoptic quality too.
+        worst: how many samples to name that the model does worst on.
         ranks: who score together; the first of them keeps what they find.
 
     Raises:
@@ -75,6 +79,7 @@ def evaluate_run(
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
         task = task.with_segments()
+    looking = Worst(task, worst)
     result = evaluate(
         task,
         trained.evaluated,
@@ -84,6 +89,7 @@ def evaluate_run(
         precision=recipe.train.precision,
         progress=progress,
         metrics=recipe.train.metrics,
+        look=looking.look if worst else None,
     )
     assert result is not None  # noqa: S101 - nothing stops it
     scores, loss = result
@@ -92,4 +98,4 @@ def evaluate_run(
     content = {"step": trained.step, "split": split, **tta, **window, **with_loss(loss, scores.as_json())}
     if ranks.is_main:
         RunFolder(path).write_json(f"evaluations/{evaluation_name(trained, split)}.json", content)
-    return Evaluation(split, trained.step, loss, scores)
+    return Evaluation(split, trained.step, loss, scores, tuple(looking.of(ranks)))

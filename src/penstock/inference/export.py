@@ -22,7 +22,7 @@ from penstock.inference import comparing, coreml
 from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock.images.geometry import Size
     from penstock.inference.comparing import Arrays, Comparison
@@ -227,21 +227,21 @@ def _write(graph: Graph, images: torch.Tensor, path: Path, about: dict[str, Any]
     if graph.any_size:
         _write_traced(graph, images, path, about)
         return
+    last = len(graph.shape)
+    free = {0: "n", last - 2: "height", last - 1: "width"} if dynamic else {0: "n"}
     axes: dict[int, Any] = {0: torch.export.Dim("n")}
-    if dynamic:
-        last = len(graph.shape)
-        for axis, name in ((last - 2, "rows"), (last - 1, "columns")):
-            axes[axis] = graph.multiple * torch.export.Dim(name, min=2, max=_LARGEST // graph.multiple)
+    for axis in sorted(free.keys() - axes.keys()):
+        multiple = torch.export.Dim(f"axis{axis}", min=2, max=_LARGEST // graph.multiple)
+        axes[axis] = graph.multiple * multiple
     with _quiet():
         program = torch.export.export(graph.module, (images,), dynamic_shapes=(axes,))
-    write = _write_onnx if path.suffix == ".onnx" else _write_pt2
-    write(program, path, graph.outputs, about)
+    if path.suffix == ".onnx":
+        _write_onnx(program, path, graph.outputs, about, free)
+    else:
+        _write_pt2(program, path, about)
 
 
-def _write_pt2(
-    program: torch.export.ExportedProgram, path: Path, names: tuple[str, ...], about: dict[str, Any]
-) -> None:
-    del names  # a program's outputs have none
+def _write_pt2(program: torch.export.ExportedProgram, path: Path, about: dict[str, Any]) -> None:
     with _quiet():
         torch.export.save(program, path, extra_files={"penstock.json": json.dumps(about)})
 
@@ -254,8 +254,13 @@ def _read_pt2(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Array
 
 
 def _write_onnx(
-    program: torch.export.ExportedProgram, path: Path, names: tuple[str, ...], about: dict[str, Any]
+    program: torch.export.ExportedProgram,
+    path: Path,
+    names: tuple[str, ...],
+    about: dict[str, Any],
+    free: Mapping[int, str],
 ) -> None:
+    """`free`: the names of the axes that differ from call to call; the exporter's own are like s40."""
     _extra()
     with _quiet():
         made = torch.onnx.export(
@@ -266,6 +271,7 @@ def _write_onnx(
             dynamo=True,
             verbose=False,
             external_data=False,
+            dynamic_shapes=(dict(free),),
         )
     assert made is not None  # noqa: S101 - dynamo=True always gives a program
     made.model.metadata_props.update({name: json.dumps(value) for name, value in about.items()})

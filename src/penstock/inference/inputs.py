@@ -20,7 +20,9 @@ import numpy as np
 from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image, is_packed, text_of
-from penstock.errors import DatasetError, ImageError
+from penstock.errors import DatasetError, ImageError, PenstockError
+from penstock.images import probe
+from penstock.images.formats import stored
 from penstock.images.header import MAX_PIXELS
 from penstock.images.pixels import check_format
 from penstock.images.upright import read_upright
@@ -40,6 +42,7 @@ _CAMERA: Final = re.compile(r"camera:(?P<number>\d+)(/(?P<count>[1-9]\d*))?")
 _SCHEMES: Final = ("http://", "https://")
 _SECONDS: Final = 30.0  # without an answer from a server
 _LARGEST: Final = 4 * MAX_PIXELS  # bytes of a file
+_EIGHT: Final = 8
 _SHOWN: Final = 5  # types of files in a line
 VIDEOS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
 
@@ -96,6 +99,23 @@ def left_out(paths: Sequence[Path | str]) -> str:
     rest = sum(others.values()) - sum(count for _, count in others.most_common(_SHOWN))
     parts += [counted(rest, "other file")] if rest else []
     return f"left out: {', '.join(parts)}" if parts else ""
+
+
+def other_depth(images: Sequence[InputImage], wanted: PixelFormat) -> str:
+    """A note if the first file that can be read has other bits per channel than the images of the training; else ""."""
+    for image in images:
+        try:
+            data = stored(image.place.read_bytes(), image.where, wanted.value_range)
+            bits = probe(data, image.where).bits
+        except (PenstockError, OSError):
+            continue
+        if (bits > _EIGHT) == (wanted.bits > _EIGHT):
+            return ""
+        return (
+            f"note: {image.where} has {bits} bits per channel, but the model was trained on images of {wanted.bits}: "
+            "values are scaled, and predictions may be wrong"
+        )
+    return ""
 
 
 def _nothing(paths: Sequence[Path]) -> DatasetError:

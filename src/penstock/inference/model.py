@@ -76,7 +76,7 @@ class Trained:
 
     def predict(self, pixels: NDArray[Any]) -> Prediction:
         """What the model says of one image, upright: uint8 RGB (height, width, 3), or with the channels and bits that
-        it was trained on.
+        it was trained on; (height, width) is gray.
 
         Raises:
             ImageError: the array has another type or shape.

@@ -26,7 +26,7 @@ def draw_slices(volume: Volume, labels: Pixels, ignore: int) -> Pixels:
 
     Args:
         volume: a case.
-        labels: class ids in the order of its file's axes, uint8 (x, y, z).
+        labels: class ids in the order of its file's axes, uint8 (x, y, z). 0 is the background, which has no colour.
         ignore: the id that does not count.
 
     Returns:
@@ -38,6 +38,6 @@ def draw_slices(volume: Volume, labels: Pixels, ignore: int) -> Pixels:
     colors, tiles = drawing.palette(ignore), []
     for number in among[np.unique(np.linspace(0, len(among) - 1, min(_SHOWN, len(among))).round().astype(int))]:
         image = np.ascontiguousarray(images[number])
-        pair = np.hstack([image, drawing.overlay(image, masks[number], colors)])
+        pair = np.hstack([image, drawing.overlay(image, masks[number], colors, background=0)])
         tiles.append(drawing.caption(drawing.fit(pair, 2 * _SIDE), f"slice {number} of {len(masks)}"))
     return drawing.sheet(tiles, columns=min(_COLUMNS, len(tiles)))

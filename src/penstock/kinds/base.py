@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.images import read_upright
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
+from penstock.records.example import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +48,11 @@ class Described(Protocol):
     @property
     def pixel_format(self) -> PixelFormat:
         """Channels and bits of the images."""
+        ...
+
+    @property
+    def colors(self) -> tuple[tuple[int, int, int], ...]:
+        """The classes' (red, green, blue) in the data's own legend; none where it has no legend."""
         ...
 
 
@@ -163,6 +170,19 @@ class Kind(ABC):
             DataError: something is wrong with it.
         """
 
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The upright image, uint8 or uint16 (height, width, channels), and what the record says of it, for people.
+
+        Masks are uint8 (height, width), a class is its name, and objects are a dict: "boxes", float32 (objects, 4) with
+        left, top, right and bottom in pixels, "classes", their names, and "masks", bool (objects, height, width), where
+        there are some. None where the kind does not say.
+
+        Raises:
+            DataError: the record is damaged.
+        """
+        image = Fields(record.payload, record.origin).first_bytes("image/encoded")
+        return read_upright(image, record.origin, described.pixel_format), None
+
     @abstractmethod
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """How many of its units every class has in some items."""
@@ -184,6 +204,10 @@ class Kind(ABC):
     @abstractmethod
     def draw(self, record: Record, described: Described) -> Pixels:
         """A record as a tile of an image grid, with its label: uint8 RGB (height, width, 3)."""
+
+    def legend_of(self, described: Described) -> tuple[str, ...]:
+        """The classes that colours of a drawing stand for."""
+        return described.classes if self.legend else ()
 
     def ignored_color(self, described: Described) -> int:
         """The id that is drawn in the colour of what does not count."""

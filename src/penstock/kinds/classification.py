@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
-from penstock.images.upright import read_shown
+from penstock.images.upright import read_shown, read_upright
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
 from penstock.kinds.items import Problem, copies, named, outside_classes
 from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
@@ -55,6 +55,7 @@ class ClassificationKind(Kind):
 
     name = "classification"
     any_channels = True
+    label = "a class"
     unit = "image"
     legend = False
 
@@ -106,6 +107,12 @@ class ClassificationKind(Kind):
                 found=str(fields.label),
                 remedy="Pack the dataset again",
             )
+
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The image and the name of its class."""
+        fields = decode_classification(record)
+        image = read_upright(fields.image, record.origin, described.pixel_format)
+        return image, described.classes[fields.label]
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Images of every class."""

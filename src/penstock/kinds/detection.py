@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.images import codecs, drawing, probe
-from penstock.images.upright import read_shown
+from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import named, outside_classes
@@ -73,6 +73,14 @@ class DetectionKind(Kind):
         info = probe(fields.image, record.origin)
         codecs.decode_image(fields.image, record.origin, info=info, pixels=described.pixel_format)
         check_objects(fields, len(described.classes), info.size, record.origin)
+
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The image, and its objects by what there is of each."""
+        fields = decode_detection(record)
+        image = read_upright(fields.image, record.origin, described.pixel_format)
+        edges = [(each.left, each.top, each.right, each.bottom) for each in fields.objects]
+        names = [described.classes[each.label] for each in fields.objects]
+        return image, {"boxes": np.array(edges, np.float32).reshape(-1, 4), "classes": names}
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Objects of every class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,21 +49,22 @@ class InstancesKind(DetectionKind):
         if 0 not in item.size and item.size != image.size:
             (problem,) = boxes.other_size(name, item.size, image.size)
             return inspected.with_problem(problem)
-        problems, kept, around, text = [], [], [], ""
+        wrong, kept, around, text = [], [], [], ""
         for number, each in enumerate(item.instances, 1):
             try:
                 pixels = each.pixels(image.size)
             except PenstockError as error:
-                problems.append(Problem("damaged annotation", name, str(error)))
+                wrong.append(Problem("damaged annotation", name, str(error)))
                 continue
             if not pixels.any():
-                problems.append(_empty(name, number))
+                wrong.append(_empty(name, number))
                 continue
             kept.append(each)
             around.append(Box(each.label, *geometry.edges_of(pixels), crowd=each.crowd))
             text += f"\0{each.label} {each.crowd} {hashed(np.packbits(pixels).tobytes())}"
         drawn = replace(item, instances=tuple(kept), boxes=tuple(around), relative=False)
-        return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *problems))
+        once = dict.fromkeys(wrong)  # all objects of a damaged mask say the same
+        return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *once))
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with the keys of TensorFlow's Object Detection API; masks are PNG files of the image's size."""
@@ -86,13 +87,24 @@ class InstancesKind(DetectionKind):
         for number, each in enumerate(fields.objects, 1):
             decode_object(each, (fields.height, fields.width), f"{record.origin} (object {number})")
 
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The image, and its objects with their pixels."""
+        image, objects = super().read(record, described)
+        size = image.shape[:2]
+        masks = [decode_object(each, size, record.origin) for each in decode_detection(record).objects]
+        return image, {**objects, "masks": np.array(masks, bool).reshape(-1, *size)}
+
+    def legend_of(self, described: Described) -> tuple[str, ...]:
+        """None where there is one class: each object has a colour of its own then."""
+        return described.classes if len(described.classes) > 1 else ()
+
     def draw(self, record: Record, described: Described) -> Pixels:
         """The image with its objects in colours."""
-        del described
         fields = decode_detection(record)
         image = read_shown(fields.image, record.origin)
         masks = [decode_object(each, image.shape[:2], record.origin) for each in fields.objects]
-        drawn = drawing.instances(image, masks, [each.label for each in fields.objects])
+        labels = [each.label for each in fields.objects]
+        drawn = drawing.instances(image, masks, labels, classes=len(described.classes))
         return drawing.caption(drawing.fit(drawn, TILE), f"{fields.name} ({record.origin})")
 
 

@@ -163,6 +163,17 @@ class Labels:
             message = f"ids of masks are bytes, 0 to {_HIGHEST}: {sorted(set(ids))}"
             raise ValueError(message)
 
+    @property
+    def class_colors(self) -> tuple[tuple[int, int, int], ...]:
+        """The colour of every class in masks in colour, by id: the first where several became one class; none unless
+        every class has one.
+        """
+        by_id: dict[int, tuple[int, int, int]] = {}
+        for color, label in self.colors.items():
+            by_id.setdefault(self.mapping.get(label, label), color)
+        ids = range(len(self.classes))
+        return tuple(by_id[i] for i in ids) if by_id.keys() >= set(ids) else ()
+
     def over(self, stated: Labels) -> Labels:
         """These, and where they say nothing, what a layout states."""
         return Labels(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cv2
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
-from penstock.images.upright import read_shown
+from penstock.images.upright import read_shown, read_upright
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
@@ -88,6 +88,12 @@ class MaskKind(Kind):
         ids, _ = decode_ids(fields.mask, where, info.size)
         self.check_ids(ids, described, where)
 
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The image and its mask."""
+        fields = decode_segmentation(record)
+        image = read_upright(fields.image, record.origin, described.pixel_format)
+        return image, _upright(fields, image.shape[:2], described, record.origin)
+
     def check_ids(self, ids: Pixels, described: Described, where: str) -> None:
         """Every id must be a class, or ignored.
 
@@ -121,16 +127,21 @@ class MaskKind(Kind):
         """The image, and its mask over it."""
         fields = decode_segmentation(record)
         image = read_shown(fields.image, record.origin)
-        ids, upright = decode_ids(fields.mask, f"{record.origin} (mask)", image.shape[:2])
-        turned = np.empty(image.shape[:2], np.uint8)
-        warp_mask(ids, upright, described.ignore_label, turned)
-        laid = self.lay(image, turned, described)
+        laid = self.lay(image, _upright(fields, image.shape[:2], described, record.origin), described)
         pair = np.hstack([drawing.fit(image, TILE), drawing.fit(laid, TILE)])
         return drawing.caption(pair, f"{fields.name} ({record.origin})")
 
     @abstractmethod
     def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
         """A mask as people see it, beside or over its image."""
+
+
+def _upright(fields: SegmentationRecord, size: tuple[int, int], described: Described, where: str) -> Pixels:
+    """The mask of a record as its upright image is: uint8 (height, width)."""
+    ids, upright = decode_ids(fields.mask, f"{where} (mask)", size)
+    turned = np.empty(size, np.uint8)
+    warp_mask(ids, upright, described.ignore_label, turned)
+    return turned
 
 
 def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:

@@ -76,7 +76,8 @@ class SegmentationKind(MaskKind):
 
     def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
         """Masks in colour over the image."""
-        return drawing.overlay(image, mask, drawing.palette(described.ignore_label))
+        colors = drawing.palette(described.ignore_label, described.colors)
+        return drawing.overlay(image, mask, colors, background=drawing.background_of(described.classes))
 
 
 def _unknown_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:

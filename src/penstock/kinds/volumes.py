@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,12 @@ class VolumesKind(SegmentationKind):
 
     name = "volumes"
 
+    def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
+        """The voxels, uint8 (slices, rows, columns, channels), and their class ids, uint8 (slices, rows, columns)."""
+        return read_slices(
+            record, described.pixel_format.channels, LabelSet(len(described.classes), described.ignore_label)
+        )
+
     def draw(self, record: Record, described: Described) -> Pixels:
         """The slice with the most labels, and its labels over it."""
         labels = LabelSet(len(described.classes), described.ignore_label)
@@ -51,7 +57,7 @@ def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels
             record.origin,
             expected="a volume: image/slices slices below one another",
             found=f"{counted(fields.slices, 'slice')} in {info.height} rows",
-            remedy="Pack the dataset again, with --layout nifti-volumes",
+            remedy="Pack the dataset again, with --task volumes",
         )
     where = f"{record.origin} (mask)"
     voxels = codecs.decode_image(fields.image, record.origin, info=info, pixels=PixelFormat(channels))

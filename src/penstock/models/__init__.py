@@ -33,6 +33,7 @@ from penstock.models.detection import (
     unpack_masks,
     with_resizing,
 )
+from penstock.models.keyed_dropout import key_dropout
 from penstock.models.normalization import Normalization, as_floats, blank_images
 from penstock.models.segmentation import (
     build_segmenter,
@@ -41,7 +42,7 @@ from penstock.models.segmentation import (
     segmenter_normalization,
 )
 from penstock.models.sliding_window import Window, Windowed
-from penstock.models.sync_batchnorm import silent_norms, synchronise_norms
+from penstock.models.sync_batchnorm import lone_norms, silent_norms, synchronise_norms
 from penstock.models.tta import TestTimeAugmentation, TTAModel
 from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import Loaded, load_matching
@@ -71,7 +72,9 @@ __all__ = [
     "classifier_normalization",
     "cost_of",
     "decoder_options",
+    "key_dropout",
     "load_matching",
+    "lone_norms",
     "normalization",
     "parse_detector",
     "parse_name",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 
 import timm
 import torch
+
+from penstock.models.architectures import NETWORKS
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,20 @@ class Backbone:
 
 def backbones(pattern: str) -> list[str]:
     """The names of timm's backbones with published weights that fit a pattern such as `resnet*`, in natural order."""
-    return timm.list_pretrained(pattern if any(letter in pattern for letter in "*?[") else f"*{pattern}*")
+    return timm.list_pretrained(_pattern(pattern))
+
+
+def architectures(pattern: str) -> dict[str, tuple[str, list[str]]]:
+    """What fits a pattern of the architectures that take a backbone: what each is, and the tasks that it learns."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for task, networks in NETWORKS.items():
+        for name in fnmatch.filter(networks, _pattern(pattern)):
+            found.setdefault(name, (networks[name], []))[1].append(task)
+    return found
+
+
+def _pattern(text: str) -> str:
+    return text if any(letter in text for letter in "*?[") else f"*{text}*"
 
 
 def describe(name: str) -> Backbone:

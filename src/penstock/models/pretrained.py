@@ -99,9 +99,8 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
     Raises:
         WeightsError: the weights cannot be had, or are damaged.
     """
-    offline = constants.HF_HUB_OFFLINE or not is_reachable(constants.ENDPOINT)
     try:
-        with hub_client(offline=offline):
+        with hub_client(offline=is_offline()):
             model = build(encoder_weights="imagenet" if native else True)
     except Exception as error:
         # huggingface_hub, its HTTP client and timm raise a dozen unrelated types here.
@@ -131,20 +130,40 @@ def _check_cache(backbone: str, *, native: bool) -> None:
     Raises:
         WeightsError: they differ.
     """
-    config = None if native else timm.models.get_pretrained_cfg(backbone)
-    if config is None or not config.hf_hub_id:
-        return
-    names = (config.hf_hub_filename,) if config.hf_hub_filename else _FILES
-    for name in names:
-        cached = try_to_load_from_cache(config.hf_hub_id, name)
-        blob = Path(cached).resolve() if isinstance(cached, str) else None
-        if blob and _SHA256.fullmatch(blob.name) and (found := sha256(blob)) != blob.name:
+    for cached in [] if native else _cached(backbone) or []:
+        blob = cached.resolve()
+        if _SHA256.fullmatch(blob.name) and (found := sha256(blob)) != blob.name:
             raise WeightsError(
                 str(cached),
                 expected=f"weights with SHA-256 {blob.name}",
                 found=found,
                 remedy="The download is damaged. Remove the file and train again",
             )
+
+
+def _cached(backbone: str) -> list[Path] | None:
+    """Files of weights of a backbone in the hub's cache; None where timm has none of it on the hub."""
+    config = timm.models.get_pretrained_cfg(backbone)
+    if config is None or not config.hf_hub_id:
+        return None
+    names = (config.hf_hub_filename,) if config.hf_hub_filename else _FILES
+    found = (try_to_load_from_cache(config.hf_hub_id, name) for name in names)
+    return [Path(each) for each in found if isinstance(each, str)]
+
+
+def is_cached(backbone: str) -> bool | None:
+    """Whether the pretrained weights of a backbone are in the hub's cache; None where they do not come from there.
+
+    Args:
+        backbone: as timm names it.
+    """
+    cached = _cached(backbone)
+    return None if cached is None else bool(cached)
+
+
+def is_offline() -> bool:
+    """Whether nothing can be downloaded from the hub."""
+    return bool(constants.HF_HUB_OFFLINE) or not is_reachable(constants.ENDPOINT)
 
 
 @contextlib.contextmanager
@@ -238,9 +257,8 @@ def fetched(repository: str, name: str) -> str:
     Raises:
         WeightsError: it cannot be had.
     """
-    offline = constants.HF_HUB_OFFLINE or not is_reachable(constants.ENDPOINT)
     try:
-        with hub_client(offline=offline):
+        with hub_client(offline=is_offline()):
             return hf_hub_download(repository, name)
     except Exception as error:
         # huggingface_hub and its HTTP client raise unrelated types here.

@@ -133,12 +133,12 @@ def build_segmenter(
         in_channels=channels, **given,
     )  # fmt: skip
     network: nn.Module = pretrained.weighted(build, backbone, weights, native=native)
-    return _without_unreached(network, channels) if architecture == "pspnet" else network
+    return _without_unreached(network, channels) if architecture in ("pspnet", "dpt") else network
 
 
 def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
-    """PSPNet looks at the first stages alone, and some backbones keep the others, whose gradients several ranks would
-    wait for in vain.
+    """PSPNet looks at the first stages alone, and some backbones keep the others; DPT's keeps its classifier. Several
+    ranks would wait in vain for the gradients of these.
     """
     learning = network.training
     try:

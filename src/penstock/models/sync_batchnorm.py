@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch.autograd.function import FunctionCtx
 
@@ -38,31 +38,38 @@ class _Sum(torch.autograd.Function):
         return total
 
 
-class SyncNorm(nn.BatchNorm2d):
+class SyncNorm(nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - of any number of dimensions
     """Batch normalisation whose mean and variance are those of all ranks' images together.
 
     Attributes:
         drop, act: what timm's norms do after normalising; nothing for others.
         silent: whether what this rank shows is normalised as the others' is, but adds nothing to it.
+        alone: whether this rank normalises by what it shows itself, and waits for no other.
     """
 
     drop: nn.Module
     act: nn.Module
     silent: bool = False
+    alone: bool = False
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:  # noqa: A002 - PyTorch's name
+        """Any number of dimensions will do."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Float (n, channels, h, w), the same on every rank but for n; in training all ranks must call it."""
+        """Float (n, channels, ...), the same on every rank but for n; in training all ranks must call it."""
         if not self.training:
             return self._finish(super().forward(features))
         values = features.float()
-        mean, variance, count = _moments(values[:0] if self.silent else values)
+        add = _own if self.alone else _Sum.apply
+        mean, variance, count = _moments(values[:0] if self.silent else values, add)
         if self.silent and not count:  # so are all other ranks: nothing to normalise by
             running = self.running_mean, self.running_var, self.weight, self.bias
             return self._finish(F.batch_norm(features, *running, training=self.running_mean is None, eps=self.eps))
         self._remember(mean.detach(), variance.detach(), count)
-        normal = (values - _spread(mean)) * _spread((variance + self.eps).rsqrt())
+        axes = features.ndim
+        normal = (values - _spread(mean, axes)) * _spread((variance + self.eps).rsqrt(), axes)
         if self.affine:
-            normal = normal * _spread(self.weight) + _spread(self.bias)
+            normal = normal * _spread(self.weight, axes) + _spread(self.bias, axes)
         return self._finish(normal.to(features.dtype))
 
     def _finish(self, normal: torch.Tensor) -> torch.Tensor:
@@ -79,27 +86,35 @@ class SyncNorm(nn.BatchNorm2d):
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
 
 
-def _moments(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean and variance of every channel over all ranks, and how many values each is of.
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """The sum over this rank."""
+    return tensor
+
+
+def _moments(
+    values: torch.Tensor, add: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mean and variance of every channel over all ranks, which `add` adds up, and how many values each is of.
 
     The variance is that of deviations from the global mean: the difference of two large means would lose its digits.
     """
+    axes = (0, *range(2, values.ndim))
     own = values.new_full((1,), values.numel() / values.shape[1])
-    sums: torch.Tensor = _Sum.apply(torch.cat([values.sum(dim=(0, 2, 3)), own]))
+    sums = add(torch.cat([values.sum(dim=axes), own]))
     count = sums[-1].detach()
     mean = sums[:-1] / count.clamp(min=1)
-    squares: torch.Tensor = _Sum.apply((values - _spread(mean)).square().sum(dim=(0, 2, 3)))
+    squares = add((values - _spread(mean, values.ndim)).square().sum(dim=axes))
     return mean, squares / count.clamp(min=1), count
 
 
-def _spread(channels: torch.Tensor) -> torch.Tensor:
-    return channels.view(1, -1, 1, 1)
+def _spread(channels: torch.Tensor, axes: int) -> torch.Tensor:
+    return channels.view(1, -1, *[1] * (axes - 2))
 
 
 def synchronise_norms(model: nn.Module) -> nn.Module:
-    """The model, each of its two-dimensional batch norms replaced by one over all ranks with the same tensors."""
+    """The model, each of its batch norms replaced by one over all ranks with the same tensors."""
     for name, child in model.named_children():
-        if isinstance(child, nn.BatchNorm2d):
+        if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
             setattr(model, name, _replaced(child))
         else:
             synchronise_norms(child)
@@ -124,6 +139,19 @@ def silent_norms(model: nn.Module) -> Iterator[None]:
             norm.train()
             if isinstance(norm, SyncNorm):
                 norm.silent = False
+
+
+@contextlib.contextmanager
+def lone_norms(model: nn.Module) -> Iterator[None]:
+    """For the length of a block, each rank normalises by its own samples, so that it need not wait for the others."""
+    shared = [each for each in model.modules() if isinstance(each, SyncNorm)]
+    for norm in shared:
+        norm.alone = True
+    try:
+        yield
+    finally:
+        for norm in shared:
+            norm.alone = False
 
 
 def _replaced(norm: Any) -> SyncNorm:

@@ -4,47 +4,24 @@ from __future__ import annotations
 
 import base64
 import html
-import importlib.util
-import io
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
-from penstock.report.figures import FOLDED, STYLE, figures, folded
+from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
+from penstock.report.figures import FOLDED, figures, folded
 from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
 from penstock.report.tables import class_table
+from penstock.report.template import page_of, section
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.figure import Figure
-
     from penstock.runs import RunFolder
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --line: #8884; --ground: #8881 }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2em auto; padding: 0 1em }}
-h1 {{ font-size: 1.5em; overflow-wrap: anywhere }}
-h2 {{ font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid var(--line) }}
-pre {{ background: var(--ground); padding: 1em; overflow-x: auto; font-size: 13px }}
-img {{ max-width: 100%; background: #fff }} details {{ margin-top: 1em }}
-summary {{ cursor: pointer; font-weight: 600 }}
-dl {{ display: grid; grid-template-columns: 11em 1fr; gap: 0 1em }} dt {{ font-weight: 600 }} dd {{ margin: 0 }}
-dd {{ overflow-wrap: anywhere }} .pair {{ display: flex; flex-wrap: wrap }}
-.pair img {{ flex: 1 1 320px; min-width: 0 }}
-@media (max-width: 600px) {{ dl {{ grid-template-columns: 1fr }} dd {{ margin: 0 0 .5em }} pre {{ font-size: 11px }} }}
-{style}</style></head><body>
-<h1>{title}</h1>
-<dl>{summary}</dl>
-{sections}
-</body></html>
-"""
-
 _FED: Final = re.compile(r"step-(?P<step>\d{8})")
-_PREDICTED: Final = re.compile(r"predictions-(?P<split>.+)-(?P<step>\d{8})")
+_PREDICTED: Final = re.compile(r"(?P<which>predictions|worst)-(?P<split>.+)-(?P<step>\d{8})")
+_NAMES: Final = {"predictions": "Predictions", "worst": "Worst predictions"}
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -54,55 +31,61 @@ def write_report(folder: RunFolder) -> Path:
         best = best_lines(score_lines(folder.lines("metrics.jsonl")))
     summary = summary_of(folder)
     sections += [*_evaluations(folder, {line["step"] for line in best.values()}), *_figures(folder)]
-    sections += [_folded(folder, name) for name in ("recipe.toml", "environment.json")]
-    listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in summary.items())
-    page = _PAGE.format(title=html.escape(folder.path.name), style=STYLE, summary=listed, sections="\n".join(sections))
+    sections += [_events(folder), *(_folded(folder, name) for name in ("recipe.toml", "environment.json"))]
     path = folder.path / "report.html"
-    files.replace_whole(path, page.encode())
+    files.replace_whole(path, page_of(folder.path.name, summary, sections).encode())
     return path
 
 
 def _curves(folder: RunFolder) -> str:
-    if importlib.util.find_spec("matplotlib") is None:
-        return _section("Curves", "<p>Install <code>penstock[report]</code> to have them drawn.</p>")
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
-
+    """Loss, scores, learning rate and the wait for data, over steps."""
     metrics = folder.lines("metrics.jsonl")
     steps, scores = step_lines(metrics), score_lines(metrics)
-    losses, ratings = (Figure(figsize=(4.2, 3), layout="constrained") for _ in range(2))
-    left, right = losses.subplots(), ratings.subplots()
-    left.plot([line["step"] for line in steps], [line["loss"] for line in steps], lw=0.4, color="#9bb")
-    smooth = _smoothed([line["loss"] for line in steps])
-    left.plot([line["step"] for line in steps], smooth, color="#155", label="training (smoothed)")
-    lost = [line for line in scores if "loss" in line["evaluation"]]
-    if lost:
-        left.plot([s["step"] for s in lost], [s["evaluation"]["loss"] for s in lost], "o-", ms=3, label="evaluation")
-    last = max([line["step"] for line in (*steps, *scores)], default=1)
-    axis = {"xlabel": "step", "xlim": (0, 1.05 * last)}
-    left.set(**axis, ylabel="loss", title="Loss")
-    left.legend()
-    for name in [key for key in (scores[-1]["evaluation"] if scores else ()) if key != "loss"]:
-        right.plot([s["step"] for s in scores], [s["evaluation"][name] for s in scores], "o-", ms=3, label=name)
-    right.set(**axis, ylim=(-0.02, 1.02), title="Scores")
-    if scores:
-        right.legend()
-    images = _plotted(losses, "loss over steps") + _plotted(ratings, "scores over steps")
-    return _section("Curves", f'<div class="pair">{images}</div>')
+    losses = values_over(steps, "loss")
+    smooth = list(zip([step for step, _ in losses], smoothed([value for _, value in losses]), strict=True))
+    evaluated = [{"step": line["step"], **line["evaluation"]} for line in scores]
+    names = [key for key in (evaluated[-1] if evaluated else ()) if key not in ("loss", "step")]
+    charts = [
+        chart(
+            "Loss",
+            [
+                Curve("training", losses, is_faint=True),
+                Curve("training (smoothed)", smooth),
+                Curve("evaluation", values_over(evaluated, "loss"), COLORS[1], is_dotted=True),
+            ],
+        ),
+        chart("Scores", [_score(name, values_over(evaluated, name), number) for number, name in enumerate(names)]),
+        chart("Learning rate", [Curve("lr", values_over(steps, "lr"))]),
+        chart("Time for data, in per cent of each step", [Curve("wait", _waits(folder))], top=100.0),
+    ]
+    return section("Curves", f'<div class="curves">{"".join(charts)}</div>')
 
 
-def _plotted(figure: Figure, text: str) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    return _image(buffer.getvalue(), text)
+def _score(name: str, points: list[tuple[float, float]], number: int) -> Curve:
+    return Curve(name, points, COLORS[number % len(COLORS)], is_dotted=True)
 
 
-def _smoothed(values: list[float]) -> list[float]:
-    """A running mean that forgets with 0.9, the first values weighed as if there had been nothing before them."""
-    result, mean, weight = [], 0.0, 0.0
-    for value in values:
-        mean, weight = 0.9 * mean + 0.1 * value, 0.9 * weight + 0.1
-        result.append(mean / weight)
-    return result
+def _waits(folder: RunFolder) -> list[tuple[float, float]]:
+    """What part of each step data was waited for, in per cent, smoothed."""
+    with folder.reading("timings.jsonl"):
+        lines = [line for line in folder.lines("timings.jsonl") if line.get("seconds")]
+        waits = smoothed([100 * float(line["wait"]) / float(line["seconds"]) for line in lines])
+        return [(float(line["step"]), wait) for line, wait in zip(lines, waits, strict=True)]
+
+
+def _events(folder: RunFolder) -> str:
+    """What happened to the run, and when."""
+    with folder.reading("events.jsonl"):
+        rows = [(str(line["time"]), _event(line)) for line in folder.lines("events.jsonl") if line.get("event")]
+    if not rows:
+        return ""
+    listed = "".join(f"<tr><td>{html.escape(when)}</td><td>{html.escape(what)}</td></tr>" for when, what in rows)
+    return folded(f"Events ({len(rows):,})", f'<table class="events">{listed}</table>')
+
+
+def _event(line: dict[str, Any]) -> str:
+    more = ", ".join(f"{name} {value}" for name, value in line.items() if name not in ("time", "event"))
+    return f"{line['event']}{': ' if more else ''}{more}"
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
@@ -145,12 +128,12 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
         table = f"<pre>{html.escape(class_table(scores))}</pre>"
         if len(scores.get("classes") or []) > FOLDED:
             table = folded(f"Scores of {len(scores['classes']):,} classes", table)
-        return _section(title, table + figures(scores))
+        return section(title, table + figures(scores))
 
 
 def _figures(folder: RunFolder) -> list[str]:
     paths = sorted((folder.path / "figures").glob("*.png"))
-    return [_section(_title(path.stem), _image(path.read_bytes(), path.stem)) for path in paths]
+    return [section(_title(path.stem), _image(path.read_bytes(), path.stem)) for path in paths]
 
 
 def _title(stem: str) -> str:
@@ -158,7 +141,7 @@ def _title(stem: str) -> str:
     if match := _FED.fullmatch(stem):
         return f"Images of step {int(match['step']):,}"
     if match := _PREDICTED.fullmatch(stem):
-        return f"Predictions on {match['split']} after step {int(match['step']):,}"
+        return f"{_NAMES[match['which']]} on {match['split']} after step {int(match['step']):,}"
     return stem
 
 
@@ -170,7 +153,3 @@ def _folded(folder: RunFolder, name: str) -> str:
     """A file, to be unfolded by who wants to read it."""
     text = html.escape((folder.path / name).read_text(errors="replace"))
     return folded(name, f"<pre>{text}</pre>")
-
-
-def _section(title: str, body: str) -> str:
-    return f"<h2>{html.escape(title)}</h2>\n{body}"

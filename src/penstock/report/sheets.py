@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 _TILE: Final = 320
+_HIGHEST: Final = 480  # pixels of a tile that shows one prediction
 _LOOKED_AT: Final = 200
 
 
@@ -51,7 +52,7 @@ def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pi
             break
         partition, offset = plan.at(position)
         tiles += [kind.draw(record, described) for record in source.read(partition, offset, offset + 1)]
-    return _sheet(tiles, described.classes if kind.legend else (), kind.ignored_color(described))
+    return _sheet(tiles, kind.legend_of(described), kind.ignored_color(described), described.colors)
 
 
 def duplicates_sheet(pairs: Sequence[tuple[InspectedItem, InspectedItem]], folder: Path, count: int) -> Pixels:
@@ -82,14 +83,11 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
     seen = task.seen(task.mask_padding(tensors, there))
     for row, (position, sample, record) in enumerate(zip(positions, samples, found, strict=True)):
         named = f"{decode_name(record)} ({record.origin})" if record else f"no record ({sample.origin})"
-        tiles.append(
-            drawing.caption(
-                drawing.fit(task.draw({name: t[row].numpy() for name, t in seen.items()}), 2 * _TILE),
-                f"{position}: {named}",
-            )
-        )
+        arrays = {name: t[row].numpy() for name, t in seen.items()}
+        drawn = drawing.fit(task.draw(arrays), 2 * _TILE)
+        tiles.append(_captioned(drawn, (*task.words(arrays), f"{position}: {named}")))
         records.append(named)
-    return _sheet(tiles, task.legend, task.ignore), records
+    return _sheet(tiles, task.legend, task.ignore, task.colors), records
 
 
 def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
@@ -128,10 +126,14 @@ def _read(feed: Feed, position: int) -> Record | None:
 
 @torch.inference_mode()
 def predictions_sheet(
-    task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str
-) -> Pixels:
-    """Image, labels and prediction side by side, at some positions of an evaluation feed."""
+    task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str,
+    notes: Sequence[str] = (),
+) -> Pixels:  # fmt: skip
+    """Image, labels and prediction side by side, at some positions of an evaluation feed; `notes` has a line for each
+    that is drawn below it.
+    """
     tiles = []
+    more = dict(zip(positions, notes, strict=bool(notes)))
     for position in positions:
         sample, record = feed[position], _read(feed, position)
         if record is None:
@@ -141,16 +143,34 @@ def predictions_sheet(
         }
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0]
-        drawn = drawing.fit(task.draw(sample.arrays, outputs, record), 3 * _TILE)
-        tiles.append(drawing.caption(drawn, f"{decode_name(record)} ({record.origin}): {task.panels}"))
-    return _sheet(tiles, task.legend, task.ignore, columns=1 if task.legend else 0)
+        drawn = task.draw(sample.arrays, outputs, record)
+        drawn = drawing.fit(drawn, min(3 * _TILE, _HIGHEST * max(drawn.shape[:2]) // drawn.shape[0]))
+        panels = f": {task.panels}" if task.panels else ""
+        words = (*task.words(sample.arrays, outputs), f"{decode_name(record)} ({record.origin}){panels}")
+        words = (*words, more[position]) if more else words
+        tiles.append(_captioned(drawn, words))
+    return _sheet(tiles, task.legend, task.ignore, task.colors, columns=1 if task.legend else 0)
 
 
-def _sheet(tiles: list[Pixels], legend: Sequence[str], ignore: int, columns: int = 0) -> Pixels:
+def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
+    """The image with lines below it, which are not enlarged with it."""
+    for line in lines:
+        image = drawing.caption(image, line)
+    return image
+
+
+def _sheet(
+    tiles: list[Pixels], legend: Sequence[str], ignore: int, own: Sequence[tuple[int, int, int]], columns: int = 0
+) -> Pixels:
+    """Tiles below the colours of the classes, where drawings have some, and of what is ignored."""
     body = drawing.sheet(tiles, columns)
     if not legend:
         return body
-    return np.vstack([drawing.legend(legend, drawing.palette(ignore), body.shape[1]), body])
+    colors, names = drawing.palette(ignore, own), list(legend)
+    if ignore >= len(legend):
+        colors[len(legend)] = colors[ignore]
+        names.append("(ignored)")
+    return np.vstack([drawing.legend(names, colors, body.shape[1]), body])
 
 
 def encode(pixels: Pixels) -> bytes:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
 import sys
 from importlib import metadata
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PACKAGES: Final = (
     "penstock",
@@ -20,10 +26,19 @@ _PACKAGES: Final = (
     "simplejpeg",
     "protobuf",
 )
+_LARGEST: Final = 1 << 20  # bytes of changes that a run keeps
 
 
-def environment() -> dict[str, Any]:
-    """A description of this process that can be written as JSON."""
+def environment(folder: Path | None = None) -> dict[str, Any]:
+    """A description of this process that can be written as JSON.
+
+    Args:
+        folder: of a run, which keeps the changes in the working directory that no git commit has.
+    """
+    changes = _git("diff", "HEAD")
+    digest = hashlib.sha256(changes).hexdigest()[:16] if changes else None
+    if folder and 0 < len(changes) <= _LARGEST:
+        files.write_atomically(folder / f"uncommitted-{digest}.patch", changes)
     return {
         "command": sys.argv,
         "python": platform.python_version(),
@@ -31,6 +46,7 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "revision": _revision(),
+        "uncommitted": digest,
     }
 
 
@@ -43,9 +59,12 @@ def _version(package: str) -> str | None:
 
 def _revision() -> str | None:
     """The git commit of the working directory, where there is one."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40"]
+    return _git("describe", "--always", "--dirty", "--abbrev=40").decode().strip() or None
+
+
+def _git(*words: str) -> bytes:
+    """What git says in the working directory; nothing where it is none of git's."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603 - constant
+        return subprocess.run(["git", *words], capture_output=True, timeout=5, check=True).stdout  # noqa: S603, S607
     except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
+        return b""

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import json
 import os
 import re
+import secrets
+import shutil
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,10 +24,11 @@ from penstock.errors import RunError
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
+_YOUNG = 60.0  # seconds after which whoever makes a folder has locked it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +38,42 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, root: Path, name: str) -> Self:
-        """A new folder `root/NNNN-name`, numbered one above the highest there."""
+    def create(cls, root: Path, name: str, fill: Callable[[Self], None] = lambda _: None) -> Self:
+        """A new folder `root/NNNN-name`, numbered one above the highest there. It is there once it is whole: a process
+        that is killed before leaves a hidden one, which the next to be created removes.
+
+        Args:
+            root: where runs are kept.
+            name: of the run.
+            fill: writes what a run has from the beginning.
+        """
         root.mkdir(parents=True, exist_ok=True)
+        _sweep(root)
+        hidden = root / f".{name}.{secrets.token_hex(4)}.partial"
+        hidden.mkdir()
+        with files.locked(hidden):
+            try:
+                for part in ("checkpoints", "evaluations", "figures"):
+                    (hidden / part).mkdir()
+                fill(cls(hidden))
+                return cls(cls._numbered(hidden, root, name))
+            except BaseException:
+                shutil.rmtree(hidden, ignore_errors=True)
+                raise
+
+    @classmethod
+    def _numbered(cls, hidden: Path, root: Path, name: str) -> Path:
+        """The folder under its name, whose number nobody else has taken meanwhile."""
         number = max(map(cls.number_of, root.iterdir()), default=0) + 1
         while True:
             path = root / f"{number:04d}-{name}"
             try:
-                path.mkdir()
-            except FileExistsError:
-                number += 1
-                continue
-            for part in ("checkpoints", "evaluations", "figures"):
-                (path / part).mkdir()
-            return cls(path)
+                if not path.exists():
+                    return hidden.rename(path)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+            number += 1
 
     @staticmethod
     def check_name(name: str) -> None:
@@ -64,6 +91,13 @@ class RunFolder:
                 message=f"--name {name!r} cannot be part of a folder's name. Remove slashes and control characters; "
                 "--runs sets the folder that all runs are in.",
             )
+
+    @classmethod
+    def newest(cls, root: Path, name: str) -> Path | None:
+        """The newest run of a name below `root`; None where there is none."""
+        entries = list(root.iterdir()) if root.is_dir() else []
+        runs = [path for path in entries if cls.name_of(path) == name and cls.is_run(path)]
+        return max(runs, key=cls.number_of, default=None)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -96,8 +130,14 @@ class RunFolder:
 
     @staticmethod
     def is_run(path: Path) -> bool:
-        """Whether a path is a run folder."""
-        return (path / "recipe.toml").is_file() and (path / "checkpoints").is_dir()
+        """Whether a path is a run folder, and not one that is being made."""
+        is_made = not path.name.startswith(".")
+        return is_made and (path / "recipe.toml").is_file() and (path / "checkpoints").is_dir()
+
+    def sweep(self) -> None:
+        """Remove what killed processes have left half written, but for checkpoints, whose store does so."""
+        for folder in (self.path, *(self.path / name for name in ("evaluations", "figures", "code"))):
+            files.sweep(folder)
 
     @property
     def metrics(self) -> Path:
@@ -189,6 +229,15 @@ class RunFolder:
                     message=f"{self.path}: another process is training this run. Wait for it to end, or end it.",
                 ) from None
             yield
+
+
+def _sweep(root: Path) -> None:
+    """Remove the folders of runs that were being made by processes that are gone."""
+    for hidden in root.glob(".*.partial"):
+        with contextlib.suppress(OSError):  # somebody is making it, or has just removed it
+            if time.time() - hidden.stat().st_mtime > _YOUNG:
+                with files.locked(hidden):
+                    shutil.rmtree(hidden)
 
 
 def cut_back(path: Path, size: int) -> None:

@@ -1,6 +1,6 @@
 """The loop that trains, and what makes it safe to kill.
 
-hook.py          what can be attached: eight points, in three bands
+hook.py          what can be attached: ten points, in three bands
 session.py       the loop: one step, and what follows it
 learner.py       the model, its optimizer and the average of its weights
 step.py          the gradients of one step
@@ -9,18 +9,23 @@ requests.py      what was asked for, and what is due after a step
 best.py          which evaluation is the best
 attached.py      how hooks are called
 finite.py        nothing infinite goes on
+diagnosis.py     where a step became infinite
 checkpoint.py    saved states: atomic, hashed, pruned
 state.py         optimizers and models as named tensors
 options.py       what the loop is given, what it asks for, how it ended
+kept.py          what a step keeps for hooks
 undo.py          undoes a step that fails
 when.py          how often a hook is called
 optimizer.py     parameter groups, optimizers, schedules
 ema.py           the moving average of the weights
+blocks.py        the blocks that a network is cut by
+sharding.py      weights cut over ranks
 signals.py       Ctrl-C and SIGTERM as a flag
 """
 
 from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
+from penstock.session.diagnosis import Cause, NonFinite
 from penstock.session.hook import Hook
 from penstock.session.learner import Learner
 from penstock.session.optimizer import OptimizerSpec
@@ -32,6 +37,7 @@ from penstock.session.when import AtEnd, Either, Epochs, Every, Moment, Seconds,
 __all__ = [
     "AtEnd",
     "Attached",
+    "Cause",
     "Checkpoint",
     "CheckpointStore",
     "Either",
@@ -41,6 +47,7 @@ __all__ = [
     "Hook",
     "Learner",
     "Moment",
+    "NonFinite",
     "OptimizerSpec",
     "Options",
     "Outcome",

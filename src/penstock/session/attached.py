@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from penstock.feed import Batch
 from penstock.session import hook as hooking
+from penstock.session.kept import check_wants
+from penstock.session.when import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torch import nn
+
+    from penstock.ranks import Ranks
     from penstock.session.hook import Hook
     from penstock.session.session import Session
     from penstock.session.when import Moment
+
+_RANKS: Final = "ranks"  # the states of one hook, in their order
 
 
 @dataclass
@@ -41,9 +50,45 @@ class Attached:
     def decide(self, moment: Moment) -> None:
         """Choose the hooks whose points of a step are called; once for all points, so that they hear of whole steps."""
         now = time.monotonic()
-        since = {id(hook): now - self._called.get(id(hook), now) for hook in self.hooks}
-        self._due = [hook for hook in self.hooks if hook.every.due(replace(moment, seconds=since[id(hook)]))]
-        self._called |= {id(hook): now for hook in self._due}
+        self._due = [hook for hook in self.hooks if hook.every.due(self._moment(hook, moment, now))]
+        for hook in self._due:
+            self._called[id(hook)] = now
+
+    def _moment(self, hook: Hook, moment: Moment, now: float) -> Moment:
+        """A step as a hook sees it, with the seconds since its last call; most hooks count steps."""
+        if type(hook.every) is Steps:
+            return moment
+        return replace(moment, seconds=now - self._called.get(id(hook), now))
+
+    def check(self, model: nn.Module, *, compiled: bool) -> None:
+        """Whether steps can keep what the hooks want.
+
+        Raises:
+            RecipeError: they cannot.
+        """
+        for hook in self.hooks:
+            check_wants(type(hook).__name__, hook.wants, model, compiled=compiled)
+
+    def wanted(self) -> set[str]:
+        """What the hooks want that were chosen for the step at hand."""
+        return {name for hook in self._due for name in hook.wants}
+
+    def change(self, session: Session, batch: Batch) -> Batch:
+        """The batch as the hooks that were chosen for its step change it.
+
+        Raises:
+            TypeError: one of them gives something that cannot take its place.
+        """
+        for hook in self._due:
+            if type(hook).change_batch is not hooking.Hook.change_batch:
+                changed = _call(hook, session, "change_batch", batch)
+                if problem := _unfit(batch, changed):
+                    message = (
+                        f"{type(hook).__name__}.change_batch must return a batch like the one that it got: {problem}"
+                    )
+                    raise TypeError(message)
+                batch = changed
+        return batch
 
     def call_due(self, session: Session, point: str) -> None:
         """Call a point of the step at hand on the hooks that were chosen for it."""
@@ -75,26 +120,48 @@ class Attached:
             except Exception as error:  # noqa: BLE001 - it must not hide the original
                 original.add_note(f"{type(hook).__name__}.{point} then failed too: {error!r}")
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of every hook by its key, and of those that the run had before."""
-        own = {key: hook.state_dict() for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True)}
+    def state_dict(self, ranks: Ranks) -> dict[str, Any]:
+        """The state of every hook by its key, and of those that the run had before; all ranks call it together, and the
+        main one has the states.
+        """
+        own = {}
+        for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
+            if hook.per_rank:
+                own[key] = {_RANKS: [json.loads(text) for text in ranks.gather([json.dumps(hook.state_dict())])]}
+            elif ranks.is_main:
+                own[key] = hook.state_dict()
         return {**own, **self.absent}
 
-    def load_state_dict(self, saved: Mapping[str, Any] | None) -> None:
+    def load_state_dict(self, saved: Mapping[str, Any] | None, rank: int) -> None:
         """Give every hook its state; None where training starts from nothing. A hook that is new to a run starts as it
         is.
         """
         keys = hooking.keys(self.hooks)
         for key, hook in zip(keys, self.hooks, strict=True):
             if saved is None or key in saved:
-                hook.load_state_dict((saved or {}).get(key, {}))
+                state = (saved or {}).get(key, {})
+                if hook.per_rank:
+                    state = dict(enumerate(state.get(_RANKS, []))).get(rank, {})
+                hook.load_state_dict(state)
         self.absent = {key: state for key, state in (saved or {}).items() if state and key not in keys}
 
 
-def _call(hook: Hook, session: Session, point: str, *arguments: Any) -> None:
+def _unfit(before: Batch, after: Any) -> str:
+    """Why a batch cannot take the place of another one; "" if it can."""
+    if not isinstance(after, Batch):
+        return f"it returned {type(after).__name__}"
+    if (after.cursor, after.origins) != (before.cursor, before.origins):
+        return "cursor and origins must stay the same"
+    lengths = [{name: len(tensor) for name, tensor in each.tensors.items()} for each in (before, after)]
+    if lengths[0] != lengths[1] or len(after.weight) != len(before.weight):
+        return f"expected tensors of lengths {lengths[0]}, found {lengths[1]}"
+    return ""
+
+
+def _call(hook: Hook, session: Session, point: str, *arguments: Any) -> Any:
     """Call a point of a hook; an error names both in a note."""
     try:
-        getattr(hook, point)(session, *arguments)
+        return getattr(hook, point)(session, *arguments)
     except Exception as error:
         error.add_note(f"in {type(hook).__name__}.{point}, step {session.step}")
         raise

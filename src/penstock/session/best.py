@@ -30,8 +30,12 @@ class Deciding:
         """A score that was chosen, or else the task's main one."""
         return cls(chosen or task.best_metric, frozenset(task.lower_is_better))
 
-    def value(self, scores: Scores) -> float:
+    def value(self, scores: Scores, setting: str = "train.best_metric") -> float:
         """The score, so that a larger one is better.
+
+        Args:
+            scores: of an evaluation.
+            setting: that names the score, for errors.
 
         Raises:
             RecipeError: there is no score of that name.
@@ -39,13 +43,17 @@ class Deciding:
         summary = scores.summary()
         if self.name not in summary:
             raise RecipeError(
-                "train.best_metric",
+                setting,
                 expected=f"one of {', '.join(summary)}",
                 found=self.name,
-                remedy="Choose one of these scores, or remove train.best_metric",
+                remedy=f"Choose one of these scores, or remove {setting}",
             )
+        return self.signed(summary[self.name], scores)
+
+    def signed(self, value: float, scores: Scores) -> float:
+        """A value of the score, so that a larger one is better."""
         lower = {*self.lower_is_better, *getattr(scores, "lower_is_better", ())}
-        return -summary[self.name] if self.name in lower else summary[self.name]
+        return -value if self.name in lower else value
 
 
 def is_best(value: float, best: tuple[int, float] | None) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import torch
 
+_LINKS: Final = ("last", "best")
 _DAMAGED: Final = "The checkpoint is damaged: use another one of the run"
 
 
@@ -42,7 +43,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """The checkpoints of a run; `keep` of them, and the best one, are kept."""
+    """The checkpoints of a run; `keep` of them, and those that are marked, are kept."""
 
     folder: Path
     keep: int = 2
@@ -70,9 +71,9 @@ class CheckpointStore:
         self._prune()
         return final
 
-    def mark_best(self, step: int) -> None:
-        """Point `best` at the checkpoint of a step; the one that was best before may go."""
-        self._point("best", f"step-{step:08d}")
+    def mark(self, name: str, step: int) -> None:
+        """Point a name, such as `best`, at the checkpoint of a step; the one that had it before may go."""
+        self._point(name, f"step-{step:08d}")
         self._prune()
 
     def _point(self, link: str, target: str) -> None:
@@ -145,6 +146,9 @@ class CheckpointStore:
             (self.folder / "best").unlink()
         for other in later:
             self._discard(self.folder / other)
+        for path in self.folder.glob("best-*"):
+            if not path.exists():
+                path.unlink()
 
     def after(self, step: int) -> list[str]:
         """The checkpoints of later steps."""
@@ -153,6 +157,11 @@ class CheckpointStore:
     def names(self) -> list[str]:
         """The checkpoints there are, oldest first."""
         return sorted(path.name for path in self.folder.glob("step-*") if path.is_dir())
+
+    @property
+    def newest(self) -> int:
+        """The step of the newest checkpoint; 0 where there is none."""
+        return max((int(name.removeprefix("step-")) for name in self.names()), default=0)
 
     def _missing(self, path: Path) -> CheckpointError:
         return CheckpointError(
@@ -163,7 +172,7 @@ class CheckpointStore:
         )
 
     def _prune(self) -> None:
-        kept = {(self.folder / link).resolve().name for link in ("last", "best")}
+        kept = {path.resolve().name for path in self.folder.iterdir() if path.is_symlink() or path.name in _LINKS}
         for name in self.names()[: -self.keep]:
             if name not in kept:
                 self._discard(self.folder / name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.own_metrics import OwnMetric
     from penstock.tasks import Task
-    from penstock.tasks.base import Metric, Scores
+    from penstock.tasks.base import Metric, Scores, Tensors
 
 
 def evaluate(
@@ -34,6 +34,7 @@ def evaluate(
     stop: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
     metrics: Sequence[str] = (),
+    look: Callable[[Any, Tensors, Sequence[int]], None] | None = None,
 ) -> tuple[Scores, float | None] | None:
     """The scores and the mean loss of a model over a feed's snapshot, every record once over all ranks.
 
@@ -48,6 +49,7 @@ def evaluate(
             answer.
         metrics: places of metrics beside the task's.
         progress: called after every batch with the records done and the records in all.
+        look: called for every batch with the outputs, the tensors, and the positions of its samples.
 
     Returns:
         None if `stop` said so. The loss is None where the model gives none in evaluation, as detectors do.
@@ -62,7 +64,7 @@ def evaluate(
     try:
         with contextlib.closing(feed.walk(stop if ranks.world_size == 1 else lambda: False)) as batches:  # type: ignore[type-var]
             for batch in batches:
-                total = total + _score(task, model, batch, (metric, own), device, precision)
+                total = total + _score(task, model, batch, (metric, own, look), device, precision)
                 if progress:
                     progress(min(batch.cursor.position, records), records)
                 if stop():
@@ -103,7 +105,7 @@ def _score(
     task: Task,
     model: nn.Module,
     batch: Batch,
-    counting: tuple[Metric, list[OwnMetric]],
+    counting: tuple[Metric, list[OwnMetric], Callable[[Any, Tensors, Sequence[int]], None] | None],
     device: torch.device,
     precision: str,
 ) -> torch.Tensor:
@@ -121,10 +123,12 @@ def _score(
         return torch.stack([torch.zeros_like(count), count])
     with devices.autocast(device, precision):
         outputs = model(task.inputs(tensors))
-    metric, own = counting
+    metric, own, look = counting
     metric.update(outputs, tensors, origins)
     for each in own:
         each.update(outputs, tensors)
+    if look:
+        look(outputs, tensors, [batch.first + row for row in real.tolist()])
     if not task.evaluates_loss:
         return torch.zeros((2, 1), dtype=torch.float64)
     # Added up on the CPU, in float64, which MPS has not.

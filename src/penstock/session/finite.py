@@ -8,37 +8,55 @@ from typing import TYPE_CHECKING
 import torch
 
 from penstock.errors import NonFiniteError
+from penstock.progress import counted
 from penstock.session import state
+from penstock.session.sharding import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import nn
 
     from penstock.feed import Batch
+    from penstock.session.diagnosis import Cause
 
 _SHOWN = 16  # records of a batch that a line names
 
 
-def checked_step(model: nn.Module, loss: torch.Tensor, batch: Batch, step: int) -> tuple[float, torch.Tensor]:
-    """The loss as a number, and the norm of the gradients, which are the same on all ranks by now: all agree.
+def checked_step(
+    parameters: Sequence[nn.Parameter], loss: torch.Tensor, batch: Batch, step: int
+) -> tuple[float, float, torch.Tensor]:
+    """The loss and the norm of the gradients as numbers, which are the same on all ranks by now: all agree; and the
+    norm on its device.
 
     Raises:
         NonFiniteError: one of them is not finite.
     """
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = whole(torch.nn.utils.get_total_norm(gradients))
     value, size = torch.stack([loss, norm.to(loss.device)]).tolist()
     if math.isfinite(value) and math.isfinite(size):
-        return float(value), norm
+        return float(value), float(size), norm
     shown = ", ".join(batch.origins[:_SHOWN]) + (", ..." if len(batch.origins) > _SHOWN else "")
-    raise NonFiniteError(
+    error = NonFiniteError(
         f"step {step}",
         expected="a finite loss and finite gradients",
         found=f"loss {value}, gradient norm {size}, from {shown}",
-        remedy=f"Training stops without saving this step. See its images with penstock replay RUN --step {step}, or "
-        "lower the learning rate",
+        remedy="The images are in the run's folder nonfinite. Resume with --set train.nonfinite=skip to leave this "
+        "step out, or lower the learning rate",
     )
+    error.loss, error.norm = value, size
+    raise error
+
+
+def explain(error: NonFiniteError, cause: Cause, left_out: int) -> None:
+    """Say where a step became infinite and, if steps were left out before, that no more may be."""
+    error.found = f"{error.found}; {cause}"
+    if left_out:
+        error.remedy = (
+            f"{counted(left_out, 'step')} left out before, as many as train.nonfinite_limit allows. Lower the learning "
+            "rate"
+        )
 
 
 def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, any_rank: Callable[[bool], bool]) -> None:

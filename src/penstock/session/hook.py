@@ -1,4 +1,4 @@
-"""What can be attached to a session: `Hook` has eight points, and says how often those of the steps are called."""
+"""What can be attached to a session: `Hook` has ten points, and says how often it is called."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from penstock.session.when import Every, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from penstock.feed import Batch
+    from penstock.session.diagnosis import NonFinite
     from penstock.session.session import Session
     from penstock.tasks.base import Scores
 
 POINTS: Final = (
-    "on_start", "before_step", "after_backward", "after_step", "after_save", "after_eval", "on_exception", "on_end",
+    "on_start", "change_batch", "before_step", "after_backward", "after_step", "after_save", "after_eval",
+    "on_nonfinite", "on_exception", "on_end",
 )  # fmt: skip
 BANDS: Final = ("measure", "decide", "persist")
 """In which order hooks are called: those that measure, those that decide, those that write down."""
@@ -32,15 +35,21 @@ class Hook:
         every: how often `before_step`, `after_backward` and `after_step` are called.
         band: hooks that measure are called first, then those that decide, then those that write down what was measured
             and decided; hooks of one band in the order in which they are attached. `on_end` is called in reverse.
+        per_rank: whether each rank has a state of its own to remember; otherwise that of the main rank is all ranks'.
+            A rank that there was not before starts from nothing.
+        wants: what a step is to keep for the hook in `session.values`, at the steps at which it is called: "outputs" of
+            the model, "loss_parts", or names of modules such as "encoder.model.layer4".
     """
 
+    per_rank: ClassVar[bool] = False
     every: Every = Steps(1)
+    wants: Collection[str] = ()
     band: ClassVar[Literal["measure", "decide", "persist"]] = "measure"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, value in vars(cls).items():
-            if name.startswith(("on_", "before_", "after_")) and not hasattr(Hook, name):
+            if name.startswith(("on_", "before_", "after_", "change_")) and not hasattr(Hook, name):
                 points = ", ".join(POINTS)
                 message = f"{cls.__name__}.{name} is not a method of penstock.Hook. A hook can override {points}"
                 raise TypeError(_place(value) + message)
@@ -49,6 +58,15 @@ class Hook:
 
     def on_start(self, session: Session) -> None:
         """Training begins, or goes on after a restore: `session.step` is where."""
+
+    def change_batch(self, session: Session, batch: Batch) -> Batch:
+        """The batch to learn from instead of one that was read, at the steps that `every` says, on every rank.
+
+        The tensors may have other values, but must have the same names and lengths. A resumed run is the same as one
+        that was not stopped if they follow from the batch, the settings of the hook, and `session.step`.
+        """
+        del session
+        return batch
 
     def before_step(self, session: Session) -> None:
         """A batch is there; `session.step` still counts the finished steps."""
@@ -60,10 +78,19 @@ class Hook:
         """The optimizer has stepped and `session.step` counts this step; `session.loss` is its loss."""
 
     def after_save(self, session: Session, path: Path) -> None:
-        """A checkpoint was written, which is the folder `path`; called on every rank."""
+        """A checkpoint was written, which is the folder `path`; called on every rank.
+
+        Training has gone on meanwhile: `session.step` may be later than the step of the checkpoint, unless
+        `train.async_save` is off.
+        """
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """An evaluation has ended; `session.is_best` tells whether it is the best so far."""
+
+    def on_nonfinite(self, session: Session, found: NonFinite) -> None:
+        """The loss or the gradients of a step are not finite, and no weight was changed; `session.batch` is its batch,
+        and `found.action` is what becomes of it. Called on every rank.
+        """
 
     def on_exception(self, session: Session, error: BaseException) -> None:
         """Training is ending with an error."""

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from penstock import devices, seeds
-from penstock.session import finite, state
+from penstock.session import diagnosis, finite, sharding, state
+from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.ema import Average
+from penstock.session.kept import Kept
+from penstock.session.memory import Fitting
 from penstock.session.optimizer import OptimizerSpec, make_optimizer
 from penstock.session.step import Gradients
 from penstock.session.undo import Undo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import nn
 
     from penstock.feed import Batch
     from penstock.ranks import Ranks
+    from penstock.session.diagnosis import Cause
     from penstock.session.options import Options
     from penstock.tasks import Task
+
+
+class Update(NamedTuple):
+    """What an update says of its step: the loss, the learning rate, and the norm of the gradients before clipping."""
+
+    loss: float
+    lr: float
+    grad_norm: float
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,7 @@ class Learner:
         options: how the session trains.
         average: the moving average of the weights, if one is kept.
         undo: undoes a step that fails before its update.
+        fitting: computes gradients in the memory that there is.
     """
 
     model: nn.Module
@@ -45,21 +58,33 @@ class Learner:
     gradients: Gradients
     options: Options
     undo: Undo
+    fitting: Fitting
     average: Average | None = None
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, options: Options, optimizer: OptimizerSpec, ranks: Ranks, device: torch.device
-    ) -> Learner:
-        """A model with all that training it takes, on its device."""
+        cls, model: nn.Module, *, options: Options, optimizer: OptimizerSpec, ranks: Ranks, device: torch.device,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> Learner:  # fmt: skip
+        """A model with all that training it takes, on its device. `note` tells people a line."""
         layout = devices.training_layout(model, device)
-        placed = devices.place(model, device, layout)
-        average = Average(placed, options.ema_decay) if options.ema_decay else None
+        is_cut = options.fsdp and ranks.world_size > 1
+        placed = devices.place(model, device, torch.contiguous_format if is_cut else layout)
+        averaged = Average.copy(placed) if options.ema_decay else None
+        if options.activation_checkpointing:
+            recompute_blocks(placed)
+        if is_cut:
+            sharding.shard(placed, device)
+        if is_cut and averaged:
+            sharding.shard(averaged, device)
+        average = Average(averaged, placed, options.ema_decay) if averaged else None
         made = make_optimizer(optimizer, placed)
-        wrapped = ranks.wrap(placed, device)
+        wrapped = placed if is_cut else ranks.wrap(placed, device)
         network = torch.compile(wrapped) if options.compile else wrapped
         gradients = Gradients(placed, network, ranks=ranks, device=device, options=options, layout=layout)
-        return cls(placed, made, optimizer, gradients, options, Undo(placed), average)
+        undo = Undo(placed)
+        fitting = Fitting(gradients, undo, halve=options.halve_on_oom, note=note)
+        return cls(placed, made, optimizer, gradients, options, undo, fitting, average)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -76,7 +101,7 @@ class Learner:
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base
                     module.eval()
 
-    def backward(self, task: Task, batch: Batch, step: int, rank: int) -> torch.Tensor:
+    def backward(self, task: Task, batch: Batch, step: int, rank: int, kept: Kept | None = None) -> torch.Tensor:
         """Leave the gradients of a global batch in the parameters.
 
         Args:
@@ -84,27 +109,37 @@ class Learner:
             batch: this rank's share.
             step: finished steps.
             rank: this one.
+            kept: keeps what hooks want of the step.
 
         Returns:
             The loss of the global batch, a scalar on the device.
+
+        Raises:
+            OutOfMemoryError: it does not fit into the memory of the device.
         """
+
+        def begin() -> None:
+            self.seed(step, rank)
+            self.optimizer.zero_grad(set_to_none=True)
+
         self.undo.begin()
-        torch.manual_seed(_model_seed(self.options.seed, step, rank))
-        self.optimizer.zero_grad(set_to_none=True)
-        return self.gradients.compute(task, batch)
+        return self.fitting.compute(task, batch, step, begin, kept or Kept())
 
-    def update(self, loss: torch.Tensor, batch: Batch, step: int) -> tuple[float, float]:
+    def seed(self, step: int, rank: int) -> None:
+        """Begin the randomness inside the model for the step after `step` finished ones."""
+        devices.seed(self.gradients.device, _model_seed(self.options.seed, step, rank))
+        if self.gradients.keys:
+            self.gradients.keys.begin(seeds.key(self.options.seed, "dropout", step))
+
+    def update(self, loss: torch.Tensor, batch: Batch, step: int) -> Update:
         """Update the weights and their average by the gradients that `backward` left.
-
-        Returns:
-            The loss, and the learning rate of the step.
 
         Raises:
             NonFiniteError: the loss or a gradient is not finite; no weight was changed.
         """
-        value, norm = finite.checked_step(self.model, loss, batch, step + 1)
+        value, size, norm = finite.checked_step(self.gradients.parameters, loss, batch, step + 1)
         if self.spec.grad_clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.spec.grad_clip, norm)
+            torch.nn.utils.clip_grads_with_norm_(self.gradients.parameters, self.spec.grad_clip, norm)
         rate = self.spec.rate(step, self.options.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["lr_mult"]
@@ -113,17 +148,39 @@ class Learner:
         if self.average:
             self.average.update(self.model, step)
         self.undo.end()
-        return value, rate
+        return Update(value, rate, size)
+
+    def diagnose(self, task: Task, batch: Batch, step: int, rank: int) -> Cause:
+        """Undo a step that was not finite, whose gradients `backward` has just left, and find out where it began.
+
+        Args:
+            task: as it is after `step` finished steps.
+            batch: this rank's share.
+            step: finished steps.
+            rank: this one.
+        """
+        self.undo.restore()
+        self.seed(step, rank)
+        try:
+            return diagnosis.diagnose(self.gradients, task, batch, self.undo.restore_again)
+        finally:
+            self.undo.restore_again()
+            self.begin()
 
     def tensors(self) -> dict[str, dict[str, torch.Tensor]]:
-        """All that a checkpoint keeps of it, by the file that it is kept in."""
+        """All that a checkpoint keeps of it, by the file that it is kept in; all ranks must ask. Of weights that are
+        cut over ranks the main one has them whole, the others nothing.
+        """
         kept = {
             "model": self.model.state_dict(),
             "optimizer": state.optimizer_tensors(self.optimizer, self.model),
         }
         if self.average:
             kept["ema"] = self.average.model.state_dict()
-        return kept
+        if not sharding.is_cut(self.model):
+            return kept
+        main = self.gradients.ranks.is_main
+        return {file: sharding.joined(named, keep=main) for file, named in kept.items()}
 
     def load(self, tensors: Mapping[str, Mapping[str, torch.Tensor]], where: str) -> None:
         """Put back what `tensors` gave.

@@ -25,10 +25,16 @@ class Options:
         precision: "float32", or "bfloat16" for autocast.
         ema_decay: decay of the moving average of the weights; 0 keeps none.
         compile: whether the model goes through torch.compile.
+        activation_checkpointing: whether blocks compute their activations again in the backward pass.
+        fsdp: whether weights, gradients and optimizer states are cut over the ranks.
         freeze_bn: whether batch normalisation keeps the statistics it has, as in evaluation.
         freeze_backbone: whether the model's `encoder` stays as it is, its norms included.
         seed: of the randomness inside the model.
         best_metric: the score that decides which checkpoint is best; "" for the task's.
+        nonfinite: what becomes of a step whose loss or gradients are not finite: "stop" ends the training, "skip"
+            leaves the step out, "rewind" goes back to the last checkpoint and leaves the step out.
+        nonfinite_limit: steps that may be left out in a training.
+        halve_on_oom: whether batches are computed in smaller micro-batches once memory runs out.
     """
 
     steps: int
@@ -38,10 +44,15 @@ class Options:
     precision: str = "float32"
     ema_decay: float = 0.0
     compile: bool = False
+    activation_checkpointing: bool = False
+    fsdp: bool = False
     freeze_bn: bool = False
     freeze_backbone: bool = False
     seed: int = 0
     best_metric: str = ""
+    nonfinite: str = "stop"
+    nonfinite_limit: int = 10
+    halve_on_oom: bool = False
 
 
 class Follow(Protocol):
@@ -76,6 +87,7 @@ class Outcome:
         step: finished steps.
         signal: its number, where one ended the training.
         is_saved: whether there is a checkpoint of the step; of a training that failed at the first there is none.
+        is_paused: whether it was stopped to go on later, as at the end of its time.
     """
 
     status: str
@@ -83,3 +95,4 @@ class Outcome:
     step: int
     signal: int = 0
     is_saved: bool = True
+    is_paused: bool = False

@@ -30,18 +30,23 @@ class Requests:
 
     Attributes:
         stop: the reason to stop; "" if nobody asked.
+        pause: whether the training is to go on later.
         save: whether a checkpoint was asked for.
         evaluate: whether an evaluation was asked for.
     """
 
     stop: str = ""
+    pause: bool = False
     save: bool = False
     evaluate: bool = False
 
     def agree(self, ranks: Ranks, device: torch.device, *, interrupted: bool) -> Due:
         """What any rank was asked for; a signal counts as a request to stop. Only the request to stop stays."""
-        flags = torch.tensor([int(bool(self.stop) or interrupted), int(self.save), int(self.evaluate)], device=device)
+        own = Due(bool(self.stop) or interrupted, self.save, self.evaluate)
         self.save = self.evaluate = False
+        if ranks.world_size == 1:  # no step waits for the device to say what is known
+            return own
+        flags = torch.tensor([int(flag) for flag in own], device=device)
         return Due(*(bool(flag) for flag in ranks.sum(flags).tolist()))
 
 

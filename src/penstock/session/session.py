@@ -1,8 +1,8 @@
 """The loop that trains.
 
-One step: next batch -> before_step -> forward, loss sum, global count -> backward -> after_backward -> finite? ->
-optimizer, schedule, average -> cursor kept, step counted -> after_step. Then, where it is time or a hook asked,
-always in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
+One step: next batch -> before_step -> forward, loss sum, global count -> backward -> after_backward -> finite? (if not,
+on_nonfinite) -> optimizer, schedule, average -> cursor kept, step counted -> after_step. Then, where it is time or a
+hook asked, always in this order: save -> evaluate -> mark best -> after_eval (which writes the log).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import NonFiniteError
 from penstock.session import signals
 from penstock.session.best import Deciding, is_best
+from penstock.session.kept import Kept
+from penstock.session.leaving_out import leave_out
 from penstock.session.options import Outcome
 from penstock.session.requests import NOTHING, Requests, due_after
 from penstock.session.saving import Saver, Standing
@@ -22,7 +24,8 @@ from penstock.session.when import Moment
 from penstock.sources import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     import torch
     from torch import nn
@@ -51,11 +54,14 @@ class Session:
         attached: the hooks.
         evaluate: evaluates a model; None evaluates nothing.
         follow: where more comes from when the feed's plan ends.
+        note: tells people a line, for hooks; on the main rank alone.
 
     Attributes:
         batch: the batch of the step at hand.
-        loss: of the last step, over the global batch.
+        loss: of the last step, over the global batch; NaN if it was left out.
         lr: the learning rate of the last step.
+        grad_norm: the norm of its gradients over the global batch, before they are clipped.
+        values: what the step at hand has computed of what hooks want (`Hook.wants`), by name.
         is_best: whether the last evaluation is the best so far.
         timing: seconds of the last step: "step" in all, of them "wait" for data.
         outcome: how training ended, once it has.
@@ -71,12 +77,14 @@ class Session:
         attached: Attached,
         evaluate: Evaluate | None = None,
         follow: Follow | None = None,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.task, self.learner, self.feed, self.saver, self.attached = task, learner, feed, saver, attached
-        self.evaluate_with, self.follow = evaluate, follow
+        self.evaluate_with, self.follow, self.note = evaluate, follow, note
         self.standing = Standing()
         self.batch: Batch | None = None
-        self.loss, self.lr = math.nan, 0.0
+        self.loss, self.lr, self.grad_norm = math.nan, 0.0, math.nan
+        self.values: Mapping[str, Any] = {}
         self.is_best = False
         self.timing = {"step": 0.0, "wait": 0.0}
         self.outcome: Outcome | None = None
@@ -98,6 +106,11 @@ class Session:
     def best(self) -> tuple[int, float] | None:
         """(step, score) of the best evaluation so far; a larger score is better."""
         return self.standing.best
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the last finished step learnt nothing, because its loss or gradients were not finite."""
+        return self.step in self.standing.left_out
 
     @property
     def model(self) -> nn.Module:
@@ -124,9 +137,9 @@ class Session:
         """Where the model is."""
         return self.saver.device
 
-    def request_stop(self, reason: str) -> None:
-        """Ask for an end after this step, with a checkpoint."""
-        self._requests.stop = reason
+    def request_stop(self, reason: str, *, pause: bool = False) -> None:
+        """Ask for an end after this step, with a checkpoint; `pause` if the training is to go on later."""
+        self._requests.stop, self._requests.pause = reason, pause
 
     def request_save(self) -> None:
         """Ask for a checkpoint after this step."""
@@ -144,7 +157,7 @@ class Session:
             PlanError: it is of other data.
         """
         if checkpoint is None:
-            self.attached.load_state_dict(None)
+            self.attached.load_state_dict(None, self.ranks.rank)
             return
         where = f"{self.saver.store.folder}/step-{checkpoint.step:08d}"
         self.learner.load(checkpoint.tensors, where)
@@ -156,7 +169,7 @@ class Session:
         self.feed.plan.start(self.cursor)
         if not self.saver.rewind(checkpoint):
             self.standing.best = None
-        self.attached.load_state_dict(checkpoint.state["hooks"])
+        self.attached.load_state_dict(checkpoint.state["hooks"], self.ranks.rank)
 
     def train(self) -> Outcome:
         """Train until the last step, a request to stop, or a signal.
@@ -167,6 +180,7 @@ class Session:
         """
         with signals.caught() as self._flag, waiting.bound(self._gives_up):
             try:
+                self.attached.check(self.model, compiled=self.options.compile)
                 self.attached.begin()
                 self.attached.call(self, "on_start")
                 self.outcome = self._run()
@@ -185,16 +199,47 @@ class Session:
         Several ranks save only what all of them have failed with: the others would wait for those that have not.
         """
         agreed = self.ranks.world_size == 1 or isinstance(error, NonFiniteError)
-        lost = self.step > self.saver.step
-        if lost and agreed and isinstance(error, Exception) and not self._is_saving:
-            try:
-                if self.learner.undo.restore():
-                    self._save(pending_evaluation=self._owes_evaluation)
-            except Exception as other:  # noqa: BLE001 - it must not hide the original
-                error.add_note(f"step {self.step:,} could not be saved: {other!r}")
+        saves = agreed and isinstance(error, Exception) and not self._is_saving  # who interrupts twice wants no more
+        try:
+            self.saver.join()
+            lost = self.step > self.saver.step
+            if lost and saves and self.learner.undo.restore():
+                self._save(pending_evaluation=self._owes_evaluation)
+                self.saver.join()
+        except Exception as other:  # noqa: BLE001 - it must not hide the original
+            error.add_note(f"step {self.step:,} could not be saved: {other!r}")
         return 0 < self.step <= self.saver.step
 
     def _run(self) -> Outcome:
+        """Train to the end, from where training stands; and again, for as long as it may go back to a checkpoint."""
+        if self.options.nonfinite == "rewind" and self.step == 0:
+            self._save(pending_evaluation=False)  # to go back to
+        while True:
+            try:
+                outcome = self._to_the_end()
+            except NonFiniteError as error:
+                self._go_back(error)
+            else:
+                self._await_saved()
+                return outcome
+
+    def _go_back(self, error: NonFiniteError) -> None:
+        """Restore the last checkpoint, and leave out the step that failed, whether its own numbers are not finite or
+        what it would save.
+
+        Raises:
+            NonFiniteError: it may not go back, or has done so for this step.
+        """
+        step = self.step if self._is_saving else self.step + 1
+        self._is_saving = False
+        self.saver.join()
+        left_out = self.standing.left_out
+        if self.options.nonfinite != "rewind" or step in left_out or len(left_out) >= self.options.nonfinite_limit:
+            raise error
+        self.restore(self.saver.store.load())
+        self.standing.left_out = (*left_out, step)
+
+    def _to_the_end(self) -> Outcome:
         if self.standing.pending_evaluation and self._evaluated_to_stop():
             return self._ended(stop=True)
         stop = False
@@ -220,9 +265,11 @@ class Session:
         stop = False
         while self.step < self.options.steps and not self._at_end() and not stop:
             if not self._step(batches):
-                if self.saver.step < self.step:
+                if self.saver.begun < self.step:
                     self._save(pending_evaluation=False)
                 return True
+            if self.ranks.world_size == 1 and self.saver.is_written:
+                self._await_saved()
             if self._flag.save:
                 self._flag.save, self._requests.save = False, True
             asked = self._requests.agree(self.ranks, self.device, interrupted=bool(self._flag))
@@ -260,7 +307,8 @@ class Session:
         if self._flag.signal:
             return Outcome("interrupted", self._flag.signal.name, self.step, int(self._flag.signal))
         if stop:
-            return Outcome("stopped", self._requests.stop or "another rank was stopped", self.step)
+            reason = self._requests.stop or "another rank was stopped"
+            return Outcome("stopped", reason, self.step, is_paused=self._requests.pause)
         return Outcome("finished", f"step {self.step} reached", self.step)
 
     def _step(self, batches: Iterator[Batch]) -> bool:
@@ -271,16 +319,31 @@ class Session:
         except InterruptedError:
             return False
         waited = time.perf_counter() - began
+        self.standing.fed = self.batch
         self.attached.decide(self._moment(self.batch))
+        self.batch = self.attached.change(self, self.batch)
         self.attached.call_due(self, "before_step")
-        loss = self.learner.backward(self.task.after(step), self.batch, step, self.ranks.rank)
-        self.attached.call_due(self, "after_backward")
-        self.loss, self.lr = self.learner.update(loss, self.batch, step)
+        self.loss, self.lr, self.grad_norm = math.nan, self.learner.spec.rate(step, self.options.steps), math.nan
+        if step + 1 not in self.standing.left_out:
+            self._learn(self.batch, step)
         self.standing.step, self.standing.cursor = step + 1, self.batch.cursor
         self._owes_evaluation = due_after(self.step, self.options, NOTHING, last=self._is_last()).evaluate
         self.timing = {"step": time.perf_counter() - began, "wait": waited}
         self.attached.call_due(self, "after_step")
+        self.values = {}
         return True
+
+    def _learn(self, batch: Batch, step: int) -> None:
+        """Update the weights by a batch, or leave the step out where its numbers are not finite and that is allowed."""
+        task = self.task.after(step)
+        kept = Kept(self.attached.wanted())
+        loss = self.learner.backward(task, batch, step, self.ranks.rank, kept)
+        self.values = kept.values
+        self.attached.call_due(self, "after_backward")
+        try:
+            self.loss, self.lr, self.grad_norm = self.learner.update(loss, batch, step)
+        except NonFiniteError as error:
+            leave_out(self, error, task, batch, step)
 
     def _moment(self, batch: Batch) -> Moment:
         """The step whose batch this is."""
@@ -289,14 +352,21 @@ class Session:
         return Moment(step, (plan.epoch(self.cursor.position), plan.epoch(after)), is_last=is_last)
 
     def _save(self, *, pending_evaluation: bool) -> None:
+        self._await_saved()
         self._is_saving = True
         self.standing.pending_evaluation = pending_evaluation
         more = {"follow": self.follow.state_dict()} if self.follow else {}
-        if self.ranks.is_main:
-            more["hooks"] = self.attached.state_dict()
-        path = self.saver.save(self.learner, self.standing, more)
+        more["hooks"] = self.attached.state_dict(self.ranks)
+        self.saver.save(self.learner, self.standing, more)
         self._is_saving = False
-        self.attached.call(self, "after_save", path)
+        if not self.saver.in_background:
+            self._await_saved()
+
+    def _await_saved(self) -> None:
+        """Wait for the checkpoint that is being written, if one is, and tell hooks of it."""
+        path = self.saver.wait()
+        if path is not None:
+            self.attached.call(self, "after_save", path)
 
     def _evaluated_to_stop(self) -> bool:
         """Evaluate; whether a signal ended it, or a hook asks for the end now that it knows the scores."""
@@ -316,11 +386,12 @@ class Session:
         if result is None:
             return False
         scores, loss = result
+        self._await_saved()
         self.standing.pending_evaluation = False
         value = Deciding.of(self.task, self.options.best_metric).value(scores)
         self.is_best = is_best(value, self.best)
         if self.is_best:
             self.standing.best = (self.step, value)
-            self.saver.mark_best(self.step)
+            self.saver.mark("best", self.step)
         self.attached.call(self, "after_eval", scores, loss)
         return True

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save
 
 from penstock import files
 from penstock.errors import CheckpointError
+from penstock.session.sharding import cut_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,15 +59,16 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Put back what `optimizer_tensors` gave; what the optimizer has beside it goes."""
     parameters = dict(model.named_parameters())
+    optimizer.state.clear()
     for name, tensor in tensors.items():
         owner, _, entry = name.rpartition("/")
         parameter = parameters[owner]
         if tensor.shape != parameter.shape:  # a step counter
             optimizer.state[parameter][entry] = tensor.clone()
         else:
-            optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(tensor)
+            optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(cut_like(tensor, parameter))
     if isinstance(optimizer, torch.optim.RMSprop):  # which wants a buffer where there was no momentum before
         for group in optimizer.param_groups:
             for parameter in group["params"] if group["momentum"] else ():
@@ -81,7 +83,11 @@ def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str
         CheckpointError: the tensors are of another model.
     """
     try:
-        model.load_state_dict(dict(tensors))
+        own = model.state_dict()
+        fits = {name for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
+        model.load_state_dict(
+            {name: cut_like(each, own[name]) if name in fits else each for name, each in tensors.items()}
+        )
     except RuntimeError as error:
         raise CheckpointError(
             where,

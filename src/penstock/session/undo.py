@@ -24,15 +24,15 @@ class Undo:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
         self.is_begun = self.is_torn = False
+        self._modules = [module._buffers for module in model.modules()]  # noqa: SLF001 - to walk a model takes long
         self._buffers: list[torch.Tensor] = []
         self._copies: list[torch.Tensor] = []
 
     @torch.no_grad()
     def begin(self) -> None:
         """A step begins: keep the buffers."""
-        buffers = [*self.model.buffers()]
+        buffers = [each for named in self._modules for each in named.values() if each is not None]
         if [*map(id, buffers)] == [*map(id, self._buffers)]:
             _copy(buffers, self._copies)
         else:  # the first step, or a module has put another tensor in the place of its own
@@ -53,9 +53,14 @@ class Undo:
         if self.is_torn:
             return False
         if self.is_begun:
-            _copy(self._copies, self._buffers)
+            self.restore_again()
             self.is_begun = False
         return True
+
+    @torch.no_grad()
+    def restore_again(self) -> None:
+        """Give the buffers their values from before the last step that has begun."""
+        _copy(self._copies, self._buffers)
 
 
 def _copy(given: list[torch.Tensor], taken: list[torch.Tensor]) -> None:

@@ -93,7 +93,7 @@ class Task(ABC):
     """The columns of a table of predictions, behind the name of the file; none writes no table."""
 
     panels: ClassVar[str] = "image, labels, prediction"
-    """What `draw` puts beside each other where there are outputs, for captions."""
+    """What `draw` puts beside each other where there are outputs, for captions; "" for one image."""
 
     classes: tuple[str, ...]
     """The classes' names; their index is their id."""
@@ -101,6 +101,8 @@ class Task(ABC):
     ignore: int
     """The label that does not count."""
 
+    colors: tuple[tuple[int, int, int], ...] = ()
+    """(red, green, blue) of every class in the data's own legend; empty takes distinct ones."""
     best_metric: str
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
@@ -266,6 +268,11 @@ class Task(ABC):
             outputs: the model's for it, without a batch axis.
             record: where it is given, what is only padding around its image is left out.
         """
+
+    def words(self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None) -> tuple[str, ...]:
+        """Lines to be written below what `draw` gives, such as the name of a class. Arguments: as for `draw`."""
+        del arrays, outputs
+        return ()
 
     def predict(
         self,

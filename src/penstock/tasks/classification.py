@@ -82,7 +82,7 @@ class Classification(Task):
     statistics: Normalization | None = None
 
     kind = KINDS["classification"]
-    panels = "class, prediction"
+    panels = ""  # its words say both
     small_model = "resnet18"
     best_metric = "top1"
     ignore = PADDING
@@ -269,17 +269,19 @@ class Classification(Task):
         outputs: torch.Tensor | None = None,
         record: Record | None = None,
     ) -> Pixels:
-        """The image above its class, or the classes that are mixed in it, and the prediction."""
-        del record
-        image = drawing.fit(np.ascontiguousarray(shown(arrays["image"])), _SIDE)
+        """The image alone: its class is a word."""
+        del outputs, record
+        return drawing.fit(np.ascontiguousarray(shown(arrays["image"])), _SIDE)
+
+    def words(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> tuple[str, ...]:
+        """Its class, or the classes that are mixed in it, and the prediction, which is marked if it is wrong."""
         target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
         words = [" + ".join(self._named_fraction(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
         if outputs is not None:
             probability, predicted = outputs.float().softmax(dim=0).max(dim=0)
-            words.append(f"prediction: {self.classes[int(predicted)]} ({float(probability):.0%})")
-        for word in words:
-            image = drawing.caption(image, word)
-        return image
+            wrong = "" if int(predicted) == int(np.argmax(target)) else "WRONG "
+            words.append(f"{wrong}prediction: {self.classes[int(predicted)]} ({float(probability):.0%})")
+        return tuple(words)
 
     def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
         """Logits must be a tensor with a channel for every class."""

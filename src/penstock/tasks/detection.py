@@ -311,6 +311,6 @@ class Detection(Task):
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files hold."""
         return (
-            f"{table} holds all {counted(rows, 'box')}, in pixels; NAME-boxes.png shows the {drawn:,} that score above "
-            f"{style.score:g}"
+            f"{table} holds {counted(rows, 'candidate box')}, in pixels; NAME-boxes.png shows the {drawn:,} that score "
+            f"above {style.score:g}"
         )

@@ -146,15 +146,21 @@ class Instances(Detection):
         check_extra()
         return InstanceMetric(self.classes)
 
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """None where there is one class: each object has a colour of its own then."""
+        return self.classes if len(self.classes) > 1 else ()
+
     def draw_true(self, image: Pixels, arrays: Mapping[str, NDArray[Any]], there: NDArray[np.bool_]) -> Pixels:
         """An image with the pixels of its objects."""
         masks = np.unpackbits(arrays["masks"][there], axis=2)[:, : image.shape[0], : image.shape[1]] > 0
-        return drawing.instances(image, list(masks), arrays["label"][there].tolist())
+        labels = arrays["label"][there].tolist()
+        return drawing.instances(image, list(masks), labels, classes=len(self.classes))
 
     def draw_found(self, image: Pixels, found: Mapping[str, NDArray[Any]], words: Sequence[str]) -> Pixels:
         """An image with the pixels that were found; better ones lie on top."""
         masks, labels = found["masks"][::-1], found["labels"][::-1]
-        return drawing.instances(image, list(masks), labels.tolist(), words[::-1])
+        return drawing.instances(image, list(masks), labels.tolist(), words[::-1], classes=len(self.classes))
 
     @torch.inference_mode()
     def predict(
@@ -182,8 +188,8 @@ class Instances(Detection):
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files hold."""
         return (
-            f"{table} holds all {counted(rows, 'object')}, with boxes in pixels; NAME.png holds the numbers of the "
-            f"{drawn:,} that score above {style.score:g} (0 where there is none), and NAME-instances.png shows them"
+            f"{table} holds {counted(rows, 'candidate object')}, with boxes in pixels; NAME.png holds the numbers of "
+            f"the {drawn:,} that score above {style.score:g} (0 where there is none), and NAME-instances.png shows them"
         )
 
 

@@ -36,19 +36,28 @@ def _legible(image: Pixels) -> Pixels:
     return drawing.enlarge(image, _scale(image))
 
 
+def _said(prediction: object, image: Pixels, words: list[str], rest: str = "") -> str:
+    """A prediction in a line, as `print` shows it: its arrays would fill the screen."""
+    height, width = image.shape[:2]
+    more = f", and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    named = f"{', '.join(words[:NAMED]) or 'nothing'}{more}{'; ' if rest else ''}{rest}"
+    return f"<{type(prediction).__name__} of {height} x {width} pixels: {named}>"
+
+
 @dataclass(frozen=True)
 class Style:
     """How predictions are written and drawn.
 
     Attributes:
         original: the id to write for every class id; empty writes class ids.
-        palette: the colours of classes: "distinct", "voc", "cityscapes" or "ade20k".
+        palette: the colours of classes: "auto" for those of the data's own legend, or else distinct ones; "distinct",
+            "voc", "cityscapes" or "ade20k".
         color: whether masks are written in colour too.
         score: score above which a box is drawn.
     """
 
     original: tuple[int, ...] = ()
-    palette: str = "distinct"
+    palette: str = "auto"
     color: bool = False
     score: float = SHOWN
 
@@ -106,23 +115,28 @@ class MaskPrediction(Prediction):
         mask: class ids, uint8 (height, width).
         classes: the classes' names; their index is their id.
         ignore: the id that does not count, for colours.
+        colors: of the classes, (red, green, blue), in the data's own legend; empty takes distinct ones.
     """
 
     image: Pixels
     mask: Pixels
     classes: tuple[str, ...]
     ignore: int
+    colors: tuple[tuple[int, int, int], ...] = ()
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.mask.ravel(), minlength=len(self.classes))
+        order = [int(i) for i in counts.argsort()[::-1] if counts[i]]
+        return _said(self, self.image, [f"{self.classes[i]} {counts[i] / self.mask.size:.1%}" for i in order])
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The mask in colours over the image, which keeps its own where the class is named background."""
-        colors = drawing.palette_of(style.palette, self.ignore)
-        names = [name.lower() for name in self.classes]
-        background = names.index("background") if "background" in names else None
-        return drawing.overlay(self.image, self.mask, colors, background=background)
+        colors = drawing.palette_of(style.palette, self.ignore, self.colors)
+        return drawing.overlay(self.image, self.mask, colors, background=drawing.background_of(self.classes))
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """The mask, the mask over the image and, where it is asked for, the mask in colour."""
-        colors = drawing.palette_of(style.palette, self.ignore)
+        colors = drawing.palette_of(style.palette, self.ignore, self.colors)
         files = {"": codecs.encode_mask(style.written(self.mask)), "-overlay": codecs.encode_png(self.draw(style))}
         if style.color:
             files["-color"] = codecs.encode_png(drawing.colorize(self.mask, colors))
@@ -149,6 +163,9 @@ class MattePrediction(Prediction):
 
     image: Pixels
     alpha: Pixels
+
+    def __repr__(self) -> str:
+        return _said(self, self.image, [f"{self.alpha.mean() / 255:.1%} foreground"])
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The foreground over green."""
@@ -182,6 +199,9 @@ class ClassPrediction(Prediction):
     image: Pixels
     probabilities: NDArray[np.float32]
     classes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return _said(self, self.image, [f"{self.classes[i]} {self.probabilities[i]:.1%}" for i in self.best])
 
     @property
     def best(self) -> NDArray[np.int64]:
@@ -228,6 +248,14 @@ class BoxPrediction(Prediction):
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Those that are drawn, and how many score too low for it: detectors give every candidate."""
+        high = self.scores > SHOWN
+        pairs = zip(self.labels[high].tolist(), self.scores[high].tolist(), strict=True)
+        words = [f"{self.classes[label]} {score:.1%}" for label, score in pairs]
+        low = len(self.scores) - len(words)
+        return _said(self, self.image, words, f"{low:,} of {SHOWN:.0%} or less" if low else "")
+
     def draw(self, style: Style = Style()) -> Pixels:
         """The image, enlarged where it is small, with the boxes that score high enough."""
         sure = self.scores > style.score
@@ -253,7 +281,7 @@ class BoxPrediction(Prediction):
         return int((self.scores > style.score).sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # its own would be that of its arrays
 class InstancePrediction(BoxPrediction):
     """Objects with their pixels, classes and scores, the highest score first.
 
@@ -269,7 +297,8 @@ class InstancePrediction(BoxPrediction):
         scale = _scale(self.image)
         masks = [drawing.enlarge(self.masks[i], scale) for i in sure]
         words = [f"{self.classes[self.labels[i]]} {self.scores[i]:.0%}" for i in sure]
-        return drawing.instances(_legible(self.image), masks, self.labels[sure].tolist(), words)
+        labels = self.labels[sure].tolist()
+        return drawing.instances(_legible(self.image), masks, labels, words, classes=len(self.classes))
 
     def numbers(self, style: Style = Style()) -> Pixels:
         """For every pixel the number of its object among all of the image, from 1 by score; 0 where there is none or

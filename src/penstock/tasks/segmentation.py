@@ -79,6 +79,7 @@ class Segmentation(Task):
         pixel_format: channels and bits of the images.
         statistics: of the data, by which images are normalised; None takes the backbone's.
         step: finished steps, where the objective depends on them; None stands for the end of training.
+        colors: of the classes, (red, green, blue); empty takes distinct ones.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Segmentation(Task):
     pixel_format: PixelFormat = RGB
     statistics: Normalization | None = None
     decoder: Mapping[str, Any] = field(default_factory=dict)
+    colors: tuple[tuple[int, int, int], ...] = ()
 
     kind = KINDS["segmentation"]
     samples: ClassVar[type[PrepareSegmentation]] = PrepareSegmentation
@@ -124,6 +126,7 @@ class Segmentation(Task):
             pixel_format=described.pixel_format,
             statistics=of_data(settings, described),
             decoder=settings.model.decoder,
+            colors=described.colors,
         )
 
     @cached_property
@@ -238,12 +241,13 @@ class Segmentation(Task):
     ) -> Pixels:
         """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
         arrays, outputs = without_padding(arrays, outputs, record)
-        colors = drawing.palette(self.ignore)
+        colors = drawing.palette(self.ignore, self.colors)
         masks = [arrays["mask"]]
         if outputs is not None:
             masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
-        image = shown(arrays["image"])
-        return np.hstack([image, *(drawing.overlay(image, mask, colors) for mask in masks)])
+        image, background = shown(arrays["image"]), drawing.background_of(self.classes)
+        overlays = [drawing.overlay(image, mask, colors, background=background) for mask in masks]
+        return np.hstack([image, *overlays])
 
     def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
         """Logits must be a tensor with a channel for every class."""
@@ -265,7 +269,7 @@ class Segmentation(Task):
         """The mask of one image at its own size; arguments as for `Task.predict`."""
         probabilities = self.probabilities(model, pixels, device, precision, window)
         mask: Pixels = probabilities.argmax(axis=0).astype(np.uint8)
-        return MaskPrediction(shown(pixels), mask, self.classes, self.ignore)
+        return MaskPrediction(shown(pixels), mask, self.classes, self.ignore, self.colors)
 
     @torch.inference_mode()
     def probabilities(
@@ -310,7 +314,7 @@ class Segmentation(Task):
 
     def written_ids(self, style: Style) -> list[list[str]]:
         """Of every class: the id in masks, its name, and its colour."""
-        colors = drawing.palette_of(style.palette, self.ignore)
+        colors = drawing.palette_of(style.palette, self.ignore, self.colors)
         ids = style.written(np.arange(len(self.classes), dtype=np.uint8)).tolist()
         rows = zip(ids, self.classes, colors.tolist(), strict=False)
         return [[str(i), name, *map(str, color)] for i, name, color in rows]

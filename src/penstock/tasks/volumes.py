@@ -292,7 +292,8 @@ class Volumes(Task):
         if outputs is not None:
             masks.append(outputs[:, best].argmax(dim=0).to(torch.uint8).cpu().numpy())
         colors = drawing.palette(self.ignore)
-        return np.hstack([image, *(drawing.overlay(image, each, colors) for each in masks)])
+        overlays = [drawing.overlay(image, each, colors, background=0) for each in masks]  # as scores leave it out
+        return np.hstack([image, *overlays])
 
     @torch.inference_mode()
     def predict_volume(

@@ -12,7 +12,17 @@ finders.py          a learning rate and a batch that suit a training
 """
 
 from penstock.config.checks import check_follow
-from penstock.training.finders import BatchFound, RateFound, find_batch, find_lr
+from penstock.training.finders import BatchFound, RateFound, TimeFound, find_batch, find_lr, find_time
 from penstock.training.run import resume, train
 
-__all__ = ["BatchFound", "RateFound", "check_follow", "find_batch", "find_lr", "resume", "train"]
+__all__ = [
+    "BatchFound",
+    "RateFound",
+    "TimeFound",
+    "check_follow",
+    "find_batch",
+    "find_lr",
+    "find_time",
+    "resume",
+    "train",
+]

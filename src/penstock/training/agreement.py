@@ -32,6 +32,8 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     if launch and launch.restarts and ranks.is_main and root.is_dir():
         for path in sorted(root.glob("*/environment.json"), reverse=True):
             folder = RunFolder(path.parent)
+            if not RunFolder.is_run(folder.path):
+                continue
             with contextlib.suppress(RunError):
                 if not found and folder.read_json("environment.json").get("launch") == launch.name:
                     found = str(folder.path)
@@ -43,11 +45,8 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
 
 def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | None:
     """The newest run of a name, the same on all ranks; None where there is none."""
-    found = ""
-    if ranks.is_main and root.is_dir():
-        runs = [path for path in root.iterdir() if RunFolder.name_of(path) == name and RunFolder.is_run(path)]
-        found = str(max(runs, key=RunFolder.number_of)) if runs else ""
-    found = ranks.broadcast(found)
+    newest = RunFolder.newest(root, name) if ranks.is_main else None
+    found = ranks.broadcast(str(newest or ""))
     if found:
         events.note(f"going on with {found}")
     return Path(found) if found else None

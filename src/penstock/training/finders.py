@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import statistics
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from penstock import devices
 from penstock.assembly import open_parts
-from penstock.errors import NonFiniteError, RecipeError, is_out_of_memory
+from penstock.errors import NonFiniteError, OutOfMemoryError, RecipeError, is_out_of_memory
 from penstock.events import Events
 from penstock.progress import silent
 from penstock.ranks import Ranks
@@ -38,6 +40,7 @@ LARGEST: Final = 1024
 _SMOOTH: Final = 0.9  # of the mean of losses that forgets
 _DIVERGED: Final = 4.0  # times the lowest loss
 _BEFORE: Final = 10  # steps after which a training may be ended
+_TIMED: Final = 4  # steps of which the first does not count
 _TRIED: Final = 2  # steps with a batch: the second one has the optimizer's state too
 
 
@@ -54,6 +57,21 @@ class RateFound:
     rates: tuple[float, ...]
     losses: tuple[float, ...]
     suggested: float
+
+
+@dataclass(frozen=True)
+class TimeFound:
+    """How long a step takes.
+
+    Attributes:
+        seconds: of a step, the median of some after the first.
+        steps: of the whole training.
+        device: its name.
+    """
+
+    seconds: float
+    steps: int
+    device: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,7 @@ def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int]
             fixed = replace(recipe.optimizer, lr=rate, schedule="constant", warmup_steps=0)
             try:
                 loss = learner.backward(task.after(step), batch, step, 0)
-                value, _ = replace(learner, spec=fixed).update(loss, batch, step)
+                value = replace(learner, spec=fixed).update(loss, batch, step).loss
             except NonFiniteError:
                 break
             mean = _SMOOTH * mean + (1 - _SMOOTH) * value
@@ -106,6 +124,23 @@ def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int]
             if step >= _BEFORE and losses[-1] > _DIVERGED * min(losses):
                 break
     return RateFound(tuple(rates), tuple(losses), _steepest(rates, losses))
+
+
+def find_time(recipe: Recipe) -> TimeFound:
+    """Train for some steps and take their time; nothing of them is kept.
+
+    The first step is left out: it allocates memory and chooses algorithms. Evaluations and checkpoints do not count.
+
+    Raises:
+        PenstockError: the dataset or the weights cannot be had.
+    """
+    device = devices.choose(recipe.train.device)
+    ends: list[float] = []
+    with _training(recipe, device, _TIMED) as (task, learner, batches):
+        for step, batch in enumerate(batches):
+            learner.update(learner.backward(task.after(step), batch, step, 0), batch, step)
+            ends.append(time.perf_counter())  # an update gives its loss, so the device has done its work
+    return TimeFound(statistics.median(np.diff(ends).tolist()), recipe.train.steps, str(device))
 
 
 def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
@@ -153,7 +188,9 @@ def _trains(recipe: Recipe, device: torch.device, size: int) -> bool:
         with _training(sized, device, _TRIED) as (task, learner, batches):
             for step, batch in enumerate(batches):
                 learner.update(learner.backward(task.after(step), batch, step, 0), batch, step)
-    except RuntimeError as error:
+    except OutOfMemoryError:
+        return False
+    except RuntimeError as error:  # as of the optimizer
         if is_out_of_memory(error):
             return False
         raise

@@ -14,6 +14,8 @@ from penstock.names import place_of
 from penstock.runs import RunFolder, code, environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.assembly.parts import Parts
     from penstock.assembly.run_data import RunData
     from penstock.config import Recipe, Resolved
@@ -27,9 +29,9 @@ def title(parts: Parts) -> str:
     return f"{place.short if place else re.sub('[:/]', '-', model)}-{parts.dataset.name}"
 
 
-def new_folder(root: Path, name: str, ranks: Ranks) -> RunFolder:
-    """A new run folder below `root`, the same on all ranks."""
-    path = str(RunFolder.create(root, name).path) if ranks.is_main else ""
+def new_folder(root: Path, name: str, ranks: Ranks, fill: Callable[[RunFolder], None]) -> RunFolder:
+    """A new run folder below `root`, the same on all ranks; `fill` writes what it begins with."""
+    path = str(RunFolder.create(root, name, fill).path) if ranks.is_main else ""
     return RunFolder(Path(ranks.broadcast(path)))
 
 
@@ -51,7 +53,7 @@ def record(folder: RunFolder, resolved: Resolved, parts: Parts, run_data: RunDat
     folder.write_json("settings.json", {**resolved.as_json(), "code": code.digests(folder.path)})
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
-    folder.write_json("environment.json", {**environment(), **promised, **launched})
+    folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
     run_data.write(folder, parts.plan.digest)
 
 

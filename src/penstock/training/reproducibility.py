@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from torch import nn
 from penstock import devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock.config.values import Recipe
     from penstock.events import Events
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.runs import RunFolder
 
 _WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
+_VERSIONS: Final = ("python", "platform", "cores", "revision", "uncommitted")
+_SAID: Final = {"uncommitted": "the hash of uncommitted code"}
 WHOLE: Final = "weights, byte for byte"
 ROUNDED: Final = "records, order and pixels; weights up to rounding"
 
@@ -66,6 +69,36 @@ def note_changes(folder: RunFolder, now: dict[str, Any], events: Events, *, apar
             "(train.sync_bn takes all ranks' together)"
         )
     events.note(f"note: {'; '.join(changed)}: same records, same order; {differ}")
+
+
+def note_session(folder: RunFolder, now: dict[str, Any], step: int, events: Events) -> None:
+    """Keep command, versions and machine of a session that goes on with a run in environment.json, and say which
+    versions and which code are not those of the session before.
+
+    Args:
+        folder: the run's.
+        now: of `runs.environment`, and of `promise`.
+        step: that it goes on from.
+        events: told what changed.
+    """
+    kept = folder.read_json("environment.json")
+    with folder.reading("environment.json"):
+        sessions = list(kept.get("sessions", []))
+        changed = differences(sessions[-1] if sessions else kept, now)
+    when = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    folder.write_json("environment.json", {**kept, "sessions": [*sessions, {"time": when, "step": step, **now}]})
+    if changed:
+        said = "; ".join(
+            f"{_SAID.get(what, what)} was {was or 'none'}, is {is_now or 'none'}"
+            for what, (was, is_now) in changed.items()
+        )
+        events.note(f"note: {said}: weights may differ from those of an undisturbed run")
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What of versions, system and code is not as it was, by its name."""
+    old, new = ({**each["packages"], **{name: each.get(name) for name in _VERSIONS}} for each in (before, now))
+    return {name: (old[name], new.get(name)) for name in old if old[name] != new.get(name)}
 
 
 @contextlib.contextmanager

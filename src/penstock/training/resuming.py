@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.assembly import steps_of
-from penstock.errors import RecipeError, RunError
+from penstock.errors import EmptySourceError, ExpiredError, RecipeError, RunError
+from penstock.feed import changed
 from penstock.session import CheckpointStore, Outcome
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+    from penstock.session import Session
 
 _ENDS: Final = {"finished": "finished", "stopped": "stopped", "interrupted": "was interrupted"}
 """Events of a run that ended, with their words; before each of them it saves."""
@@ -77,6 +79,7 @@ def nothing_to_do(folder: RunFolder, before: Recipe, recipe: Recipe, ranks: Rank
         store.load()
         if ranks.is_main:
             store.sweep()
+            folder.sweep()
     events.note(
         f"{folder.path}: already finished, at step {recipe.train.steps:,}; to train longer, give a larger --steps"
     )
@@ -121,3 +124,37 @@ def note_resume(folder: RunFolder, before: Recipe, now: Recipe, events: Events) 
 def has_checkpoint(folder: RunFolder) -> bool:
     """Whether the run has saved anything."""
     return bool(CheckpointStore(folder.checkpoints).names())
+
+
+def check_sample(folder: RunFolder, session: Session, events: Events, *, accept: bool) -> None:
+    """Read a sample of the last batch again: data, code and decoders must give the same one.
+
+    Args:
+        folder: of the run.
+        session: restored from its checkpoint.
+        events: told what changed.
+        accept: whether to go on all the same.
+
+    Raises:
+        RunError: they do not.
+    """
+    before = session.standing.sample
+    if before is None:
+        return
+    # A topic may have deleted the sample, or all that it held; what is still to come will be there.
+    with contextlib.suppress(ExpiredError, EmptySourceError):
+        names = changed(session.feed, before)
+        if not names:
+            return
+        found = f"another {' and '.join(names)} of {before['origin']}"
+        if not accept:
+            raise RunError(
+                str(folder.path),
+                expected=f"the samples that the run has learnt from until step {session.step:,}",
+                found=found,
+                remedy="The data, the code that prepares it or a library that decodes it has changed. Put it back, or "
+                "go on with what there is now by --accept-changes",
+            )
+        events.note(f"note: {found} than before: going on all the same (--accept-changes)")
+        if session.ranks.is_main:
+            folder.event("other samples", step=session.step, sample=before["origin"], tensors=names)

@@ -21,14 +21,15 @@ from penstock.errors import RecipeError
 from penstock.events import Events, RunCreated
 from penstock.hooks import Console
 from penstock.models import synchronise_norms
-from penstock.runs import RunFolder
+from penstock.runs import RunFolder, environment
 from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
 from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
 from penstock.training.compatibility import check_own
 from penstock.training.recording import new_folder, record, record_changes, title
-from penstock.training.reproducibility import has_norms, isolated, note_changes, promise
+from penstock.training.reproducibility import has_norms, isolated, note_changes, note_session, promise
 from penstock.training.resuming import (
     check_checkpoints,
+    check_sample,
     check_steps,
     check_validation,
     has_checkpoint,
@@ -37,6 +38,7 @@ from penstock.training.resuming import (
     nothing_to_do,
     with_epochs,
 )
+from penstock.training.retrying import with_retries
 from penstock.training.streaming import Follower
 from penstock.training.weights import initial_model
 from penstock.training.wiring import evaluation_of, hooks_of, options_of
@@ -63,6 +65,7 @@ def train(
     on_event: OnEvent | None = None,
     *,
     go_on: bool = False,
+    accept_changes: bool = False,
 ) -> tuple[RunFolder, Outcome]:
     """Start a run in a new folder below `root`, and train it.
 
@@ -73,6 +76,7 @@ def train(
         hooks: more of them, on every rank.
         on_event: called with every event on the first rank; `logging` has them too.
         go_on: whether to go on with the newest run of that name, where there is one.
+        accept_changes: whether to go on with it although samples are not what they were.
 
     Raises:
         PenstockError: something in the recipe cannot be had, or the name cannot be a folder's.
@@ -89,16 +93,20 @@ def train(
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
         if go_on and (begun := named_before(root, name, ranks, events)):
-            return _resumed(begun, given_again(resolved), hooks, "last", ranks, events)
+            given = given_again(resolved)
+            return _resumed(begun, given, hooks, "last", ranks, events, accept_changes=accept_changes)
         check_pieces(recipe, ranks.world_size)
         parts, run_data = agreed(recipe, ranks, events)
         check_own(parts)
         model = initial_model(parts, events)
-        run = _Run(parts, new_folder(root, name or title(parts), ranks), ranks, device, events)
+
+        def fill(folder: RunFolder) -> None:
+            record(folder, resolved, parts, run_data, promise(parts.recipe, device, ranks))
+
+        run = _Run(parts, new_folder(root, name or title(parts), ranks, fill), ranks, device, events)
         if ranks.is_main:
-            record(run.folder, resolved, parts, run_data, promise(parts.recipe, device, ranks))
             events(RunCreated("\n".join([f"run {run.folder.path}", *notes(parts)]), run.folder.path))
-        return run.folder, _go(run, model, hooks)
+        return run.folder, _trained(run, model, hooks)
 
 
 def resume(
@@ -107,6 +115,8 @@ def resume(
     hooks: Sequence[Hook] = (),
     checkpoint: str = "last",
     on_event: OnEvent | None = None,
+    *,
+    accept_changes: bool = False,
 ) -> tuple[RunFolder, Outcome]:
     """Go on with a run from a checkpoint, or from its start where there is none.
 
@@ -116,6 +126,7 @@ def resume(
         hooks: more of them, on every rank.
         checkpoint: "last", "best" or "step-NNNNNNNN".
         on_event: called with every event on the first rank; `logging` has them too.
+        accept_changes: whether to go on although data, code or a decoder gives other samples than before.
 
     Raises:
         PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
@@ -124,12 +135,14 @@ def resume(
     train = toml.changed(run_recipe(path), settings).train
     device = devices.choose(train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=train.deterministic):
-        return _resumed(path, settings, hooks, checkpoint, ranks, Events(on_event, silent=not ranks.is_main))
+        events = Events(on_event, silent=not ranks.is_main)
+        return _resumed(path, settings, hooks, checkpoint, ranks, events, accept_changes=accept_changes)
 
 
 def _resumed(
-    path: Path, settings: Settings, hooks: Sequence[Hook], checkpoint: str, ranks: Ranks, events: Events
-) -> tuple[RunFolder, Outcome]:
+    path: Path, settings: Settings, hooks: Sequence[Hook], checkpoint: str, ranks: Ranks, events: Events, *,
+    accept_changes: bool = False,
+) -> tuple[RunFolder, Outcome]:  # fmt: skip
     folder = RunFolder.open(path)
     before = run_recipe(path)
     recipe = absolute(with_epochs(before, toml.changed(before, settings)))
@@ -149,8 +162,9 @@ def _resumed(
     if checkpoint == "last" and is_finished(folder, recipe):
         return folder, nothing_to_do(folder, absolute(before), recipe, ranks, events)
     model = parts.model(blank=True) if has_checkpoint(folder) else None
-    run = _Run(parts, folder, ranks, devices.choose(recipe.train.device, ranks.local), events)
-    return folder, _go(run, model or initial_model(parts, events), hooks, checkpoint)
+    device = devices.choose(recipe.train.device, ranks.local)
+    run = _Run(parts, folder, ranks, device, events, accept_changes)
+    return folder, _trained(run, model or initial_model(parts, events), hooks, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -162,11 +176,33 @@ class _Run:
     ranks: Ranks
     device: torch.device
     events: Events
+    accept_changes: bool = False
 
     @property
     def pin_memory(self) -> bool:
         """Whether batches are copied to the device from page-locked memory."""
         return self.device.type == "cuda"
+
+
+def _trained(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
+    """Train, and go on after failures that may pass, as often as the recipe allows."""
+    store = CheckpointStore(run.folder.checkpoints)
+
+    def again() -> Outcome:
+        run_data = read_run_data(run.folder)
+        parts = open_parts(run.parts.recipe, run_data)
+        check_data(parts, run_data, str(run.folder.path))
+        parts = replace(parts, stages=())
+        model = parts.model(blank=True) if has_checkpoint(run.folder) else initial_model(parts, run.events)
+        return _go(replace(run, parts=parts), model, hooks)
+
+    return with_retries(
+        lambda: _go(run, model, hooks, checkpoint),
+        again,
+        retries=run.parts.recipe.train.retries,
+        step=lambda: store.newest,
+        note=run.events.note,
+    )
 
 
 def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "last") -> Outcome:
@@ -178,6 +214,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
     with folder.locked() if ranks.is_main else contextlib.nullcontext():
         if ranks.is_main:
             store.sweep()
+            folder.sweep()
             apart = has_norms(model) and not (recipe.train.sync_bn or recipe.train.freeze_bn)
             note_changes(folder, promise(recipe, run.device, ranks), run.events, apart=apart)
         session = _session(run, model, store, console, hooks)
@@ -185,10 +222,14 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
         if begun and (later := store.after(begun.step)):
             run.events.note(f"note: {', '.join(later)} will go: the run goes on from step {begun.step:,}")
         session.restore(begun)
+        check_sample(folder, session, run.events, accept=run.accept_changes)
         if absent := session.attached.absent:
             run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
         if ranks.is_main:
             record_changes(folder, recipe, session.step)
+            if folder.lines("events.jsonl"):
+                now = {**environment(folder.path), **promise(recipe, run.device, ranks)}
+                note_session(folder, now, session.step, run.events)
         with _explained_single_images():
             return session.train()
 
@@ -197,15 +238,28 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
     """The session of a run, made of what its recipe names."""
     recipe, ranks = run.parts.recipe, run.ranks
     network = synchronise_norms(model) if recipe.train.sync_bn and ranks.world_size > 1 else model
+    note, options = console.note if ranks.is_main else _silent, options_of(recipe)
     return Session(
         run.parts.task,
-        Learner.of(network, options=options_of(recipe), optimizer=recipe.optimizer, ranks=ranks, device=run.device),
+        Learner.of(network, options=options, optimizer=recipe.optimizer, ranks=ranks, device=run.device, note=note),
         run.parts.training_feed(ranks.share, pin_memory=run.pin_memory),
-        saver=Saver(store, ranks, run.device),
+        saver=Saver(store, ranks, run.device, recipe.train.async_save),
         attached=Attached((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
-        evaluate=evaluation_of(run.parts, ranks, run.device, pin_memory=run.pin_memory),
+        evaluate=evaluation_of(
+            run.parts,
+            ranks,
+            run.device,
+            pin_memory=run.pin_memory,
+            progress=console.evaluating if ranks.is_main else None,
+        ),
         follow=_follower(run, console) if recipe.follow.on else None,
+        note=note,
     )
+
+
+def _silent(line: str) -> None:
+    """Ranks above 0 tell nobody."""
+    del line
 
 
 def _loaded(store: CheckpointStore, name: str, events: Events) -> Checkpoint | None:

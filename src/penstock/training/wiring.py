@@ -9,6 +9,7 @@ from penstock.hooks import (
     EvaluationFiles,
     EventsLog,
     MetricsLog,
+    NonFiniteFiles,
     OriginsLog,
     Profile,
     SaveByTime,
@@ -19,6 +20,7 @@ from penstock.hooks.own import named_hooks
 from penstock.models import Window, Windowed
 from penstock.session import Hook, Options
 from penstock.session.evaluation import evaluate
+from penstock.session.sharding import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,17 +47,27 @@ def options_of(recipe: Recipe) -> Options:
         train.precision,
         train.ema_decay,
         compile=train.compile,
+        activation_checkpointing=train.activation_checkpointing,
+        fsdp=train.fsdp,
         freeze_bn=train.freeze_bn,
         freeze_backbone=train.freeze_backbone,
         seed=recipe.seed,
         best_metric=train.best_metric,
+        nonfinite=train.nonfinite,
+        nonfinite_limit=train.nonfinite_limit,
+        halve_on_oom=train.halve_on_oom,
     )
 
 
 def evaluation_of(
-    parts: Parts, ranks: Ranks, device: torch.device, *, pin_memory: bool
+    parts: Parts,
+    ranks: Ranks,
+    device: torch.device,
+    *,
+    pin_memory: bool,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None] | None:
-    """What evaluates a model during training; None where nothing is evaluated."""
+    """What evaluates a model during training, and tells `progress` how far it is; None where nothing is evaluated."""
     split = parts.recipe.data.validation
     if not split:
         return None
@@ -65,9 +77,11 @@ def evaluation_of(
 
     def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
         seeing = Windowed(model, Window(train.sliding_window), device) if train.sliding_window else model
-        return evaluate(
-            task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop, metrics=train.metrics
-        )
+        with gathered(model):
+            return evaluate(
+                task, seeing, feed, device=device, ranks=ranks, precision=train.precision, stop=stop,
+                progress=progress, metrics=train.metrics,
+            )  # fmt: skip
 
     return run
 
@@ -77,13 +91,15 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
     patience = recipe.train.patience
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     own = named_hooks(recipe.hooks, folder.path)
+    batches = NonFiniteFiles(folder.path)
     if not ranks.is_main:
-        return [*origins, *own]
+        return [batches, *origins, *own]
     interval = recipe.train.log_every
     clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
     traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
     mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
     return [
+        batches,
         MetricsLog(folder.metrics, ranks),
         TimingsLog(folder.timings),
         EvaluationFiles(folder, recipe.data.validation),

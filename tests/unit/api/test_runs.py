@@ -30,8 +30,6 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     [
         (np.zeros((32, 32, 3), np.float32), "the image: expected a uint8 RGB array of shape (height, width, 3), found float32 of "
          "shape (32, 32, 3). If its values are from 0 to 1, give (255 * image).astype('uint8')."),
-        (np.zeros((32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of shape "
-         "(32, 32). Convert it to uint8 RGB, with values from 0 to 255 and the channels last."),
         (np.zeros((3, 32, 32), np.uint8), "the image: expected a uint8 RGB array of shape (height, width, 3), found uint8 of "
          "shape (3, 32, 32). Convert it to uint8 RGB, with values from 0 to 255 and the channels last."),
         ("nowhere.jpg", "nowhere.jpg: expected an image file, found no such file. Check the path."),
@@ -39,6 +37,13 @@ def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
 )  # fmt: skip
 def test_what_is_no_image_is_not_predicted(whole_run, image, message):
     refused(ps.load(whole_run).predict, image, message=message)
+
+
+def test_a_gray_image_is_predicted_as_rgb_of_equal_channels(whole_run):
+    gray = np.random.default_rng(0).integers(0, 256, (40, 48), np.uint8)
+    model = ps.load(whole_run)
+
+    assert (model.predict(gray).mask == model.predict(np.stack([gray] * 3, axis=2)).mask).all()
 
 
 def test_an_image_of_pillow_is_predicted_as_its_array(whole_run):

@@ -38,6 +38,27 @@ class TestDefault:
         assert (kept.recipe.train.save_every, kept.recipe.train.evaluate_every) == (3, 50)
         assert kept.origin("train.save_every") == "given"
 
+    @pytest.mark.parametrize(
+        ("steps", "every", "lines"),
+        [
+            (1, 1, 1),
+            (9, 9, 1),
+            (10, 3, 1),
+            (60, 15, 6),
+            (400, 50, 40),
+            (1000, 50, 50),
+            (5000, 250, 50),
+            (20_000, 1000, 50),
+        ],
+    )
+    def test_a_short_training_is_evaluated_and_logged_too(self, packed, steps, every, lines):
+        found = resolve_settings({"data.path": str(packed.folder), "train.steps": steps})
+        train = found.recipe.train
+        assert (train.steps, train.evaluate_every, train.save_every, train.log_every) == (steps, every, every, lines)
+        given = {"data.path": str(packed.folder), "train.steps": steps, "train.evaluate_every": 7, "train.log_every": 3}
+        train = resolve_settings(given).recipe.train
+        assert (train.evaluate_every, train.save_every, train.log_every) == (7, every, 3)
+
     def test_a_run_says_where_they_come_from(self, packed):
         found = resolve_settings({"data.path": str(packed.folder)})
         assert (found.recipe.train.steps, found.origin("train.steps")) == (1000, "size of the data")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.config import Recipe, apply
+from penstock.config.checks import check_pieces
 from penstock.errors import RecipeError
 
 
@@ -54,3 +55,24 @@ def test_settings_that_leave_nothing_to_go_by_are_refused():
 def test_thousands_of_settings_are_taken():
     settings = [f"train.steps={number}" for number in range(1, 20_001)]
     assert apply(Recipe(), settings).train.steps == 20_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranks", "found"), [(["regularize.mixup=0.2"], 1, "mixed images"), ([], 2, "2 ranks")]
+)
+def test_batches_that_cannot_be_cut_by_themselves_are_refused(settings, ranks, found):
+    chosen = apply(Recipe(), ["train.halve_on_oom=true", *settings])
+    assert message(check_pieces, chosen, ranks) == (
+        f"train.halve_on_oom: expected one process, and images that are not mixed in pairs, found {found}. Set "
+        "train.accumulate yourself."
+    )
+    check_pieces(apply(chosen, ["train.halve_on_oom=false"]), ranks)
+    check_pieces(apply(Recipe(), ["train.halve_on_oom=true"]), 1)
+
+
+def test_ranks_are_tried_again_by_torchrun():
+    chosen = apply(Recipe(), ["train.retries=2"])
+    assert message(check_pieces, chosen, 2) == (
+        "train.retries: expected one process, found 2 ranks. Remove it, and give torchrun --max-restarts."
+    )
+    check_pieces(chosen, 1)

@@ -47,6 +47,7 @@ CASES = [
     ("augment.flip", "0.2", ["augment.alternating_flip=true"], ["augment.alternating_flip=false"]),
     ("train.sliding_window", "32", ['data.validation=""'], ["data.validation=val"]),
     ("train.patience", "3", ['data.validation=""'], ["data.validation=val"]),
+    ("train.nonfinite_limit", "3", ["train.nonfinite=stop"], ["train.nonfinite=rewind"]),
     ("train.epochs", "2.0", ["follow.on=true"], ["follow.on=false"]),
     ("data.limit", "4", ["follow.on=true"], ["follow.on=false"]),
     ("data.repeat_threshold", "0.5", ["follow.on=true"], ["follow.on=false"]),

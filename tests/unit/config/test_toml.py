@@ -70,3 +70,16 @@ def test_a_byte_order_mark_is_no_part_of_a_recipe(tmp_path):
     (tmp_path / "r.toml").write_bytes(b"\xef\xbb\xbfseed = 7\n")
 
     assert load(tmp_path / "r.toml").seed == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("optimizer.learning_rate", "optimizer.lr"),
+        ("lr", "optimizer.lr"),
+        ("train.crop", "augment.crop"),
+        ("train.batch_size", "train.batch"),
+    ],
+)
+def test_a_name_of_another_section_or_written_out_is_understood(name, meant):
+    assert message(apply, Recipe(), [f"{name}=1"]).endswith(f". Did you mean {meant}?")

@@ -127,8 +127,8 @@ def test_a_folder_of_nothing_but_images_says_how_their_names_are_read(tmp_path):
     miniatures.write(tmp_path / "cat_1.jpg", miniatures.make_image())
 
     assert (
-        "; pass the folder's parent or a subfolder instead; give --pattern if the class is in the name of the image; predict "
-        "images without labels with penstock predict RUN FOLDER; describe the layout in a file of your own with --layout FILE.py:NAME. "
+        "; pass the folder that holds all of the data, if this is a part of it or more than it; give --pattern if the class "
+        "is in the name of the image; predict images without labels with penstock predict RUN FOLDER; describe the layout in a file of your own with --layout FILE.py:NAME. "
     ) in words(tmp_path)[0]
 
 

@@ -115,5 +115,5 @@ def test_an_unknown_layout_is_refused(tmp_path):
         "--layout vok: expected FILE.py:NAME, or one of cifar10, cifar100, cifar100-coarse, mnist, "
         "cityscapes, ade20k, camvid, oxford-pets, penn-fudan, voc, voc-boxes, labelimg, coco, coco-masks, coco-instances, cvat, supervisely, "
         "label-studio, createml, via, fiftyone, hugging-face, open-images, nifti, nifti-volumes, yolo, tfrecords, csv, labelme, "
-        "mattes, masks, named-masks, folders, found vok. Choose one of them, or leave it out."
+        "mattes, numbered-masks, masks, named-masks, folders, found vok. Choose one of them, or leave it out."
     )

@@ -9,6 +9,7 @@ def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packe
     from penstock.datasets import About
 
     described = dataclasses.replace(packed.description, original=(0, 5, 6), mapping=((21, 255), (5, 6)))
+    described = dataclasses.replace(described, colors=((1, 2, 3), (4, 5, 6), (7, 8, 9)))
     split = described.splits["train"]
     found = json.loads(About.of(described, split).encoded())
 
@@ -22,4 +23,5 @@ def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packe
         "mapping": [[21, 255], [5, 6]],
         "mean": list(described.mean),
         "std": list(described.std),
+        "colors": [[1, 2, 3], [4, 5, 6], [7, 8, 9]],
     }

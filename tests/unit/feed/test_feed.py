@@ -52,6 +52,15 @@ def test_ranks_together_see_the_same_global_batches(ranks):
             assert b"".join(share[k][0][name] for share in shares) == tensors[name]
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_a_batch_knows_the_position_of_its_first_sample(ranks):
+    """With their lengths, the shares of a batch are its positions, in order."""
+    for start in (0, 9, 27):
+        shares = [next(feed(batch=9, share=Share(rank, ranks)).batches(Cursor(start))) for rank in range(ranks)]
+        positions = [share.first + row for share in shares for row in range(len(share))]
+        assert positions == list(range(start, start + 9))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize(("n", "batch"), [(23, 8), (8, 8), (1, 9), (24, 8)])
 def test_a_walk_gives_every_record_once_and_pads_the_rest(ranks, n, batch):

@@ -94,3 +94,22 @@ def test_the_last_step_has_a_line(packed, tmp_path):
         for line in (folder.path / "log.txt").read_text().splitlines()
         if "  loss " in line and "evaluation" not in line
     ] == ["step      3  "[:12]]
+
+
+def test_a_slow_evaluation_says_how_far_it_is(clock, tmp_path):
+    """Every quarter of a minute in which nothing else is said."""
+    hook = Console(tmp_path / "log.txt", 10)
+    hook.on_start(clocked_session(0, 100))
+    for done in range(1, 10):
+        clock.now += 6
+        hook.evaluating(done, 9)
+    assert (tmp_path / "log.txt").read_text().splitlines()[1:] == [
+        f"evaluation: {done} of 9 images" for done in (3, 6, 9)
+    ]
+
+
+def test_a_training_says_how_far_its_evaluations_are(packed, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.hooks.console._SLOW", -1.0)
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    lines = [line for line in (folder.path / "log.txt").read_text().splitlines() if line.startswith("evaluation: ")]
+    assert lines == ["evaluation: 4 of 7 images", "evaluation: 7 of 7 images"]

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support.clock import Clock, clocked_session
+from support.line import Told, session
 from support.training import recipe
 
-from penstock.hooks import SaveByTime
+from penstock.errors import RecipeError
+from penstock.hooks import KeepBest, SaveByTime
 from penstock.session import CheckpointStore, Hook
 from penstock.training import train
 
@@ -72,3 +76,88 @@ def test_a_clock_of_minutes(packed, tmp_path, monkeypatch):
     folder, _ = train(chosen, tmp_path, hooks=[Ticks()])
 
     assert CheckpointStore(folder.checkpoints).names() == [f"step-{step:08d}" for step in (2, 4, 6, 7)]
+
+
+class Two:
+    """Scores of two kinds, by evaluation."""
+
+    lower_is_better = ("error",)
+
+    def __init__(self, first, error):
+        self.first, self.error = first, error
+
+    def summary(self):
+        return {"score": self.first, "error": self.error}
+
+
+class Evaluates:
+    """Gives the scores of a list, one after the other."""
+
+    def __init__(self, *scores):
+        self.scores = [*scores]
+
+    def __call__(self, model, stop):
+        return Two(*self.scores.pop(0)), None
+
+
+SCORES = [(0.5, 3.0), (0.9, 2.0), (0.7, 1.0), (0.6, 4.0), (0.4, 5.0)]
+
+
+def best_of(folder, name):
+    return (folder / name).resolve().name
+
+
+class TestKeepBest:
+    def test_the_best_by_another_score_is_kept_too(self, tmp_path):
+        hooks = [KeepBest("error")]
+        made = session(
+            tmp_path, hooks=hooks, steps=5, save_every=1, evaluate_every=1, keep=1, evaluate=Evaluates(*SCORES)
+        )
+        made.train()
+
+        assert made.saver.store.names() == ["step-00000002", "step-00000003", "step-00000005"]
+        assert (best_of(tmp_path, "best"), best_of(tmp_path, "best-error")) == ("step-00000002", "step-00000003")
+        assert made.saver.store.load("best-error").step == 3
+
+    def test_a_resume_remembers_it_and_one_from_before_it_forgets_it(self, tmp_path):
+        options = {"steps": 5, "save_every": 1, "evaluate_every": 1, "keep": 9}
+        made = session(
+            tmp_path,
+            hooks=[KeepBest("error"), Told({4: lambda each: each.request_stop("enough")})],
+            evaluate=Evaluates(*SCORES),
+            **options,
+        )
+        made.train()
+        again = session(
+            tmp_path, hooks=[KeepBest("error"), Told()], evaluate=Evaluates((0.6, 4.0), (0.4, 5.0)), **options
+        )
+        again.restore(again.saver.store.load())
+        again.train()
+        assert best_of(tmp_path, "best-error") == "step-00000003"
+        back = session(
+            tmp_path, hooks=[KeepBest("error"), Told()], evaluate=Evaluates((0.9, 2.5)), **{**options, "steps": 2}
+        )
+        back.restore(back.saver.store.load("step-00000002"))
+        assert not (tmp_path / "best-error").is_symlink()
+        back.train()
+        assert best_of(tmp_path, "best-error") == "step-00000002"
+
+    def test_a_score_that_there_is_not_is_named(self, tmp_path):
+        made = session(tmp_path, hooks=[KeepBest("iou")], steps=1, evaluate=Evaluates(*SCORES))
+        with pytest.raises(RecipeError) as caught:
+            made.train()
+        assert str(caught.value) == (
+            "keep_best: expected one of score, error, found iou. Choose one of these scores, or remove keep_best."
+        )
+
+    def test_a_recipe_names_it(self, packed, tmp_path):
+        chosen = recipe(packed.folder, steps=4, evaluate_every=2)
+        chosen = dataclasses.replace(chosen, hooks=({"name": "keep_best", "metric": "pixel_accuracy"},))
+        folder, _ = train(chosen, tmp_path)
+        found = {
+            line["step"]: line["pixel_accuracy"]
+            for line in folder.lines("events.jsonl")
+            if line["event"] == "evaluated"
+        }
+        right = max(found, key=lambda step: (found[step], step))
+        assert best_of(folder.checkpoints, "best-pixel_accuracy") == f"step-{right:08d}"

@@ -112,6 +112,54 @@ def test_objects_have_no_background():
     assert np.array_equal(drawing.palette_of("distinct", 7), classes)
 
 
+def test_the_datas_own_colours_come_first():
+    own = [(1, 2, 3), (250, 128, 7)]
+    colors = drawing.palette(255, own)
+
+    assert colors[:3].tolist() == [[1, 2, 3], [250, 128, 7], drawing.palette(255)[2].tolist()]
+    assert colors[255].tolist() == [255, 255, 255]
+    assert np.array_equal(drawing.palette_of("auto", 255, own), colors)
+    assert np.array_equal(drawing.palette_of("auto", 255), drawing.palette(255))
+    assert np.array_equal(drawing.palette_of("distinct", 255, own), drawing.palette(255))
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_of_many_objects_the_narrow_ones_have_no_word(count):
+    """White outlines, and words where they fit: all twenty have one, of twenty-one those that are wide enough."""
+    image = np.full((400, 600, 3), 100, np.uint8)
+    masks = [np.zeros((400, 600), bool) for _ in range(count)]
+    for number, mask in enumerate(masks[:-1]):
+        mask[40 + 50 * (number // 5) : 70 + 50 * (number // 5), 20 + 60 * (number % 5) :][:, :20] = True
+    masks[-1][300:380, 20:220] = True
+    bare = drawing.instances(image, masks, [0] * count, classes=2)
+    drawn = drawing.instances(image, masks, [0] * count, ["cell 0.99"] * count, classes=2)
+    changed = (bare != drawn).any(axis=2)
+    assert changed[280:320, 20:100].any()
+    assert changed[:280].any() == (count == 20)
+    for mask in masks:
+        inside = cv2.erode(mask.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+        assert (bare[mask & ~inside] == 255).all()
+
+
+@pytest.mark.parametrize(("classes", "hues"), [(1, (0, 1, 2)), (2, (0, 0, 0))])
+def test_objects_of_a_single_class_have_a_colour_each(classes, hues):
+    image = np.full((60, 300, 3), 100, np.uint8)
+    masks = [np.zeros((60, 300), bool) for _ in range(3)]
+    for number, mask in enumerate(masks):
+        mask[20:50, 20 + 90 * number :][:, :70] = True
+    drawn = drawing.instances(image, masks, [0, 0, 0], ["a"] * 3, classes=classes)
+    colors = drawing.palette(drawing.OBJECTS).astype(int)
+    for number, hue in enumerate(hues):
+        assert np.array_equal(drawn[45, 80 + 90 * number], (100 + colors[hue]) // 2)
+        tag = drawn[5:19, 19 + 90 * number : 24 + 90 * number]
+        assert (tag == colors[hue]).all(axis=2).any()
+
+
+def test_the_background_is_the_class_of_that_name():
+    found = [drawing.background_of(names) for names in (("a", "Background", "b"), ("background",), ("ground", "a"), ())]
+    assert found == [1, 0, None, None]
+
+
 def test_images_are_fitted_with_both_sides_at_least_a_pixel():
     wide = np.random.default_rng(0).integers(0, 256, (2, 400, 3), np.uint8)
 
@@ -151,6 +199,16 @@ class TestDrawing:
 
         assert {i for i in range(5) if (sheet == i).all(axis=2).sum() >= 20 * (10 + i)} == set(range(5))
 
+    def test_rows_and_columns_are_as_large_as_their_largest_tile(self):
+        sizes = [(4, 9), (7, 3), (2, 5), (3, 3), (5, 4)]
+        tiles = [np.full((*size, 3), number, np.uint8) for number, size in enumerate(sizes)]
+        ground = drawing.sheet(tiles, columns=2)
+        assert ground.shape == (6 + 7 + 6 + 3 + 6 + 5 + 6, 6 + 9 + 6 + 3 + 6, 3)
+        places = [(6, 6), (6, 21), (19, 6), (19, 21), (28, 6)]
+        for number, ((y, x), (height, width)) in enumerate(zip(places, sizes, strict=True)):
+            assert (ground[y : y + height, x : x + width] == number).all()
+        assert (ground == 240).all(axis=2).sum() == ground[..., 0].size - sum(h * w for h, w in sizes)
+
     def test_captions_and_fits(self):
         image = make_image(100, 200)
 
@@ -183,9 +241,12 @@ class TestDrawing:
         colors = drawing.palette()
         shown = drawing.overlay(np.full((10, 10, 3), (200, 0, 0), np.uint8), ids, colors)
 
-        assert (shown[5] == 255).all()
+        assert (shown[4] == colors[0]).all()
+        assert (shown[5] == colors[1]).all()
         gray = 0.299 * 200
-        assert np.abs(shown[9] - (0.6 * colors[1] + 0.4 * gray)).max() <= 1, "the image's own colour is gone"
+        assert np.abs(shown[6:] - (0.5 * colors[1] + 0.5 * gray)).max() <= 1, "the image's own colour is gone"
+        turned = drawing.overlay(np.full((10, 10, 3), (200, 0, 0), np.uint8), ids.T, colors)
+        assert np.array_equal(turned, shown.transpose(1, 0, 2))
 
     def test_overlay_leaves_the_background_as_it_is(self):
         ids = np.zeros((10, 10), np.uint8)

@@ -54,9 +54,22 @@ def test_an_image_of_the_other_depth_is_brought_to_that_of_the_model():
     assert np.array_equal(check_format(pixels.astype(np.uint16) * 257, RGB, "x"), pixels)
 
 
+def test_an_image_without_channels_is_gray():
+    pixels = np.random.default_rng(0).integers(0, 65536, (5, 6), np.uint16)
+
+    assert np.array_equal(check_format(pixels, DEEP, "x"), np.stack([pixels] * 3, axis=2))
+    assert np.array_equal(check_format(pixels, PixelFormat(1, 16), "x"), pixels[..., None])
+
+
 @pytest.mark.parametrize(
     ("array", "wanted", "message"),
     [
+        (
+            np.zeros((4, 5), np.uint8),
+            PixelFormat(13, 16),
+            "the image: expected a uint16 array of shape (height, width, 13), found uint8 of shape (4, 5). Convert it "
+            "to uint16, with values from 0 to 65535 and the channels last.",
+        ),
         (
             np.zeros((4, 5, 3), np.uint8),
             PixelFormat(13, 16),

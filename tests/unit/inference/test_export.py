@@ -75,6 +75,8 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
     torch.export.load(tmp_path / "a.pt2", extra_files=files)
 
     shown = "images that are not resized, but padded on the right and below to 32 x 32 with 128, 128, 128"
+    (image,) = onnx.load(tmp_path / "a.onnx").graph.input
+    assert [each.dim_param or each.dim_value for each in image.type.tensor_type.shape.dim] == ["n", 32, 32, 3]
     assert about == {"classes": list(trained.parts.task.classes), "height": 32, "width": 32, "input": shown}
     assert json.loads(files["penstock.json"]) == about
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]

@@ -16,7 +16,7 @@ from support.training import recipe
 
 from penstock.errors import DatasetError
 from penstock.images import RGB, PixelFormat
-from penstock.inference.inputs import find, parsed
+from penstock.inference.inputs import find, other_depth, parsed
 from penstock.training import train
 
 
@@ -156,3 +156,29 @@ def test_frames_of_a_camera_are_taken_when_they_are_read(monkeypatch):
         find, parsed(["camera:1"]),
         message="camera:1: expected a camera that OpenCV can open, found none of number 1. Connect it, or try another number.",
     )  # fmt: skip
+
+
+class TestDepth:
+    def image(self, path, dtype):
+        path.parent.mkdir(exist_ok=True)
+        miniatures.write(path, cv2.imencode(".png", np.full((24, 32, 3), 9, dtype))[1].tobytes())
+        return path
+
+    def test_images_of_another_depth_are_noted(self, tmp_path):
+        bad = tmp_path / "in/0.png"
+        deep = self.image(tmp_path / "in/1.png", np.uint16)
+        miniatures.write(bad, b"no image")
+        images = find([tmp_path / "in"])
+        assert other_depth(images, RGB) == (
+            f"note: {deep} has 16 bits per channel, but the model was trained on images of 8: values are scaled, and "
+            "predictions may be wrong"
+        )
+        assert other_depth(images, PixelFormat(3, 16)) == ""
+        assert other_depth(find([bad]), RGB) == ""
+
+    def test_predicting_says_so(self, packed, tmp_path, capsys):
+        folder, _ = train(recipe(packed.folder, steps=1), tmp_path / "runs")
+        for name, dtype in (("deep", np.uint16), ("plain", np.uint8)):
+            image = self.image(tmp_path / name / "a.png", dtype)
+            code, out, _ = call("predict", folder.path, image, "-o", tmp_path / "out", capsys=capsys)
+            assert (code, out.startswith(f"note: {image} has 16 bits per channel")) == (0, name == "deep")

@@ -24,3 +24,12 @@ def test_slices_with_labels_are_shown_in_the_colours_of_their_classes():
     assert drawn.shape[0] < empty.shape[0]  # four slices need two rows, nine of thirty need three
     assert has(first)
     assert has(second)
+
+
+def test_slices_leave_the_background_as_it_is():
+    voxels, labels = volume_scene(1, (24, 28, 30))
+    volume = Volume("v", voxels[np.newaxis], stored(voxels, "RAS", (1.0, 1.0, 2.0)).affine)
+    sheet = draw_slices(volume, np.zeros_like(labels), 255)
+    width = (sheet.shape[1] - 6) // 3 - 6
+    first = sheet[6:206, 6 : 6 + width]
+    assert np.array_equal(first[:, : width // 2], first[:, width // 2 :])

@@ -63,7 +63,7 @@ def test_volumes_are_predicted_as_they_were_scored(tmp_path, capsys):
     brats(tmp_path / "raw", 3)
     brats(tmp_path / "raw", 2, "val")
     data = tmp_path / "data"
-    assert call("pack", tmp_path / "raw", "-o", data, "--layout", "nifti-volumes", capsys=capsys)[0] == 0
+    assert call("pack", tmp_path / "raw", "-o", data, "--task", "volumes", capsys=capsys)[0] == 0
     words = ["--steps", 2, "--crop", 16, 16, "--set", "augment.slices=16", "--runs", tmp_path / "runs"]
     assert call("train", data, *words, capsys=capsys)[0] == 0
     (run,) = (tmp_path / "runs").iterdir()

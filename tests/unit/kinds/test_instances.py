@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -129,8 +130,22 @@ class TestVerification:
         red = drawing.palette(drawing.OBJECTS)[0]
         scale = 320 // 32
         assert np.array_equal(drawn[6 * scale, 10 * scale], red // 2)
-        assert np.array_equal(drawn[6 * scale, 6 * scale], red)  # its outline
+        assert np.array_equal(drawn[6 * scale, 6 * scale], (255, 255, 255))  # its outline
         assert not drawn[2 * scale, 10 * scale].any()
+
+
+@pytest.mark.parametrize(("names", "hue"), [(("cell",), 1), (("cell", "dog"), 0)])
+def test_objects_of_a_single_class_have_a_colour_each_and_no_legend(tmp_path, names, hue):
+    data = pack(made(tmp_path, [(4, 4), (12, 4), (12, 14), (4, 14)]), tmp_path / "data")
+    described = dataclasses.replace(data.description, classes=names)
+    image = codecs.encode_png(np.zeros((24, 32, 3), np.uint8))
+    objects = Object(0, 6, 4, 20, 9, mask=MASK), Object(0, 4, 6, 9, 20, mask=codecs.encode_mask(PIXELS[::-1].copy()))
+    kind, record = InstancesKind(), recorded(DetectionRecord(image, objects, "x", "png", 24, 32), "s#1")
+    drawn, colors = kind.draw(record, described), drawing.palette(drawing.OBJECTS)
+
+    assert np.array_equal(drawn[60, 100], colors[0] // 2)
+    assert np.array_equal(drawn[170, 100], colors[hue] // 2)
+    assert kind.legend_of(described) == (() if hue else names)
 
 
 def test_pixels_above_zero_are_the_objects():

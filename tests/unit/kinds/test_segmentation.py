@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from support.tasks import masked
 
 from penstock.errors import ImageError
 from penstock.images import PixelFormat, decode_image
 from penstock.images.codecs import encode_png
+
+
+@pytest.mark.parametrize(("name", "plain"), [("background", True), ("ground", False)])
+def test_records_are_drawn_with_their_background_as_it_is(packed, name, plain):
+    described = dataclasses.replace(packed.description, classes=(name, *packed.description.classes[1:]))
+    image = np.full((6, 8, 3), (200, 30, 30), np.uint8)
+    drawn = described.kind.draw(masked(image, np.zeros((6, 8), np.uint8)), described)
+    assert np.array_equal(drawn[0, drawn.shape[1] // 2], (200, 30, 30)) == plain
 
 
 def test_a_image_of_other_channels_than_the_dataset_says_is_named():

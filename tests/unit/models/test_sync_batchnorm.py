@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from support.norms import two_ranks
@@ -8,9 +10,9 @@ from support.paths import SUPPORT
 from support.training import recipe
 from torch import nn
 
-from penstock.config.checks import check, check_pieces
+from penstock.config.checks import check_pieces
 from penstock.errors import RecipeError
-from penstock.models import build_segmenter, synchronise_norms
+from penstock.models import build_segmenter, lone_norms, synchronise_norms
 from penstock.models.sync_batchnorm import SyncNorm
 
 
@@ -38,14 +40,20 @@ def test_tensors_keep_their_names_and_evaluation_is_the_same():
     assert torch.equal(changed(images), expected)
 
 
-def test_norms_cannot_be_frozen_and_synchronised():
-    with pytest.raises(RecipeError) as error:
-        check(recipe("data", freeze_bn=True, sync_bn=True), "recipe.toml")
-
-    assert str(error.value) == (
-        "recipe.toml: train.sync_bn: expected train.freeze_bn false, as frozen batch normalisation has nothing to "
-        "synchronise, found both true. Remove one of the two settings."
-    )
+@pytest.mark.parametrize(
+    ("norm", "shape"), [(nn.BatchNorm1d, (5, 3)), (nn.BatchNorm1d, (5, 3, 4)), (nn.BatchNorm3d, (5, 3, 2, 4, 6))]
+)
+def test_norms_of_other_dimensions(norm, shape):
+    """One rank by itself: as PyTorch has it, in training and in evaluation."""
+    plain = nn.Sequential(norm(3)).train()
+    changed = synchronise_norms(copy.deepcopy(plain))
+    features = 3 + torch.randn(shape)
+    with lone_norms(changed):
+        torch.testing.assert_close(changed(features), plain(features))
+    for name, buffer in plain.named_buffers():
+        torch.testing.assert_close(changed.get_buffer(name), buffer)
+    assert isinstance(changed[0], SyncNorm)
+    torch.testing.assert_close(changed.eval()(features), plain.eval()(features))
 
 
 def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
@@ -58,7 +66,7 @@ def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
         "2 images, of which 2 are to be made. Use train.batch=4."
     )
     check_pieces(recipe("data", sync_bn=True, batch=3), 2)
-    check_pieces(recipe("data", batch=3, accumulate=2), 2)
+    check_pieces(recipe("data", sync_bn=False, batch=3, accumulate=2), 2)
 
 
 def test_norms_of_all_depths_are_those_of_all_ranks():

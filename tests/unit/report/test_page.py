@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
 
+import numpy as np
 import pytest
+from support.browser import needs_browser, run_in
 from support.commands import call
 from support.training import recipe
 
 from penstock.assembly import load_checkpoint
 from penstock.errors import RunError
-from penstock.report import page, write_report
+from penstock.report import write_report
 from penstock.runs import RunFolder
 from penstock.training import train
 
@@ -43,9 +46,8 @@ def edited(value, path, other):
 
 
 @pytest.mark.parametrize("name", ["environment.json", "metrics.jsonl", "evaluations"])
-def test_a_report_on_values_of_other_types_is_a_page_or_a_sentence(evaluated_run, name, monkeypatch):
+def test_a_report_on_values_of_other_types_is_a_page_or_a_sentence(evaluated_run, name):
     """Every value of the run's files in turn, replaced by values of other types."""
-    monkeypatch.setattr("penstock.report.page._curves", curves_without_drawing)
     path = evaluated_run.path / name if name != "evaluations" else max((evaluated_run.path / name).glob("*.json"))
     before = path.read_bytes()
     lines = before.splitlines() if path.suffix == ".jsonl" else [before]
@@ -75,13 +77,70 @@ def report_of(run):
     return None
 
 
-def curves_without_drawing(folder):
-    """The numbers that curves are drawn from, without the seconds that matplotlib takes."""
+def charts(text):
+    """The curves of a page's plots, by the plots' titles."""
+    found = re.findall(r'data-curves="([^"]*)"><figcaption>([^<]*)<', text)
+    return {
+        title: {each["name"]: each["points"] for each in json.loads(html.unescape(data))["curves"]}
+        for data, title in found
+    }
 
-    steps, scores = page.step_lines(folder.lines("metrics.jsonl")), page.score_lines(folder.lines("metrics.jsonl"))
-    page._smoothed([line["loss"] for line in steps])
-    [float(value) for line in scores for value in line["evaluation"].values()]
-    return ""
+
+def rounded(points):
+    """With six digits, which is what a page has."""
+    return [[step, float(f"{value:.6g}")] for step, value in points]
+
+
+def test_curves_are_those_of_the_logs(evaluated_run):
+    drawn = charts(write_report(evaluated_run).read_text())
+    metrics, timings = (
+        [json.loads(line) for line in (evaluated_run.path / name).read_text().splitlines()]
+        for name in ("metrics.jsonl", "timings.jsonl")
+    )
+    steps = [line for line in metrics if "evaluation" not in line]
+    scores = [line for line in metrics if "evaluation" in line]
+    means = np.array([line["loss"] for line in steps])
+    weights = 0.9 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4))) * np.tri(4)
+    waits = np.array([100 * line["wait"] / line["seconds"] for line in timings])
+
+    assert list(drawn) == ["Loss", "Scores", "Learning rate", "Time for data, in per cent of each step"]
+    assert drawn["Learning rate"] == {"lr": rounded([line["step"], line["lr"]] for line in steps)}
+    assert drawn["Loss"]["evaluation"] == rounded([line["step"], line["evaluation"]["loss"]] for line in scores)
+    assert np.allclose(
+        [value for _, value in drawn["Loss"]["training (smoothed)"]], weights @ means / weights.sum(1), rtol=1e-5
+    )
+    for name in ("mean_iou", "pixel_accuracy"):
+        assert drawn["Scores"][name] == rounded([line["step"], line["evaluation"][name]] for line in scores)
+    (wait,) = drawn["Time for data, in per cent of each step"].values()
+    assert np.allclose([value for _, value in wait], weights @ waits / weights.sum(1), rtol=1e-5)
+
+
+def test_events_are_listed(evaluated_run):
+    text = write_report(evaluated_run).read_text()
+    rows = re.findall(r"<tr><td>([^<]*)</td><td>([^<]*)</td></tr>", text)
+    events = [json.loads(line) for line in (evaluated_run.path / "events.jsonl").read_text().splitlines()]
+    assert [row[0] for row in rows] == [line["time"] for line in events]
+    assert [row[1].partition(":")[0] for row in rows] == [line["event"] for line in events]
+    assert f"<summary>Events ({len(events)})</summary>" in text
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_page_is_no_wider_than_the_window_and_complains_of_nothing(evaluated_run, tmp_path, width, dark):
+    """On a phone and on a desk; text and ground differ as the reader wants them."""
+    script = """
+    const style = getComputedStyle(document.body), canvas = getComputedStyle(document.documentElement);
+    return [document.documentElement.scrollWidth <= innerWidth, document.querySelectorAll("figure.curve svg").length,
+      style.color].join("|");
+    """
+    page = write_report(evaluated_run).read_text()
+    said, complaints = run_in(page, script, tmp_path, width=max(width, 500), dark=dark)
+    assert said == f"true|4|{'rgb(255, 255, 255)' if dark else 'rgb(0, 0, 0)'}"
+    assert complaints == []
+    assert "http" not in re.sub(
+        r'xmlns="[^"]*"|http://www.w3.org/2000/svg', "", page.partition("recipe.toml</summary>")[0]
+    )
 
 
 def test_a_report_tells_its_evaluations_apart(packed, tmp_path, capsys):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import cv2
 import numpy as np
@@ -8,19 +9,20 @@ import pytest
 import torch
 from support import miniatures
 from support.commands import call
+from support.datasets import classes, records
 from support.shaking import Looks
 from support.training import recipe
 from support.watching import Given
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_parts, open_run
 from penstock.config import Data, apply, default_recipe, load
 from penstock.datasets import inspect, pack
 from penstock.feed import Feed
-from penstock.images import drawing
+from penstock.images import decode_image, decode_mask, drawing
 from penstock.images.codecs import encode_png
 from penstock.order import Plan
-from penstock.records.schema import ClassificationRecord, encode_classification
-from penstock.report import samples_sheet
+from penstock.records.schema import ClassificationRecord, decode_segmentation, encode_classification
+from penstock.report import predictions_sheet, records_sheet, samples_sheet
 from penstock.sources.kafka import FakeLog, KafkaSource
 from penstock.tasks import Augment, Classification, Regularize, Segmentation
 from penstock.training import train
@@ -54,6 +56,39 @@ def test_replay_and_show_draw_what_the_model_saw(packed, tmp_path, drawn, capsys
         assert call(*words, "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
         for name in ("image", "mask"):
             assert np.array_equal(np.stack([each[name] for each in drawn]), batch[name].numpy())
+
+
+@pytest.mark.parametrize("own", [(), tuple((9 + 40 * i, 8 * i, 250 - 30 * i) for i in range(6))])
+def test_records_are_drawn_below_their_colours_and_that_of_what_is_ignored(packed, own):
+    described = dataclasses.replace(packed.description, colors=own)
+    sheet = records_sheet(dataclasses.replace(packed, description=described), "train", 2, 0)
+    colors = drawing.palette(255, own)
+    colors[6] = 255
+    key = drawing.legend([*described.classes, "(ignored)"], colors, sheet.shape[1])
+    record = records(packed, "train")[0]
+    fields = decode_segmentation(record)
+    mask, tile = decode_mask(fields.mask, "m"), described.kind.draw(record, described)
+    gray = cv2.cvtColor(decode_image(fields.image, "i"), cv2.COLOR_RGB2GRAY)[0, 0]
+    pixel = tile[0, tile.shape[1] // 2].astype(int)  # of the mask's corner, which no border of classes touches
+
+    assert len(described.classes) == 6
+    assert np.array_equal(sheet[: len(key)], key)
+    assert np.abs(pixel - (0.5 * gray + 0.5 * colors[mask[0, 0]])).max() <= 1
+
+
+def test_a_predicted_class_is_drawn_no_higher_than_a_screen_has_room_for(tmp_path, monkeypatch):
+    """Its caption names the record, but no panels, as there are none."""
+    lines, caption = [], drawing.caption
+    monkeypatch.setattr(drawing, "caption", lambda image, text: lines.append(text) or caption(image, text))
+    folder, _ = train(classes(tmp_path), tmp_path / "runs")
+    parts = open_run(folder.path)
+    task, feed = parts.evaluation("train")
+    model = parts.model().eval()
+    sheet = predictions_sheet(task, model, feed, [0, 1, 2, 3], torch.device("cpu"), "float32")
+
+    assert 2 * 400 < sheet.shape[0] < 2 * (480 + 100)  # two rows, each with up to five lines below
+    assert len(lines) == 12
+    assert all(re.search(r"^\S+ \(train-\S+#\d+\)$", line) for line in lines[2::3])
 
 
 def test_replay_draws_mixed_images_as_the_model_saw_them(tmp_path, drawn, capsys):
@@ -128,4 +163,19 @@ def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):
     assert [arrays["target"].tolist() for arrays in drawn] == [[0.0, 1.0], [0.0, 0.0]]
     monkeypatch.undo()
     arrays = {"image": image, "label": np.array(-1)}
-    np.testing.assert_array_equal(task.draw(arrays), drawing.caption(drawing.fit(image, 192), ""))
+    assert task.words(arrays) == ("",)
+    np.testing.assert_array_equal(task.draw(arrays), drawing.fit(image, 192))
+
+
+def test_words_are_written_below_and_not_enlarged_with_the_image(tmp_path):
+    """A sample of 8 x 8 is drawn three times as large as it is fed, its words once."""
+    log = FakeLog("t")
+    image = np.full((8, 8, 3), 200, np.uint8)
+    log.append(encode_classification(ClassificationRecord(encode_png(image), 1, "x", "png", 8, 8)))
+    source = KafkaSource(log)
+    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), "pad-crop", flip=0.0))
+    feed = Feed(Plan(source.snapshot(), 1), source, task.prepare(train=False), batch=1)
+    sheet, _ = samples_sheet(task, feed, [0])
+    large = drawing.fit(drawing.fit(feed[0].arrays["image"], 192), 640)
+    expected = drawing.caption(drawing.caption(large, "b"), "0: x (t/0#0)")
+    np.testing.assert_array_equal(sheet[6:-6, 6:-6], expected)

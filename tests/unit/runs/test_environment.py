@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 
-from support.training import recipe
+from support.training import Stop, recipe
 
+from penstock.cli.events import show
 from penstock.runs import environment
-from penstock.training import train
+from penstock.training import resume, train
 
 
 def test_the_command_and_the_revision_are_kept(packed, tmp_path, monkeypatch):
@@ -25,3 +26,35 @@ def test_the_command_and_the_revision_are_kept(packed, tmp_path, monkeypatch):
     assert kept["revision"].removesuffix("-dirty") == head
     assert kept["command"] == ["penstock", "train", "somewhere"]
     assert kept["packages"] == environment()["packages"]
+
+
+def test_uncommitted_changes_are_kept(packed, tmp_path, monkeypatch, capsys):
+    """As a patch that makes the committed files those that were used; a resume says that they are others now."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "code.py").write_text("a = 1\n")
+    for words in (["init", "-q"], ["add", "code.py"], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    monkeypatch.chdir(place)
+    folder, _ = train(recipe(packed.folder, steps=3, evaluate_every=9), tmp_path / "runs", hooks=[Stop(1)])
+    assert folder.read_json("environment.json")["uncommitted"] is None
+    assert list(folder.path.glob("*.patch")) == []
+
+    (place / "code.py").write_text("a = 2\n")
+    resume(folder.path, hooks=[Stop(2)], on_event=show)
+    (patch,) = folder.path.glob("uncommitted-*.patch")
+    kept = folder.read_json("environment.json")["sessions"][0]["uncommitted"]
+    assert patch.name == f"uncommitted-{kept}.patch"
+    assert f"the hash of uncommitted code was none, is {kept}" in capsys.readouterr().out
+    subprocess.run([*git, "checkout", "-q", "code.py"], cwd=place, check=True)
+    subprocess.run([*git, "apply", str(patch)], cwd=place, check=True)
+    assert (place / "code.py").read_text() == "a = 2\n"
+
+    begun, _ = train(recipe(packed.folder, steps=1, evaluate_every=9), tmp_path / "runs")
+    assert (begun.path / patch.name).read_bytes() == patch.read_bytes()
+
+    (place / "code.py").write_text("x" * (1 << 20) + "\n")
+    resume(folder.path, on_event=show)
+    assert list(folder.path.glob("*.patch")) == [patch]
+    assert "the hash of uncommitted code was " in capsys.readouterr().out

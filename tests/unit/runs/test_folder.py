@@ -1,17 +1,26 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+from support import processes
 from support.commands import call
 from support.training import Stop, recipe, state
 
+import penstock as ps
+from penstock import files
 from penstock.config import load
 from penstock.errors import RunError
+from penstock.events import Events
+from penstock.ranks import Launch, Ranks
 from penstock.runs import RunFolder
 from penstock.training import resume, train
+from penstock.training.agreement import begun_by_launch
 
 
 def test_a_new_run_has_a_folder_of_its_own(packed, tmp_path):
@@ -85,3 +94,80 @@ def test_a_file_is_no_run(tmp_path):
         f"{tmp_path}/data.json: expected a run folder, with a recipe.toml, found a file. Name a folder that penstock train "
         "made, for example runs/0001-..."
     )
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from penstock.runs import RunFolder
+
+def fill(folder):
+    (folder.path / "recipe.toml").write_text("")
+    (folder.path / "environment.json").write_text('{"launch": "this one"}')
+    os.kill(os.getpid(), signal.SIGKILL)
+
+RunFolder.create(Path(sys.argv[1]), "run", fill)
+"""
+
+
+class TestCreation:
+    """A run is there once it is whole."""
+
+    @pytest.fixture
+    def left(self, tmp_path):
+        """What a process leaves that is killed while it makes a run."""
+        child = tmp_path / "child.py"
+        child.write_text(KILLED)
+        assert processes.run(child, tmp_path / "runs").returncode == -signal.SIGKILL
+        (left,) = (tmp_path / "runs").iterdir()
+        return left
+
+    def test_a_kill_leaves_no_run(self, left, monkeypatch):
+        assert left.name.startswith(".run.")
+        assert ps.list_runs(left.parent) == []
+        assert RunFolder.newest(left.parent, "run") is None
+        monkeypatch.setattr("penstock.ranks.launch", lambda: Launch("this one", 1))
+        assert begun_by_launch(left.parent, Ranks(), Events()) is None
+        whole = left.rename(left.with_name("0001-run"))
+        assert begun_by_launch(left.parent, Ranks(), Events()) == whole
+
+    def test_the_next_one_removes_what_it_leaves(self, left):
+        first = RunFolder.create(left.parent, "run").path  # it may have been made just now
+        assert left.exists()
+        os.utime(left, (0, 0))
+        with files.locked(left):  # somebody makes it, slowly
+            second = RunFolder.create(left.parent, "run").path
+        assert left.exists()
+        third = RunFolder.create(left.parent, "run").path
+        assert sorted(left.parent.iterdir()) == [first, second, third]
+
+    def test_what_fails_leaves_nothing(self, tmp_path):
+        with pytest.raises(ZeroDivisionError):
+            RunFolder.create(tmp_path, "run", lambda folder: 1 / 0)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_two_have_the_same_folder(self, tmp_path):
+        """Another process takes the number meanwhile, and somebody has made an empty folder of the next."""
+
+        def fill(folder):
+            (tmp_path / "0001-run").mkdir()
+            (tmp_path / "0001-run" / "recipe.toml").touch()
+
+        number_of = RunFolder.number_of
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunFolder, "number_of", staticmethod(lambda path: 0))
+            patch.setattr(Path, "exists", lambda path: False)
+            assert RunFolder.create(tmp_path, "run", fill).path == tmp_path / "0002-run"
+        (tmp_path / "0003-run").mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunFolder, "number_of", staticmethod(lambda path: min(2, number_of(path))))
+            assert RunFolder.create(tmp_path, "run").path == tmp_path / "0004-run"
+        assert list((tmp_path / "0003-run").iterdir()) == []
+
+    def test_a_folder_that_cannot_be_renamed_is_an_error(self, tmp_path, monkeypatch):
+        def rename(path, target):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(Path, "rename", rename)
+        with pytest.raises(OSError, match="Input/output error"):
+            RunFolder.create(tmp_path, "run")

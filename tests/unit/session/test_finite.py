@@ -158,8 +158,8 @@ def test_a_step_that_is_not_finite_is_never_saved(packed, tmp_path):
         "step 3: expected a finite loss and finite gradients, found loss nan, gradient norm nan, from train-0000"
     )
     assert message.endswith(
-        ". Training stops without saving this step. See its images with penstock replay RUN --step 3, or lower the "
-        "learning rate."
+        "; it began in encoder.model.conv1.0. The images are in the run's folder nonfinite. Resume with --set "
+        "train.nonfinite=skip to leave this step out, or lower the learning rate."
     )
     (run,) = tmp_path.iterdir()
     assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == ["step-00000001", "step-00000002"]

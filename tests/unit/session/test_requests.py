@@ -14,6 +14,9 @@ NOTHING = Due(stop=False, save=False, evaluate=False)
 class OneMoreAsks(Ranks):
     """Another rank, which asks for the same as this one, and to be saved."""
 
+    def __init__(self):
+        super().__init__(0, 2)
+
     def sum(self, tensor):
         return 2 * tensor + torch.tensor([0, 1, 0])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import cv2
 import numpy as np
 import torch
@@ -218,12 +220,28 @@ class TestPredictions:
         assert np.array_equal(drawn[16 * scale, 26 * scale], [200] * 3)  # its score is too low
         assert list(self.found.files()) == ["", "-instances"]
 
+    def test_objects_of_a_single_class_are_drawn_apart_without_a_legend(self):
+        alone, several = (dataclasses.replace(self.found, classes=names) for names in (("cell",), ("cell", "b", "c")))
+        one = dataclasses.replace(alone, labels=np.zeros_like(self.found.labels))
+        place = 17 * (one.draw().shape[0] // SIZE[0]), 8 * (one.draw().shape[0] // SIZE[0])
+        colors = drawing.palette(drawing.OBJECTS).astype(int)
+        assert np.array_equal(one.draw()[place], (200 + colors[1]) // 2)  # drawn second, as the better one
+        same = dataclasses.replace(several, labels=one.labels)
+        assert np.array_equal(same.draw()[place], (200 + colors[0]) // 2)
+        cells = Instances(TASK.name, ("cell",), 3)
+        assert (cells.legend, TASK.legend) == ((), TASK.classes)
+        arrays = {name: tensor[0].numpy() for name, tensor in batch().items()}
+        arrays["label"] = np.where(arrays["label"] > 0, 0, arrays["label"])
+        image = np.ascontiguousarray(arrays["image"][:30, :40])
+        true = drawing.instances(image, [pixels > 0 for pixels in DISKS], [0] * len(DISKS), classes=1)
+        assert np.array_equal(cells.draw(arrays), true)
+
     def test_the_drawing_of_a_sample_shows_truth_and_prediction(self):
         arrays = {name: tensor[0].numpy() for name, tensor in batch().items()}
         image = np.ascontiguousarray(arrays["image"][:30, :40])
-        true = drawing.instances(image, [pixels > 0 for pixels in DISKS], LABELS)
+        true = drawing.instances(image, [pixels > 0 for pixels in DISKS], LABELS, classes=2)
         assert np.array_equal(TASK.draw(arrays), true)
         both = TASK.draw(arrays, outputs(*DISKS[:2])[0])
         words = ["cat 80%", "dog 90%"]
-        predicted = drawing.instances(image, [DISKS[1] > 0, DISKS[0] > 0], [0, 1], words)
+        predicted = drawing.instances(image, [DISKS[1] > 0, DISKS[0] > 0], [0, 1], words, classes=2)
         assert np.array_equal(both, np.hstack([true, predicted]))

@@ -5,7 +5,13 @@ import pytest
 
 from penstock.assembly import open_run
 from penstock.report.sheets import telling_positions
-from penstock.tasks.predictions import MaskPrediction
+from penstock.tasks.predictions import (
+    BoxPrediction,
+    ClassPrediction,
+    InstancePrediction,
+    MaskPrediction,
+    MattePrediction,
+)
 
 
 def test_predictions_show_every_class_that_can_be_shown(trained):
@@ -18,6 +24,47 @@ def test_predictions_show_every_class_that_can_be_shown(trained):
     assert len(chosen) == 3
     assert shown == there
     assert len(telling_positions(task, feed, 100)) == len(feed.plan)
+
+
+def said_of_one_image():
+    image = np.zeros((4, 6, 3), np.uint8)
+    mask = np.array([[0, 0, 0, 0, 0, 2]] * 4, np.uint8)
+    probabilities = np.array([0.25, 0.7, 0.05], np.float32)
+    names = ("cat", "dog", "elk")
+    boxes = np.zeros((7, 4), np.float32)
+    scores, labels = np.array([0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.1], np.float32), np.array([2, 0, 0, 0, 0, 0, 1])
+    masks = np.zeros((7, 4, 6), bool)
+    listed = "elk 90.0%, cat 50.0%, cat 40.0%; 4 of 30% or less"
+    return [
+        (MaskPrediction(image, mask, names, 255), "<MaskPrediction of 4 x 6 pixels: cat 83.3%, elk 16.7%>"),
+        (MattePrediction(image, mask * 51), "<MattePrediction of 4 x 6 pixels: 6.7% foreground>"),
+        (
+            ClassPrediction(image, probabilities, names),
+            "<ClassPrediction of 4 x 6 pixels: dog 70.0%, cat 25.0%, elk 5.0%>",
+        ),
+        (BoxPrediction(image, boxes, scores, labels, names), f"<BoxPrediction of 4 x 6 pixels: {listed}>"),
+        (
+            BoxPrediction(image, boxes[:0], scores[:0], labels[:0], names),
+            "<BoxPrediction of 4 x 6 pixels: nothing>",
+        ),
+        (
+            BoxPrediction(image, boxes, scores + 1, labels, names),
+            "<BoxPrediction of 4 x 6 pixels: elk 190.0%, cat 150.0%, cat 140.0%, cat 130.0%, cat 120.0%, and 2 more>",
+        ),
+        (
+            BoxPrediction(image, boxes[5:], scores[5:], labels[5:], names),
+            "<BoxPrediction of 4 x 6 pixels: nothing; 2 of 30% or less>",
+        ),
+        (
+            InstancePrediction(image, boxes, scores, labels, names, masks),
+            f"<InstancePrediction of 4 x 6 pixels: {listed}>",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("prediction", "line"), said_of_one_image())
+def test_a_prediction_is_printed_as_a_line(prediction, line):
+    assert repr(prediction) == str(prediction) == line
 
 
 @pytest.mark.parametrize(("classes", "same"), [(("cat", "Background"), True), (("cat", "sky"), False)])

@@ -31,7 +31,7 @@ class TestSlices:
             read_slices(record, 3, LabelSet(3, 200))
         assert str(caught.value) == (
             f"s#3: expected a volume: image/slices slices below one another, found {said} in 12 rows. Pack the dataset "
-            "again, with --layout nifti-volumes."
+            "again, with --task volumes."
         )
 
     def test_a_mask_of_another_size(self):

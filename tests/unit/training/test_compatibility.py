@@ -46,7 +46,7 @@ class TestRefusals:
         [
             "data.train=val", "data.block=4", "data.shuffle_window=4", "follow.on=true", "follow.replay_ratio=0.5",
             "model.deeplab.channels=8", "augment.flip=0.1", "augment.jitter.hue=0.1", "regularize.mixup=1.0",
-            "loss.class_weights=inverse", "train.freeze_bn=true", "train.freeze_backbone=true", "train.sync_bn=true",
+            "loss.class_weights=inverse", "train.freeze_bn=true", "train.freeze_backbone=true", "train.sync_bn=false",
             "init=other", "strict=false", "train.sliding_window=64", "model.weights=pretrained", "data.start=earliest",
             "data.until=0:5",
         ],

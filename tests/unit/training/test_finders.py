@@ -12,8 +12,9 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.errors import RecipeError
+from penstock.session.learner import Update
 from penstock.session.step import Gradients
-from penstock.training import find_batch, find_lr, finders
+from penstock.training import find_batch, find_lr, find_time, finders
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def bowl(monkeypatch):
             value = loss.item()
             with torch.no_grad():
                 weight.sub_(self.spec.lr * 60 * weight)
-            return value, self.spec.lr
+            return Update(value, self.spec.lr, 1.0)
 
     monkeypatch.setattr(finders, "Learner", Learner)
     monkeypatch.setattr(finders, "replace", lambda each, **changes: _replaced(each, changes, Learner))
@@ -69,7 +70,7 @@ class TestRate:
 
     def test_a_loss_that_never_falls_is_said(self, packed, bowl, monkeypatch):
         monkeypatch.setattr(finders.Learner, "backward", lambda self, *_: torch.tensor(1.0))
-        monkeypatch.setattr(finders.Learner, "update", lambda self, loss, batch, step: (1.0 + step, 0.1))
+        monkeypatch.setattr(finders.Learner, "update", lambda self, loss, batch, step: Update(1.0 + step, 0.1, 1.0))
         with pytest.raises(RecipeError) as caught:
             find_lr(recipe(packed.folder), steps=20)
         assert str(caught.value) == (
@@ -103,11 +104,11 @@ class TestBatch:
         """A device whose memory holds so many images; what was tried."""
         compute, tried = Gradients.compute, []
 
-        def computed(self, task, batch):
+        def computed(self, task, batch, kept):
             tried.append(len(batch))
             if len(batch) > most:
                 raise torch.OutOfMemoryError(words)
-            return compute(self, task, batch)
+            return compute(self, task, batch, kept)
 
         monkeypatch.setattr(finders, "_is_limited", lambda device: True)
         monkeypatch.setattr(Gradients, "compute", computed)
@@ -117,7 +118,7 @@ class TestBatch:
         tried = self.limited(monkeypatch, 9)
         found = find_batch(recipe(packed.folder))
         assert (found.fits, found.fails) == (8, 16)
-        assert tried == [2, 2, 4, 4, 8, 8, 16]
+        assert [*dict.fromkeys(tried)] == [2, 4, 8, 16]
 
     def test_no_more_than_asked_is_tried(self, packed, monkeypatch):
         self.limited(monkeypatch, 100)
@@ -139,17 +140,34 @@ class TestBatch:
             find_batch(recipe(packed.folder))
 
 
+class TestTime:
+    def test_a_step_takes_the_median_of_those_after_the_first(self, packed, bowl, monkeypatch):
+        moments = iter([100.0, 103.0, 109.0, 111.0])
+        monkeypatch.setattr(finders, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
+        monkeypatch.setattr(finders.Learner, "update", lambda self, *_: Update(1.0, 0.1, 1.0))
+        found = find_time(recipe(packed.folder, steps=500))
+
+        assert found == finders.TimeFound(3.0, 500, "cpu")
+
+    def test_a_real_training_leaves_nothing_behind(self, packed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert find_time(recipe(packed.folder)).seconds > 0
+        assert not list(tmp_path.iterdir())
+
+
 def test_doctor_prints_what_was_found(packed, capsys, monkeypatch):
     rate = finders.RateFound((1e-6, 0.001, 0.5), (2.0, 0.25, 9.0), 0.001)
     monkeypatch.setattr(finders, "find_lr", lambda recipe, progress: rate if recipe.seed == 9 else None)
     found = SimpleNamespace(fits=32, fails=64, device="cuda:0")
     monkeypatch.setattr(finders, "find_batch", lambda recipe: found)
-    words = ("--find-lr", "--find-batch", "--set", "seed=9")
+    monkeypatch.setattr(finders, "find_time", lambda recipe: finders.TimeFound(12.345, 730, "cpu"))
+    words = ("--find-lr", "--find-time", "--find-batch", "--set", "seed=9")
     code, out, err = call("doctor", packed.folder, *words, capsys=capsys)
     lines = [" ".join(line.split()) for line in out.splitlines()]
 
     assert (code, err) == (0, "")
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "batch found 32 images fit into the memory of cuda:0; 64 images do not",
+        "time found 2 h 30 min 730 steps of 12.3 s on cpu; evaluations come on top",
         "lr found 0.001 the loss falls fastest there, from 2 to 0.25 in all; 3 steps from 1e-06 to 0.5",
     ]

@@ -5,6 +5,7 @@ import torch
 from support.training import Stop, recipe
 
 from penstock.cli.events import show
+from penstock.errors import RunError
 from penstock.events import Events
 from penstock.ranks import Ranks
 from penstock.session import Hook
@@ -69,3 +70,44 @@ def test_a_resume_elsewhere_says_what_differs_and_keeps_it(packed, tmp_path, cap
 
     assert f"note: threads was 77, is {kept['threads']}: same records, same order; " in capsys.readouterr().out
     assert [then["threads"] for then in folder.read_json("environment.json")["then"]] == [kept["threads"]]
+
+
+class TestSessions:
+    def test_each_resume_is_kept_with_its_command_and_versions(self, packed, tmp_path, monkeypatch):
+        folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(1)])
+        assert "sessions" not in folder.read_json("environment.json")
+        for step in (2, 3):
+            monkeypatch.setattr("sys.argv", ["resumed", str(step)])
+            resume(folder.path, hooks=[Stop(step)])
+        kept = folder.read_json("environment.json")
+        assert [(each["step"], each["command"]) for each in kept["sessions"]] == [
+            (1, ["resumed", "2"]), (2, ["resumed", "3"]),
+        ]  # fmt: skip
+        assert all(
+            each["packages"] == kept["packages"] and each["device"] == kept["device"] for each in kept["sessions"]
+        )
+
+    def test_other_versions_and_other_code_are_said_once(self, packed, tmp_path, capsys):
+        folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(1)])
+        kept = folder.read_json("environment.json")
+        other = {"torch": "1.0", "left": "3"}
+        folder.write_json("environment.json", {**kept, "revision": "abc", "packages": {**kept["packages"], **other}})
+        resume(folder.path, hooks=[Stop(2)], on_event=show)
+        said = capsys.readouterr().out
+        assert (
+            f"note: torch was 1.0, is {kept['packages']['torch']}; left was 3, is none; revision was abc, is "
+            f"{kept['revision'] or 'none'}: weights may differ from those of an undisturbed run\n"
+        ) in said
+        resume(folder.path, hooks=[Stop(3)], on_event=show)
+        assert "weights may differ" not in capsys.readouterr().out
+
+    def test_a_damaged_record_of_the_environment_is_named(self, packed, tmp_path):
+        folder, _ = train(recipe(packed.folder, steps=4), tmp_path, hooks=[Stop(1)])
+        kept = folder.read_json("environment.json")
+        folder.write_json("environment.json", {**kept, "packages": None})
+        with pytest.raises(RunError) as caught:
+            resume(folder.path)
+        assert str(caught.value) == (
+            f"{folder.path}/environment.json: expected what Penstock wrote, found other contents (TypeError: 'NoneType' object "
+            "is not a mapping). Restore the file from a copy of the run."
+        )

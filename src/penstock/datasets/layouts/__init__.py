@@ -4,6 +4,8 @@ choosing.py     all of them by name, and which of those that fit is taken
 recognition.py  the layout of a folder, or the error for one that has none
 mattes.py       images and their alpha mattes
 masks.py        image and mask folders
+named_masks.py  masks that only their names tell from images
+numbered.py     masks that number objects
 folders.py      image-per-class folders
 patterns.py     labels in the names of files
 table.py        labels or boxes in a CSV file

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import csv
+import shlex
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import jsons
+from penstock.datasets.layouts.columns import image_column
+from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 TREES: Final[dict[str, str]] = {
     "masks": "images/train/a.jpg  masks/train/a.png  images/val/b.jpg  masks/val/b.png  classes.txt",
+    "numbered-masks": "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object",
     "named-masks": "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png",
     "folders": "train/cat/a.jpg  train/dog/b.jpg  val/cat/c.jpg, or cat/a.jpg  dog/b.jpg",
     "mattes": "images/train/a.jpg  alphas/train/a.png",
@@ -125,8 +129,10 @@ def _near(folder: Path) -> Iterator[str]:
         wanted = "text files in labels/ with the names of the images in images/"
         yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
-        yield f"csv: {path.name} with the columns {', '.join(_columns(path)[:6])}. Expected: columns file and label."
+        yield _csv(folder, path)
     yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
+    if ends["image"]["the folder itself"]:
+        yield f"named-masks: {images}. Expected: a mask a_mask.png beside each image a.jpg."
     yield f"folders: {images}. Expected: a folder for each class, with its images in it."
     yield f"csv: {images}, no table. Expected: a table labels.csv beside them, with the columns file and label."
 
@@ -164,8 +170,21 @@ def _keys(path: Path) -> str:
     return f"the keys {', '.join(list(found)[:_KEYS])}" if isinstance(found, dict) else "a single value"
 
 
-def _columns(path: Path) -> list[str]:
-    try:
-        return next(csv.reader(listing.text_of(path).splitlines()), [])
-    except (csv.Error, DatasetError):
-        return []
+def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
+    """The column with the fewest values, of those that have several and are seldom empty."""
+    cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
+    several = [name for name in columns if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1]
+    return min(several, key=lambda name: len({*cells[name]}), default="NAME")
+
+
+def _csv(folder: Path, path: Path) -> str:
+    """What a CSV file holds, and how its columns are named on the command line if it names images."""
+    rows, header = read_rows(path)
+    there = f"csv: {path.name} with the columns {', '.join(header[:_KEYS])}"
+    if column := image_column(rows, header, Images(folder)):
+        other = _likely_class(rows, [name for name in header if name != column])
+        return (
+            f"{there}, of which {column} names images. Say which one is the class: penstock inspect "
+            f"{shlex.quote(str(folder))} --field label={shlex.quote(other)}"
+        )
+    return f"{there}. Expected: columns file and label."

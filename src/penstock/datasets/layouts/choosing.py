@@ -24,6 +24,7 @@ from penstock.datasets.layouts import (
     mnist,
     named_masks,
     nifti,
+    numbered,
     open_images,
     penn_fudan,
     pets,
@@ -82,6 +83,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "csv": table.recognise,
     "labelme": labelme.recognise,
     "mattes": mattes.recognise,
+    "numbered-masks": numbered.recognise,
     "masks": masks.recognise,
     "named-masks": named_masks.recognise,
     "folders": folders.recognise,
@@ -92,8 +94,12 @@ _AS_PUBLISHED: Final = frozenset(
     {"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "oxford-pets", "penn-fudan", "voc", "voc-boxes"}
 )
 """Layouts of one data set, which are never taken for others."""
-_LAST_RESORTS: Final = frozenset({"folders", "nifti-volumes", "cifar100-coarse"})
+_LAST_RESORTS: Final = frozenset({"folders", "cifar100-coarse"})
 """Layouts that fit many folders, or the same ones as others do: not named where another one fits."""
+
+
+_ON_EVIDENCE: Final = {"numbered-masks": numbered.is_evident}
+"""Layouts that others fit as well: taken where the files show it, or where a task is named that no other one has."""
 
 
 def named(folder: Path, name: str, task: str) -> Layout | None:
@@ -112,6 +118,8 @@ def chosen(folder: Path, task: str) -> Layout | None:
         DatasetError: a file of the first layout that fits is damaged.
     """
     pairs = [(name, each) for name, each in _fitting(folder) if task in {"", each.kind.name}]
+    if task and not pairs:
+        pairs = [(name, each) for name in _ON_EVIDENCE if (each := named(folder, name, task))]
     if not pairs:
         return None
     taken = _best(pairs)
@@ -144,7 +152,7 @@ def _fitting(folder: Path) -> Iterator[tuple[str, Layout]]:
     """
     first = True
     for name, recognise_one in LAYOUTS.items():
-        if not first and name in _LAST_RESORTS:
+        if (not first and name in _LAST_RESORTS) or not _ON_EVIDENCE.get(name, _always)(folder):
             continue
         try:
             found = recognise_one(folder)
@@ -167,6 +175,10 @@ def _ways(name: str, found: Layout | None) -> tuple[Layout, ...]:
     return tuple(
         replace(each, others=(), option=f"--layout {name} --task {each.kind.name}") for each in (found, *found.others)
     )
+
+
+def _always(_: Path) -> bool:
+    return True
 
 
 def _explains_more(other: Layout, taken: Layout) -> bool:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
+from penstock.datasets.layouts.masks import ENDS, IMAGES, MASKS, outside
 from penstock.errors import ImageError
 from penstock.images import probe
 from penstock.kinds.items import Item, Labels, Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+_DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
 _PAIR: Final = 2
 _LOOKED_AT: Final = 8
 
@@ -23,12 +26,13 @@ def recognise(folder: Path) -> Layout | None:
     """The layout, or None where no subfolder holds images."""
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
-    classes = sorted({name for path in splits.values() for name in _classes(path)})
+    depth = _depth(splits.values())
+    classes = sorted({name for path in splits.values() for name in _classes(path, depth)})
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
     problems = outside(folder, folder, divided) if divided else []
-    problems += [note for root in splits.values() for note in _doubts(folder, root)]
+    problems += [note for root in splits.values() for note in _doubts(folder, root, depth)]
     ignored: list[str] = []
     for split, root in splits.items():
         names: set[str] = set()
@@ -37,17 +41,18 @@ def recognise(folder: Path) -> Layout | None:
             if not listing.is_image(path):
                 ignored.append(str(path.relative_to(folder)))
                 continue
-            if len(inside.parts) == 1:
+            if len(inside.parts) <= depth + 1:
                 problems.append(_classless(named(path, folder)))
                 continue
             name = inside.with_suffix("").as_posix()
             if name in names:  # a.jpg and a.png
                 name = inside.as_posix()
             names.add(name)
-            items.append(Item(split, name, path, label=classes.index(inside.parts[0])))
+            items.append(Item(split, name, path, label=classes.index(inside.parts[depth])))
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
-    reasons = f"each folder with images is a class; found {len(classes)}", how
+    which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"
+    reasons = f"{which}; found {len(classes)}", how
     return Layout(
         "classification",
         "one folder per class",
@@ -64,13 +69,34 @@ def _classless(name: str) -> Problem:
     return Problem("image in no class", name, message, fatal=False)
 
 
-def _classes(root: Path) -> list[str]:
-    return [path.name for path in listing.folders(root)]
+def _classes(root: Path, depth: int) -> list[str]:
+    tops = listing.folders(root)
+    return [path.name for top in tops for path in (listing.folders(top) if depth else [top])]
 
 
-def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
-    """Notes of folders that look as if they were no classes: data sets, or images and their masks."""
-    folders = [root / name for name in sorted(_classes(root))]
+def _depth(roots: Iterable[Path]) -> int:
+    """How many folders are above those of the classes: one where folders of dates hold the same ones."""
+    tops = [path for root in roots for path in listing.folders(root)]
+    dated = all(_DATE.match(path.name) for path in tops)
+    return int(dated and bool(_repeated(tops)))
+
+
+def _repeated(tops: Sequence[Path]) -> list[str]:
+    """The names of the folders that most of several folders hold, and no image beside them."""
+    held = [sorted(path.name for path in listing.folders(top)) for top in tops]
+    loose = any(listing.is_image(path) for top in tops for path in listing.plain(top, "*"))
+    often = Counter(name for names in held for name in names)
+    names = sorted(name for name, count in often.items() if count > len(tops) / 2)
+    return names if not loose and len(tops) >= _PAIR and len(names) >= _PAIR and all(held) else []
+
+
+def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
+    """Notes of folders that look as if they were no classes: data sets, images and their masks, or folders of the
+    classes.
+    """
+    if depth:
+        return
+    folders = listing.folders(root)
     if folders and all(_holds_pair(path) for path in folders):
         yield _data_sets(folder, folders)
         return
@@ -82,7 +108,11 @@ def _doubts(folder: Path, root: Path) -> Iterator[Problem]:
                 "inspect and pack that folder."
             )
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
-    if len(folders) == _PAIR and _are_masks(*folders):
+    if not any(map(_parts, folders)) and (inner := _repeated(folders)):
+        yield _inner_classes(folder, folders, inner)
+    if len(folders) == _PAIR and (end := _named_masks(*folders)):
+        yield _masks_by_name(folder, end, *folders)
+    elif len(folders) == _PAIR and _are_masks(*folders):
         one, other = (named(path, folder) for path in folders)
         message = (
             f"{one}: it and {other} are taken for classes, but hold images of the same names, in one of them of one "
@@ -103,14 +133,48 @@ def _holds_pair(path: Path) -> bool:
     return any(all(listing.subfolder(place, names) for names in (IMAGES, MASKS)) for place in places)
 
 
+def _inner_classes(folder: Path, folders: Sequence[Path], inner: Sequence[str]) -> Problem:
+    """The folders in the folders may be the classes."""
+    names, held = (_first(each) for each in ([named(path, folder) for path in folders], inner))
+    message = (
+        f"{names}: they are taken for classes, but hold folders of the same names: {held}. If those are the classes, "
+        "use --pattern '(?P<label>[^/]+)/[^/]+$'."
+    )
+    return Problem("folders of classes", named(folders[0], folder), message, fatal=False, whole=True)
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LOOKED_AT]) + ", ..." * (len(names) > _LOOKED_AT)
+
+
 def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
     """The folder holds data sets, and no classes."""
-    names = ", ".join(named(path, folder) for path in folders[:_LOOKED_AT]) + ", ..." * (len(folders) > _LOOKED_AT)
+    names = _first([named(path, folder) for path in folders])
     message = (
         f"{names}: expected a folder for each class, found images and masks in every folder. Inspect and pack each of "
         "them by itself."
     )
     return Problem("data sets as classes", named(folders[0], folder), message, whole=True)
+
+
+def _named_masks(one: Path, other: Path) -> str:
+    """What the names of all images of one folder have behind those of the other, as masks have; "" if they do not."""
+    first, second = ({path.stem for path in filter(listing.is_image, listing.files(root))} for root in (one, other))
+    for names, longer in ((first, second), (second, first)):
+        for end in ENDS:
+            if names and {name + end for name in names} == longer:
+                return end
+    return ""
+
+
+def _masks_by_name(folder: Path, end: str, one: Path, other: Path) -> Problem:
+    ends = all(path.stem.endswith(end) for path in filter(listing.is_image, listing.files(one)))
+    images, masks = (other, one) if ends else (one, other)
+    message = (
+        f"{named(masks, folder)}: expected the images of a class, found files that are called as those of "
+        f"{named(images, folder)} are, with {end}: masks. Call the folders images/ and masks/."
+    )
+    return Problem("masks as a class", named(masks, folder), message, whole=True)
 
 
 def _are_masks(one: Path, other: Path) -> bool:

@@ -22,19 +22,30 @@ if TYPE_CHECKING:
 
     Color = tuple[int, int, int]
 
-FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
+_FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
+_CALLED: Final = re.compile(r"colou?r|palette|legend", re.IGNORECASE)
+_ENDS: Final = frozenset({".txt", ".csv", ".json"})
 _NAME: Final = ("name", "class", "label", "class_name")
 _CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
 
 
 def find(folder: Path) -> Labels | None:
-    """The classes and colours of the folder's legend; None where there is none.
+    """The classes and colours of the folder's legend; None where there is none. A file that only its name makes one,
+    such as `colour_key.txt`, is passed over if it holds something else.
 
     Raises:
         DatasetError: as `read`.
     """
-    path = next((path for name in FILES if (path := folder / name).is_file()), None)
-    return read(path) if path else None
+    path = next((path for name in _FILES if (path := folder / name).is_file()), None)
+    if path:
+        return read(path)
+    for other in listing.plain(folder, "*"):
+        if other.suffix.lower() in _ENDS and _CALLED.search(other.stem):
+            try:
+                return read(other)
+            except DatasetError:
+                continue
+    return None
 
 
 def read(path: Path) -> Labels:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
@@ -12,15 +14,19 @@ from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
+ENDS: Final = (
+    "_mask", "_masks", "_cp_masks", "_label", "_labels", "_gt", "_seg", "_segmentation", "_instances", "_L", "_P"
+)  # fmt: skip
+"""What the names of masks have behind those of their images; Cellpose writes `_cp_masks`."""
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
-_SUFFIXES: Final = ("", "_mask", "_label", "_labels", "_gt", "_seg", "_segmentation", "_L", "_P")
+_SUFFIXES: Final = ("", *ENDS)
+_MOSTLY: Final = 0.5  # of the images have a mask of their name
 
 
 def is_mask(path: Path, folder: Path) -> bool:
@@ -40,18 +46,43 @@ def _holds_masks(folder: Path) -> bool:
 
 def recognise(folder: Path) -> Layout | None:
     """The layout, or None where there are no folders with such names."""
-    images = listing.subfolder(folder, IMAGES)
+    images = _images(folder)
     if images is not None:
         return _by_kind(folder, images, listing.subfolder(folder, MASKS))
-    splits = {s: p for s, p in listing.splits(folder).items() if listing.subfolder(p, IMAGES)}
-    if not splits:
+    every = {split: (_images(path), listing.subfolder(path, MASKS)) for split, path in listing.splits(folder).items()}
+    pairs = {split: pair for split, pair in every.items() if pair[0]}
+    if not pairs:
         return None
-    pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, MASKS)) for s, p in splits.items()}
+    return _by_split(folder, pairs)
+
+
+def _by_split(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]]) -> Layout:
+    every = listing.splits(folder)
+    splits = {split: path for split, path in every.items() if split in pairs}
     names = ", ".join(path.name for path in splits.values())
     layout = _layout(folder, pairs, f"split folders {names}, each with images and masks in folders of their own")
-    every = listing.splits(folder)
     notes = [unlabelled_split(folder, path, path) for split, path in every.items() if split not in splits]
     return replace(layout, problems=(*layout.problems, *notes, *outside(folder, folder, every)))
+
+
+def _images(folder: Path) -> Path | None:
+    """The folder of images: one that is called so, or else one beside masks that have the names of its images."""
+    if called := listing.subfolder(folder, IMAGES):
+        return called
+    masks = listing.subfolder(folder, MASKS)
+    if masks is None:
+        return None
+    masked = {_stem(masks, path) for path in listing.files(masks) if listing.is_mask(path)}
+    others = [path for path in listing.folders(folder) if path != masks] if masked else []
+    found = [path for path in others if _are_masked(path, masked)]
+    return found[0] if len(found) == 1 else None
+
+
+def _are_masked(folder: Path, masked: set[str]) -> bool:
+    """Whether most images of a folder have a mask of their name."""
+    stems = [_stem(folder, path) for path in listing.files(folder) if listing.is_image(path)]
+    fitting = sum(any(stem + end in masked for end in _SUFFIXES) for stem in stems)
+    return fitting > _MOSTLY * len(stems)
 
 
 def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
@@ -128,6 +159,7 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
     items: dict[str, Item] = {}
     problems: list[Problem] = []
     ignored: list[str] = []
+    missing: list[Path] = []
     for path in files:
         first = waiting.setdefault(_stem(masks or images, path), path)
         if first is not path:
@@ -143,7 +175,9 @@ def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[l
         mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
         items[name] = Item(split, name, path, mask=mask)
         if mask is None:
-            problems.append(_no_mask(folder, path, images, masks))
+            missing.append(path)
+    end = _usual_end(items)
+    problems += [_no_mask(folder, path, images, masks, end) for path in missing]
     for name, path in waiting.items():
         own = next((items[stem] for end in _SUFFIXES if (stem := name.removesuffix(end)) in items), None)
         problems += twice(folder, path, own.mask, "mask") if own and own.mask else [_orphan(folder, path)]
@@ -154,9 +188,20 @@ def _stem(root: Path, path: Path) -> str:
     return path.relative_to(root).with_suffix("").as_posix()
 
 
-def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None) -> Problem:
+def _usual_end(items: Mapping[str, Item]) -> str:
+    """What most masks have behind the names of their images, with the suffix of the file."""
+    ends = Counter(
+        item.mask.name.removeprefix(item.image.stem)
+        for item in items.values()
+        if isinstance(item.image, Path) and isinstance(item.mask, Path)
+    )
+    return ends.most_common(1)[0][0] if ends else ".png"
+
+
+def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None, end: str) -> Problem:
+    """The problem of an image without a mask, which names the one that is missing as the others are named."""
     name = path.relative_to(folder).as_posix()
-    wanted = (masks / path.relative_to(images)).with_suffix(".png").relative_to(folder) if masks else "in masks/"
+    wanted = named((masks / path.relative_to(images)).with_name(path.stem + end), folder) if masks else "in masks/"
     message = f"{name}: expected a mask {wanted}, found none. Add the mask, or leave the image out with --skip-bad."
     return Problem("mask missing", name, message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOLDERS: Final = ("_masks", "_mask", "_labels", "_label", "_annotations")
+_ARRAY: Final = ".npy"  # of Cellpose, beside the same mask as an image
 _ISIC: Final = ("_Input", "_GroundTruth")
-_ENDS: Final = ("_mask", "_seg", "_segmentation", "_gt", "_label", "_L")
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -93,30 +93,44 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
     for path in files:
         stems[path.with_suffix("")].append(path)
     owner = {path: own for path in files if (own := _owner(path, stems))}
-    mask_of = {own: path for path, own in owner.items()}
+    mask_of: dict[Path, Path] = {}
     items, problems = [], []
+    for path in sorted(owner, key=lambda path: path.suffix.lower() == _ARRAY):
+        first = mask_of.setdefault(owner[path], path)
+        if first is not path and path.suffix.lower() != _ARRAY:
+            problems += masks.twice(folder, path, first, "mask")
+    usual = Counter(mask.name.removeprefix(own.name) for own, mask in mask_of.items()).most_common(1)
+    masked = {own.parent for own in mask_of}
     for path in files:
         if path in owner or not listing.is_image(path):
             continue
         name = path.relative_to(root).with_suffix("").as_posix()
         items.append(Item(split, name, path, mask=mask_of.get(path.with_suffix(""))))
         if path.with_suffix("") not in mask_of:
-            problems.append(_no_mask(named(path, folder), path.stem))
+            problems.append(_no_mask(folder, path, usual[0][0] if usual else "", alone=path.parent not in masked))
     return items, problems
 
 
 def _owner(path: Path, stems: dict[Path, list[Path]]) -> Path | None:
     """The image that a mask belongs to, without its suffix."""
-    plain = (path.with_name(path.stem.removesuffix(end)) for end in _ENDS if path.stem.endswith(end))
+    plain = (path.with_name(path.stem.removesuffix(end)) for end in masks.ENDS if path.stem.endswith(end))
     return next((own for own in plain if own in stems), None)
 
 
-def _no_mask(name: str, stem: str) -> Problem:
-    message = (
-        f"{name}: expected a mask {stem}_mask.png beside it, found none. Add the mask, or leave the image out with "
-        "--skip-bad."
-    )
-    return Problem("mask missing", name, message)
+def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
+    """The problem of an image whose mask is missing.
+
+    Args:
+        folder: of the data.
+        image: its path.
+        end: what masks of other images have behind the name of the image.
+        alone: whether its folder has no masks at all.
+    """
+    name = named(image, folder)
+    remedy = "Add the mask, or leave the image out with --skip-bad."
+    if alone:
+        remedy = f"No image in {image.parent.name}/ has one. {remedy} Images without masks can be predicted."
+    return Problem("mask missing", name, f"{name}: expected a mask {image.stem}{end} beside it, found none. {remedy}")
 
 
 def _grouped(items: list[Item], folder: Path) -> list[Item]:

@@ -29,7 +29,7 @@ _FOLDERS: Final = (
     "arrange the images in images/ and masks/ (with or without train/, val/ and test/ in them), or in one folder per "
     "class"
 )
-_ELSEWHERE: Final = "pass the folder's parent or a subfolder instead"
+_ELSEWHERE: Final = "pass the folder that holds all of the data, if this is a part of it or more than it"
 _PUBLISHED: Final = (
     "The page docs/folders.md lists the folders that are recognised, each with the command that packs it."
 )
@@ -47,7 +47,8 @@ class How:
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
             size; "" tells it from the file.
         evaluate_only: whether the data is not for training, and needs no split train.
-        fields: of TFRecords with names of their own: the names of the fields by what they hold (`tfrecords`).
+        fields: of TFRecords and CSV files with names of their own: the names of the fields or columns by what they hold
+            (`tfrecords.recognise_fields`, `columns.check_fields`).
         max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
         value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
         limit: the largest number of images of each split, spread evenly over them; 0 takes all.
@@ -234,7 +235,7 @@ def _unlabelled(found: Layout) -> bool:
 
 def _found(folder: Path, how: How) -> Layout | None:
     if how.fields:
-        return tfrecords.recognise_fields(folder, how.fields)
+        return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
     if place := names.place_of(how.layout):
         return _own(place, folder)
     if how.layout and how.layout not in LAYOUTS:
@@ -267,7 +268,8 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
         str(folder),
         expected=f"data for {task}",
         found=f"data for {found.kind.name} ({found.name})",
-        remedy="Leave --task out, or describe the layout in a file of your own with --layout FILE.py:NAME",
+        remedy=f"Arrange the files as a row of docs/folders.md for {task} does, describe the layout in a file of your "
+        f"own with --layout FILE.py:NAME, or leave --task out to pack for {found.kind.name}",
     )
 
 
@@ -287,15 +289,14 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         ways.append("give --pattern if the class is in the name of the image")
         ways.append("predict images without labels with penstock predict RUN FOLDER")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
-    remedy = f"Do one of these: {'; '.join(ways)}"
-    more = advice.tree_of(how.layout) if how.layout else ""
-    if not how.layout:
-        near = advice.nearest(folder)
-        more = f" {_PUBLISHED}" + (f" These layouts come near:{near}" if near else "")
+    near = "" if how.layout else advice.nearest(folder)
+    before = f" These layouts come near:{near}\n" if near else " "
+    remedy = f"{'Else do' if near else 'Do'} one of these: {'; '.join(ways)}"
+    after = advice.tree_of(how.layout) if how.layout else f" {_PUBLISHED}"
     return DatasetError(
         str(folder),
         expected=wanted,
         found=found,
         remedy=remedy,
-        message=f"{folder}: expected {wanted}, found {found}. {remedy}.{more}",
+        message=f"{folder}: expected {wanted}, found {found}.{before}{remedy}.{after}",
     )

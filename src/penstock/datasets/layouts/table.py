@@ -13,10 +13,12 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.columns import check_fields, image_column, renamed
 from penstock.datasets.layouts.csv_files import BEYOND, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
@@ -47,11 +49,12 @@ _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, 
 
 
 class _Table(NamedTuple):
-    """A CSV file, its rows by line, and its columns in lower case."""
+    """A CSV file, its rows by line, its columns in lower case, and what the file calls them."""
 
     path: Path
     rows: dict[int, Row]
     columns: list[str]
+    called: list[str]
 
 
 class _Edges(NamedTuple):
@@ -66,26 +69,40 @@ class _Edges(NamedTuple):
     mixed: int = 0
 
 
-def recognise(folder: Path) -> Layout | None:
+def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) -> Layout | None:
     """A CSV file in the folder with columns of files and labels.
 
+    Args:
+        folder: of the data.
+        fields: the names of columns by what they hold, where those of the table do not say it (`columns.check_fields`).
+
     Raises:
-        DatasetError: it is no CSV in UTF-8.
+        DatasetError: it is no CSV in UTF-8, or no table has these columns.
     """
     tables: list[_Table] = []
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
-    for path in [path for place in places for path in listing.plain(place, "*.csv")]:
-        if _SUBMISSION in path.stem or not _first(_FILE, columns_of(path)):
+    paths = [path for place in places for path in listing.plain(place, "*.csv") if _SUBMISSION not in path.stem]
+    if fields and paths:
+        check_fields(folder, paths, fields)
+    for path in paths:
+        if not (fields or {*_FILE, *_LABEL} & {*columns_of(path)}):
             continue
         rows, header = read_rows(path)
+        called = [name.lower() for name in header]
+        rows, header = renamed(rows, header, fields)
+        if not _first(_FILE, [name.lower() for name in header]):
+            column = image_column(rows, header, Images(folder))
+            rows, header = renamed(rows, header, {"image": column} if column else {})
+        if not _first(_FILE, [name.lower() for name in header]):
+            continue
         columns = [name.lower() for name in header]
         if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), columns)):
             wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
             rows, columns = hot.rows, [*columns, LABEL]
         if _first(_LABEL, columns):
             check_columns(path, columns)
-            tables.append(_Table(path, rows, columns))
+            tables.append(_Table(path, rows, columns, called))
     if not tables:
         return None
     splits = [_split(table.path, folder) for table in tables]
@@ -177,7 +194,7 @@ def without_names(folder: Path) -> DatasetError | None:
 
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
-    path, rows, columns = table
+    path, rows, columns, called = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     edges = _columns(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
@@ -209,9 +226,21 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
             items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative))
     problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
-    reasons = (f"{path.name} with columns {', '.join(columns)}", *([read.how] if read else []))
+    reasons = (
+        f"{path.name} with columns {', '.join(called)}",
+        *_read_as(file, label, columns, called),
+        *([read.how] if read else []),
+    )
     task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
+
+
+def _read_as(file: str, label: str, columns: Sequence[str], called: Sequence[str]) -> list[str]:
+    """Which columns are those of images and labels, where others call them something else."""
+    names = dict(zip(columns, called, strict=False))
+    if (names.get(file), names.get(label)) in ((file, label), (file, None)):
+        return []
+    return [f"images are named by the column {names[file]}, classes by {names[label]}"]
 
 
 def _first(names: tuple[str, ...], columns: list[str]) -> str:

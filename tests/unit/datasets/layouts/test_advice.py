@@ -41,10 +41,10 @@ def test_layouts_that_come_near_are_named_with_what_is_there(tmp_path):
     for number in range(3):
         write(tmp_path / f"{number}.jpg", make_image(seed=number))
         write(tmp_path / f"{number}.txt", "0 0.5 0.5 0.2 0.2\n")
-    write(tmp_path / "table.csv", "photo,kind\n0.jpg,cat\n")
+    write(tmp_path / "table.csv", "photo,kind\nmissing.jpg,cat\n")
 
     (found,) = words(tmp_path)
-    assert found.partition(" These layouts come near:")[2].splitlines()[1:] == [
+    assert found.partition(" These layouts come near:")[2].splitlines()[1:-1] == [
         "  yolo: 3 text files in the folder itself, 3 images in the folder itself. Expected: text files in labels/ with the "
         "names of the images in images/.",
         "  csv: table.csv with the columns photo, kind. Expected: columns file and label.",
@@ -57,13 +57,25 @@ def test_of_images_alone_three_layouts_are_named(tmp_path):
     write(tmp_path / "b.jpg", make_image(seed=1))
 
     (found,) = words(tmp_path)
-    assert found.partition(" These layouts come near:")[2].splitlines()[1:] == [
+    assert found.partition(" These layouts come near:")[2].splitlines()[1:-1] == [
         "  masks: 2 images in the folder itself. Expected: the images in images/, and masks of the same "
         "names in masks/.",
+        "  named-masks: 2 images in the folder itself. Expected: a mask a_mask.png beside each image a.jpg.",
         "  folders: 2 images in the folder itself. Expected: a folder for each class, with its images in it.",
-        "  csv: 2 images in the folder itself, no table. Expected: a table labels.csv beside them, with "
-        "the columns file and label.",
     ]
+
+
+def test_a_table_that_names_images_says_how_its_classes_are_found(tmp_path):
+    """Of the columns with several values and few empty cells, the one with the fewest values is the likely class."""
+    for number in range(4):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+    rows = [f"{n + 1};{n}.jpg;{kind};Depot;{note}" for n, (kind, note) in enumerate(zip("abab", "xy  ", strict=True))]
+    write(tmp_path / "list.csv", "\n".join(["No;Photo;Kind;Place;Remark", *rows]))
+    (found,) = words(tmp_path)
+    assert found.partition(" These layouts come near:")[2].splitlines()[1] == (
+        "  csv: list.csv with the columns No, Photo, Kind, Place, Remark, of which Photo names images. Say which one is the "
+        f"class: penstock inspect {tmp_path} --field label=Kind"
+    )
 
 
 @pytest.mark.parametrize(

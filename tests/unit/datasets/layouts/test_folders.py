@@ -11,7 +11,8 @@ from support.commands import call
 from support.layouts import notes, outside
 
 from penstock.cli import main
-from penstock.datasets import Labels, inspect, scenes
+from penstock.datasets import Labels, inspect, pack, scenes
+from penstock.errors import DatasetError
 
 
 class TestSplits:
@@ -116,6 +117,25 @@ class TestClasses:
             "channel. If those are masks, call the folders images/ and masks/."
         ]
 
+    @pytest.mark.parametrize(("images", "masks", "end"), [("photos", "labs", "_mask"), ("z", "a", "_seg")])
+    def test_masks_by_their_names_are_no_class(self, tmp_path, images, masks, end):
+        """In colour too; called as the message says, they are masks."""
+        for number in range(3):
+            miniatures.write(tmp_path / f"raw/{images}/{number}.jpg", miniatures.make_image(seed=number))
+            ids = np.full((24, 32), number % 2, np.uint8)
+            miniatures.write(tmp_path / f"raw/{masks}/{number}{end}.png", miniatures.gray(ids))
+        found = inspect(tmp_path / "raw")
+        assert [problem.message for problem in found.problems if problem.fatal] == [
+            f"{masks}: expected the images of a class, found files that are called as those of {images} are, with {end}: "
+            "masks. Call the folders images/ and masks/."
+        ]
+        with pytest.raises(DatasetError):
+            pack(found, tmp_path / "data")
+        (tmp_path / "raw" / images).rename(tmp_path / "raw/images")
+        (tmp_path / "raw" / masks).rename(tmp_path / "raw/masks")
+        again = inspect(tmp_path / "raw")
+        assert (again.layout.task, again.fatal) == ("segmentation", [])
+
     def test_two_classes_whose_images_are_numbered_are_two_classes(self, tmp_path):
         for number in range(2):
             for seed, name in enumerate(("cat", "dog")):
@@ -132,6 +152,65 @@ class TestClasses:
             "classes 'ca t' and 'cat' differ in capitals and spaces alone: if they are one, write it once.",
             "classes 'Dog' and 'dog' differ in capitals and spaces alone: if they are one, write it once.",
         ]
+
+
+class TestFoldersAboveClasses:
+    def classes(self, root, *tops, inner=("good", "bad")):
+        for number, top in enumerate(tops):
+            for seed, name in enumerate(inner):
+                miniatures.write(root / f"{top}/{name}/a.jpg", miniatures.make_image(seed=10 * number + seed))
+
+    @pytest.mark.parametrize(
+        "tops", [("2026-03-01", "2026-03-02"), ("20260301 early", "20260301 late"), ("01.03.2026", "1999_12_31")]
+    )
+    def test_dates_are_no_classes(self, tmp_path, tops):
+        self.classes(tmp_path, *tops)
+        found = inspect(tmp_path)
+        assert found.labels.classes == ("bad", "good")
+        assert found.layout.reasons[0] == "each folder in those of the dates is a class; found 2"
+        assert sorted((each.item.name, each.item.label) for each in found.items) == sorted(
+            (f"{top}/{name}/a", label) for top in tops for label, name in enumerate(("bad", "good"))
+        )
+        assert [problem.message for problem in found.problems] == []
+
+    def test_dates_in_splits_are_no_classes(self, tmp_path):
+        self.classes(tmp_path, "train/2026-03-01", "train/2026-03-02", "val/2026-03-03")
+        found = inspect(tmp_path)
+        assert found.labels.classes == ("bad", "good")
+        assert [(each.item.split, each.item.label) for each in found.items] == [
+            ("train", 0), ("train", 1), ("train", 0), ("train", 1), ("val", 0), ("val", 1),
+        ]  # fmt: skip
+
+    def test_an_image_beside_the_classes_of_a_date_is_named(self, tmp_path):
+        self.classes(tmp_path, "2026-03-01", "2026-03-02")
+        miniatures.write(tmp_path / "b.jpg", miniatures.make_image(seed=70))
+        assert notes(tmp_path) == [
+            "b.jpg: expected an image in the folder of a class, found it beside them: it is left out."
+        ]
+
+    @pytest.mark.parametrize("tops", [("2026-03-01", "others"), ("1", "2"), ("12345678", "23456789")])
+    def test_other_names_are_classes_with_a_note(self, tmp_path, tops):
+        self.classes(tmp_path, *tops)
+        assert inspect(tmp_path).labels.classes == tops
+        assert notes(tmp_path) == [
+            f"{', '.join(tops)}: they are taken for classes, but hold folders of the same names: bad, good. If those are the "
+            "classes, use --pattern '(?P<label>[^/]+)/[^/]+$'."
+        ]
+
+    def test_dates_with_images_of_their_own_are_classes(self, tmp_path):
+        self.classes(tmp_path, "2026-03-01", "2026-03-02")
+        miniatures.write(tmp_path / "2026-03-01/b.jpg", miniatures.make_image(seed=70))
+        assert inspect(tmp_path).labels.classes == ("2026-03-01", "2026-03-02")
+
+    def test_folders_of_different_names_are_parts_of_a_class(self, tmp_path):
+        self.classes(tmp_path, "cat", inner=("tabby", "manx"))
+        self.classes(tmp_path, "dog", inner=("pug", "boxer"))
+        for number, name in enumerate(("tabby/b", "pug/b")):
+            place = tmp_path / ("cat" if number == 0 else "dog") / f"{name}.jpg"
+            miniatures.write(place, miniatures.make_image(seed=90 + number))
+        for number, path in enumerate(sorted(tmp_path.rglob("a.jpg"))):
+            path.write_bytes(miniatures.make_image(seed=50 + number))
+        assert notes(tmp_path) == []
 
 
 def test_images_beside_classes_are_named(tmp_path, capsys):

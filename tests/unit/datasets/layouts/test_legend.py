@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 
 import cv2
@@ -11,11 +12,14 @@ from support.datasets import records
 from support.layouts import words
 from support.miniatures import make_image, write
 
-from penstock.datasets import inspect, pack
+import penstock as ps
+from penstock.datasets import FolderDataset, inspect, pack
 from penstock.datasets.layouts import legend
 from penstock.errors import DatasetError
-from penstock.images import decode_mask
+from penstock.images import decode_mask, drawing
+from penstock.kinds import Labels
 from penstock.records.schema import decode_segmentation
+from penstock.tasks import Style
 
 COLORS = [(0, 0, 0), (128, 64, 128), (70, 130, 180)]
 NAMES = ("void", "road", "sky")
@@ -57,6 +61,60 @@ def test_colours_become_the_ids_of_each_legend(raw, name):
         assert np.array_equal(found[f"{number}"], (IDS + number) % 3)
 
 
+def test_the_colours_are_kept_for_drawings(raw, tmp_path):
+    write(raw / "class_dict.csv", LEGENDS["class_dict.csv"])
+    dataset = pack(inspect(raw), tmp_path / "data")
+    written = json.loads((dataset.folder / "dataset.json").read_text())
+
+    assert FolderDataset.open(dataset.folder).description.colors == tuple(COLORS)
+    assert written["colors"] == [list(color) for color in COLORS]
+    (raw / "class_dict.csv").unlink()
+    for path in (raw / "masks").iterdir():
+        path.write_bytes(cv2.imencode(".png", IDS)[1].tobytes())
+    pack(inspect(raw), tmp_path / "plain")
+    assert "colors" not in json.loads((tmp_path / "plain/dataset.json").read_text())
+
+
+def test_a_class_of_several_colours_has_the_first_one():
+    legend_colors = {COLORS[0]: 0, COLORS[1]: 1, COLORS[2]: 2}
+    merged = Labels(("void", "rest"), colors=legend_colors, mapping={2: 1})
+
+    assert merged.class_colors == (COLORS[0], COLORS[1])
+    assert Labels(NAMES, colors={COLORS[0]: 0}).class_colors == ()
+    assert Labels(NAMES).class_colors == ()
+
+
+def test_records_and_predictions_have_the_colours_of_the_legend(raw, tmp_path, capsys):
+    """Colours of the legend that `show` and `predict` put above or beside masks, and those of the masks themselves."""
+    write(raw / "class_dict.csv", LEGENDS["class_dict.csv"])
+    assert call("pack", raw, "-o", tmp_path / "data", capsys=capsys)[0] == 0
+    assert call("show", tmp_path / "data", "-n", 1, "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
+    sheet = cv2.imread(str(tmp_path / "sheet.png"))[..., ::-1]
+    words = ["--model", "unet:test_resnet", "--weights", "none", "--crop", 32, 32, "--batch", 2, "--steps", 1]
+    words += ["--set", "data.validation=''"]
+    assert call("train", tmp_path / "data", *words, "--runs", tmp_path / "runs", capsys=capsys)[0] == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "data").rename(tmp_path / "moved")  # a run has all that its predictions need
+    image = raw / "images/0.jpg"
+    found = {}
+    for name, more in (("own", []), ("distinct", ["--palette", "distinct"])):
+        words = [run, image, "-o", tmp_path / name, "--color", *more]
+        assert call("predict", *words, capsys=capsys)[0] == 0
+        found[name] = cv2.imread(str(tmp_path / name / "0-color.png"))[..., ::-1]
+    ids = cv2.imread(str(tmp_path / "own/0.png"), 0)
+    rows = list(csv.reader((tmp_path / "own/classes.csv").read_text().splitlines()))[1:]
+
+    for number, color in enumerate(COLORS):
+        assert (sheet[10, :] == color).all(axis=1).any(), number
+    assert np.array_equal(found["own"], np.array(COLORS, np.uint8)[ids])
+    assert np.array_equal(found["distinct"], drawing.palette()[ids])
+    assert [tuple(map(int, row[2:])) for row in rows] == COLORS
+    assert (
+        ps.load(run).predict(image).draw(Style()).tolist()
+        == cv2.imread(str(tmp_path / "own/0-overlay.png"))[..., ::-1].tolist()
+    )
+
+
 def test_a_legend_from_elsewhere(raw, capsys):
     write(raw.parent / "mine.csv", LEGENDS["class_dict.csv"].replace(",", ";"))
     code, out, _ = call("inspect", raw, "--colors", raw.parent / "mine.csv", capsys=capsys)
@@ -66,6 +124,21 @@ def test_a_legend_from_elsewhere(raw, capsys):
     assert call("inspect", raw, "--colors", raw / "gone.csv", capsys=capsys)[2] == (
         f"error: --colors {raw}/gone.csv: expected a legend, found no such file. Check the path.\n"
     )
+
+
+@pytest.mark.parametrize("name", ["colour_key.txt", "Palette.csv", "my legend.json", "color.txt"])
+def test_a_file_may_have_another_name_that_says_it(raw, name):
+    form = {".csv": "class_dict.csv", ".json": "colors.json", ".txt": "labelmap.txt"}[(raw / name).suffix]
+    write(raw / name, LEGENDS[form].replace("::", ""))
+    assert inspect(raw).labels.classes == NAMES
+    for number in range(2):
+        assert np.array_equal(packed_ids(raw.parent)[f"{number}"], (IDS + number) % 3)
+
+
+def test_a_file_of_such_a_name_that_is_no_legend_is_passed_over(raw):
+    write(raw / "colors of the walls.txt", "white and grey")
+    write(raw / "colour_key.txt", LEGENDS["labelmap.txt"])
+    assert inspect(raw).labels.classes == NAMES
 
 
 def test_a_palette_in_the_legends_colours(raw):

@@ -1,8 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support import miniatures
-from support.layouts import notes
+from support.layouts import notes, words
+
+from penstock.datasets import inspect
+
+IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+
+
+def pairs(root, images, masks, count=3):
+    for number in range(count):
+        miniatures.write(root / images.format(number), miniatures.make_image(seed=number))
+        miniatures.write(root / masks.format(number), miniatures.gray(IDS))
 
 
 def test_a_gray_image_makes_no_masks(tmp_path):
@@ -13,3 +24,52 @@ def test_a_gray_image_makes_no_masks(tmp_path):
     (tmp_path / "cat/0.jpg").unlink()
 
     assert notes(tmp_path) == []
+
+
+class TestFoldersOfAnyName:
+    @pytest.mark.parametrize(
+        ("images", "masks"),
+        [
+            ("pictures/{}.jpg", "labels/{}.png"),
+            ("Fotos 2026/{}.jpg", "masks/{}_cp_masks.png"),
+            ("raw/train/{}.jpg", "masks/train/{}.png"),
+            ("train/photos/{}.jpg", "train/masks/{}.png"),
+        ],
+    )
+    def test_masks_of_their_names_show_which_images_they_are_of(self, tmp_path, images, masks):
+        pairs(tmp_path, images, masks)
+        miniatures.write(tmp_path / "other/a.jpg", miniatures.make_image(seed=9))
+        found = inspect(tmp_path)
+        assert (found.layout.kind.name, found.layout.name) == ("segmentation", "image and mask folders")
+        assert [(each.item.name, each.item.mask.suffix) for each in found.items] == [(str(n), ".png") for n in range(3)]
+
+    def test_most_of_them_have_one(self, tmp_path):
+        """Two of four have none: those are rather two classes, one of which is called labels."""
+        pairs(tmp_path, "pictures/{}.jpg", "labels/{}.png", count=4)
+        (tmp_path / "labels/3.png").unlink()
+        assert words(tmp_path) == [
+            "pictures/3.jpg: expected a mask labels/3.png, found none. Add the mask, or leave the image out with --skip-bad."
+        ]
+        (tmp_path / "labels/2.png").unlink()
+        assert inspect(tmp_path).labels.classes == ("labels", "pictures")
+
+    def test_two_such_folders_leave_it_open(self, tmp_path):
+        pairs(tmp_path, "left/{}.jpg", "masks/{}.png")
+        pairs(tmp_path, "right/{}.jpg", "masks/{}.png")
+        assert inspect(tmp_path).labels.classes == ("left", "masks", "right")
+
+    def test_without_masks_they_are_classes(self, tmp_path):
+        for number, name in enumerate(("photos", "drawings")):
+            miniatures.write(tmp_path / name / "a.jpg", miniatures.make_image(seed=number))
+        assert inspect(tmp_path).labels.classes == ("drawings", "photos")
+
+
+def test_a_missing_mask_is_called_as_most_others_are(tmp_path):
+    pairs(tmp_path, "images/{}.jpg", "masks/{}_label.tif", count=0)
+    for number, end in enumerate(("_label.png", "_label.png", ".png")):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}{end}", miniatures.gray(IDS))
+    miniatures.write(tmp_path / "images/3.jpg", miniatures.make_image(seed=3))
+    assert words(tmp_path) == [
+        "images/3.jpg: expected a mask masks/3_label.png, found none. Add the mask, or leave the image out with --skip-bad."
+    ]

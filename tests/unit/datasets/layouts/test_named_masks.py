@@ -74,7 +74,9 @@ def test_brain_slices_of_cases_in_tiff(tmp_path):
         assert np.array_equal(decode_mask(fields.mask, "m"), IDS)
 
 
-@pytest.mark.parametrize("end", ["_mask", "_seg", "_segmentation", "_gt", "_label", "_L"])
+@pytest.mark.parametrize(
+    "end", ["_mask", "_masks", "_cp_masks", "_seg", "_segmentation", "_instances", "_gt", "_label", "_labels", "_L"]
+)
 def test_other_endings(tmp_path, end):
     for number in range(2):
         write(tmp_path / f"{number}.jpg", make_image(seed=number))
@@ -95,6 +97,33 @@ def test_an_image_without_a_mask_is_named(tmp_path):
 
     assert words(tmp_path) == [
         "1.jpg: expected a mask 1_mask.png beside it, found none. Add the mask, or leave the image out with --skip-bad."
+    ]
+
+
+def test_a_missing_mask_has_the_name_that_others_have(tmp_path):
+    for number in range(3):
+        write(tmp_path / f"a/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"a/{number}_cp_masks.tif", tiff(IDS))
+    (tmp_path / "a/1_cp_masks.tif").unlink()
+    write(tmp_path / "new/7.jpg", make_image(seed=7))
+
+    assert words(tmp_path) == [
+        "a/1.jpg: expected a mask 1_cp_masks.tif beside it, found none. Add the mask, or leave the image out with "
+        "--skip-bad.",
+        "new/7.jpg: expected a mask 7_cp_masks.tif beside it, found none. No image in new/ has one. Add the mask, or "
+        "leave the image out with --skip-bad. Images without masks can be predicted.",
+    ]
+
+
+def test_two_masks_of_an_image_are_named(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"{number}_mask.png", gray(IDS))
+    write(tmp_path / "1_gt.png", gray(IDS))
+
+    assert words(tmp_path) == [
+        "1_gt.png: expected one mask of this name, found 1_mask.png too. Rename or remove one of them.",
+        "1_mask.png: expected one mask of this name, found 1_gt.png too. Rename or remove one of them.",
     ]
 
 

@@ -95,8 +95,9 @@ def test_data_of_another_task_than_the_one_that_was_named(raw):
     with pytest.raises(DatasetError) as caught:
         recognise(raw, How(task="detection"))
     assert str(caught.value) == (
-        f"{raw}: expected data for detection, found data for segmentation (image and mask folders). Leave --task out, or "
-        "describe the layout in a file of your own with --layout FILE.py:NAME."
+        f"{raw}: expected data for detection, found data for segmentation (image and mask folders). Arrange the files as a "
+        "row of docs/folders.md for detection does, describe the layout in a file of your own with --layout FILE.py:NAME, or "
+        "leave --task out to pack for segmentation."
     )
 
 

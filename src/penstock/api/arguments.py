@@ -1,0 +1,49 @@
+"""Misspelt keyword arguments: which one is probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from penstock.config import toml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def suggested(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, which says of an unknown keyword argument which one is probably meant, or which setting.
+
+    Python suggests some itself from 3.13 on, but knows no settings.
+
+    Raises:
+        TypeError: when called with a keyword that is no parameter.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"{function.__name__}() has no argument {name!r}. {_advice(name, known)}")
+        return function(*args, **kwargs)
+
+    return called
+
+
+def _advice(name: str, known: list[str]) -> str:
+    setting = toml.setting_named(name) if "settings" in known else ""
+    own = setting.rpartition(".")[2]
+    if own in known:
+        return f"Did you mean {own}?"
+    if setting:
+        return f'Pass settings={{"{setting}": ...}}.'
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"It takes {', '.join(known)}."

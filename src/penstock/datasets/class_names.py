@@ -1,0 +1,68 @@
+"""Names of classes that are probably one class, or several."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.kinds.items import Problem, named
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from penstock.kinds.items import InspectedItem, Labels
+
+_RARE: Final = 0.1  # of the images of the class with nearly the same name
+_NEARLY: Final = 0.8  # of two words is the same, as difflib measures it
+_SHORTEST: Final = 4  # letters of a word that could be another one misspelt
+_SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
+
+
+def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """Notes of names that differ in capitals and spaces, that may be misspelt, or that join other names."""
+    if not items:
+        return
+    place = named(items[0].item.image, folder)
+    for message in (*_alike(labels.classes), *_misspelt(items, labels.classes), *_joined(labels.classes)):
+        yield Problem("classes alike", place, message, fatal=False, whole=True)
+
+
+def _alike(classes: Sequence[str]) -> Iterator[str]:
+    first: dict[str, str] = {}
+    for name in (name for name in classes if len(name) > 1):  # letters may be classes
+        other = first.setdefault(_plain(name), name)
+        if other != name:
+            yield f"classes {other!r} and {name!r} differ in capitals and spaces alone: if they are one, write it once."
+
+
+def _misspelt(items: Sequence[InspectedItem], classes: Sequence[str]) -> Iterator[str]:
+    """Rare classes whose name is nearly that of a frequent one, numbers aside: `type1` and `type2` are two."""
+    counts = Counter(each.item.label for each in items if each.item.label is not None)
+    images = {name: counts[label] for label, name in enumerate(classes)}
+    words = [name for name in classes if name.isalpha() and len(name) >= _SHORTEST]
+    for name in words:
+        frequent = [other for other in words if images[name] <= _RARE * images[other] and _plain(other) != _plain(name)]
+        for other in difflib.get_close_matches(name, frequent, n=1, cutoff=_NEARLY):
+            yield (
+                f"class {name!r} with {counted(images[name], 'image')} is spelt nearly like {other!r} with "
+                f"{images[other]:,}: if they are one, write it once."
+            )
+
+
+def _joined(classes: Sequence[str]) -> Iterator[str]:
+    """Classes such as `red,round` beside `red` and `round`: several labels in one cell."""
+    for name in classes:
+        parts = _SEPARATORS.split(name)
+        if len(parts) > 1 and set(parts) & set(classes):
+            yield (
+                f"class {name!r} looks like the classes {' and '.join(parts)} together. Each combination is a class of "
+                "its own: images of several classes are not supported."
+            )
+
+
+def _plain(name: str) -> str:
+    return "".join(name.split()).casefold()

@@ -1,0 +1,83 @@
+"""Which columns of a CSV file hold what, where their names do not say it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets.layouts.csv_files import read_rows
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.datasets.layouts.lookup import Images
+
+    Row = Mapping[str, str]
+
+_KNOWN_AS: Final = {
+    "image": "file", "label": "label", "split": "split", "box": "bbox",
+    "xmin": "xmin", "ymin": "ymin", "xmax": "xmax", "ymax": "ymax",
+}  # fmt: skip
+"""What a column may hold, and the name under which the table is read."""
+_LOOKED_AT: Final = 20  # rows
+_UNUSED: Final = " (unused)"
+
+
+def check_fields(folder: Path, tables: Sequence[Path], fields: Mapping[str, str]) -> None:
+    """Refuse names of columns that no table has.
+
+    Args:
+        folder: of the data.
+        tables: CSV files.
+        fields: the columns by what they hold: "image", "label", "split", "box", "xmin", "ymin", "xmax" or "ymax".
+
+    Raises:
+        DatasetError: no table has all of these columns, or a column is to hold something else.
+    """
+    columns = {table: {name.lower() for name in read_rows(table)[1]} for table in tables}
+    known = set(fields) <= set(_KNOWN_AS)
+    if known and any({name.lower() for name in fields.values()} <= there for there in columns.values()):
+        return
+    there = "; ".join(f"{table.name} has the columns {', '.join(read_rows(table)[1])}" for table in tables)
+    raise DatasetError(
+        f"{folder}: --field",
+        expected=f"columns of a CSV file for {', '.join(_KNOWN_AS)}",
+        found=", ".join(f"{name}={column}" for name, column in fields.items()),
+        remedy=there.partition("; ")[0],
+    )
+
+
+def renamed(
+    rows: Mapping[int, Row], header: Sequence[str], fields: Mapping[str, str]
+) -> tuple[dict[int, Row], list[str]]:
+    """Rows and their columns with the names that tables are read by; another column of such a name is not used."""
+    new = {column.lower(): _KNOWN_AS[held] for held, column in fields.items()}
+    taken = set(new.values())
+
+    def named(column: str) -> str:
+        own = column.lower()
+        return new.get(own) or (column + _UNUSED if own in taken else column)
+
+    return {line: {named(name): cell for name, cell in row.items()} for line, row in rows.items()}, [
+        named(column) for column in header
+    ]
+
+
+def image_column(rows: Mapping[int, Row], header: Sequence[str], images: Images) -> str:
+    """The column that names an image in most of the first rows, rather by whole names of files than by numbers; ""
+    for none.
+    """
+    first = list(islice(rows.values(), _LOOKED_AT))
+    found = {column: _named_images([row.get(column.lower(), "") for row in first], images) for column in header}
+    best = max(header, key=found.__getitem__, default="")
+    return best if best and found[best][0] > len(first) / 2 else ""
+
+
+def _named_images(cells: Sequence[str], images: Images) -> tuple[int, int]:
+    """How many cells name an image, and how many of them with the suffix of its file."""
+    places = {cell: place for cell in cells if cell and (place := images.find(cell)) and place.is_file()}
+    return sum(cell in places for cell in cells), sum(
+        cell in places and cell.lower().endswith(places[cell].suffix.lower()) for cell in cells
+    )

@@ -1,0 +1,85 @@
+"""Which images are set aside to evaluate on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import DatasetError
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.kinds.items import InspectedItem
+
+
+def chosen(train: Sequence[InspectedItem], fraction: float, where: str, splits: Mapping[str, int]) -> set[str]:
+    """What a fraction of the training images have in common with nobody else: by content, so that the same ones are
+    chosen whenever asked, and equal ones, and those of a group, together. Each class gives its part.
+
+    Args:
+        train: the training images.
+        fraction: of them, 0 to 1.
+        where: named in errors.
+        splits: how many images each split has.
+
+    Raises:
+        DatasetError: there is a val split, or no training data to take from.
+    """
+    classes: dict[str, int | None] = {}
+    for each in train:
+        if each.content:
+            classes.setdefault(together(each), each.item.label)
+    if held := splits.get("val"):
+        raise DatasetError(
+            "--validation",
+            expected="data without a split val",
+            found=f"{counted(held, 'image')} in it",
+            remedy="Remove --validation",
+            message=f"{where} already has a split val, of {counted(held, 'image')}. Remove --validation.",
+        )
+    if len(classes) < 2:  # noqa: PLR2004 - one for each
+        raise DatasetError(
+            where,
+            expected="at least two different training images",
+            found=f"{len(classes)} of them in the splits {', '.join(splits)}",
+            remedy="Remove --validation",
+        )
+    strata: dict[int | None, list[str]] = {}
+    for content in sorted(classes):
+        strata.setdefault(classes[content], []).append(content)
+    total = min(len(classes) - 1, max(1, round(fraction * len(classes))))
+    parts = _parts({label: len(contents) for label, contents in strata.items()}, total)
+    return {content for label, contents in strata.items() for content in contents[: parts[label]]}
+
+
+def together(inspected: InspectedItem) -> str:
+    """What images that must stay together have in common: their group, else their content."""
+    return hashlib.blake2b(inspected.item.group.encode()).hexdigest() if inspected.item.group else inspected.content
+
+
+def as_val(inspected: InspectedItem) -> InspectedItem:
+    """An image of train as one of val."""
+    key = hashlib.blake2b(f"{inspected.key} as val".encode(), digest_size=16).hexdigest()
+    return replace(inspected, item=replace(inspected.item, split="val"), key=key)
+
+
+def _parts(sizes: Mapping[int | None, int], total: int) -> dict[int | None, int]:
+    """How many each class gives, by its size: at least one if there are enough for all classes, and never its last
+    one. What is left after rounding down goes to the largest remainders.
+    """
+    whole = sum(sizes.values())
+    shares = {label: total * size / whole for label, size in sizes.items()}
+    least = 1 if total >= len(sizes) else 0
+    most = {label: max(0, size - 1) for label, size in sizes.items()} if len(sizes) > 1 else dict(sizes)
+    parts = {label: min(most[label], max(least, int(shares[label]))) for label in sizes}
+    while (left := total - sum(parts.values())) != 0:
+        step = 1 if left > 0 else -1
+        able = [label for label in sizes if (parts[label] < most[label] if step > 0 else parts[label] > least)]
+        if not able:
+            break
+        furthest = max(able, key=lambda label: step * (shares[label] - parts[label]))
+        parts[furthest] += step
+    return parts

@@ -1,0 +1,199 @@
+"""In what runs differ, and which of their scores may be compared."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import RunError
+from penstock.runs.folder import RunFolder
+from penstock.runs.listing import RunSummary, best_of, deciding, read_recipe, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_LEAST: Final = 2
+_OF_DATA: Final = ("data.path", "data.start", "data.until")
+_SIZES: Final = ("augment.resize_range", "augment.crop_pct")
+"""Settings of the size at which images are evaluated."""
+_CROPPED: Final = frozenset({"resized-crop", "pad-crop"})
+"""Methods after which images are evaluated at the size of the crop, and not at their own."""
+
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A score over runs that differ in their seed alone.
+
+    Attributes:
+        runs: their names.
+        mean: of the score.
+        deviation: the standard deviation of a sample.
+    """
+
+    runs: tuple[str, ...]
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """In what runs differ. Each difference has one value for each run, in their order; None where a run has none.
+
+    Attributes:
+        runs: in the order in which they were named.
+        metric: the score that decides in the first run.
+        scores: all scores of the best evaluation of each run.
+        recipe: settings with different values.
+        data: what was trained and evaluated on, where it differs.
+        code: the revision of the code, and the hashes of files of one's own, where they differ.
+        environment: device, versions and the like, where they differ.
+        cautions: why scores may not be compared, as sentences.
+        spreads: the deciding score over runs that differ in their seed alone.
+    """
+
+    runs: tuple[RunSummary, ...]
+    metric: str = ""
+    scores: Mapping[str, Values] = field(default_factory=dict)
+    recipe: Mapping[str, Values] = field(default_factory=dict)
+    data: Mapping[str, Values] = field(default_factory=dict)
+    code: Mapping[str, Values] = field(default_factory=dict)
+    environment: Mapping[str, Values] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+
+
+def compare(paths: Sequence[Path]) -> RunComparison:
+    """Compare runs by what their folders hold.
+
+    Args:
+        paths: at least two run folders.
+
+    Raises:
+        RunError: there are fewer, or a file of one is missing or damaged.
+    """
+    if len(paths) < _LEAST:
+        raise RunError(
+            "penstock compare",
+            expected="at least two runs",
+            found=str(len(paths)),
+            remedy="Name several run folders, for example runs/0001-a runs/0002-b",
+        )
+    folders = [RunFolder.open(path) for path in paths]
+    recipes = [read_recipe(folder) for folder in folders]
+    best = [best_of(folder) for folder in folders]
+    scores = [dict(line.get("evaluation", {})) for line in best]
+    data = [_data(folder, recipe) for folder, recipe in zip(folders, recipes, strict=True)]
+    environments = [folder.read_json("environment.json") for folder in folders]
+    metric = deciding(recipes[0], scores[0]) if scores[0] else ""
+    learnt = {name: value for name, value in _different(recipes).items() if name not in _OF_DATA}
+    return RunComparison(
+        tuple(map(summarize, paths)),
+        metric,
+        _every(scores),
+        learnt,
+        _different([_without(each, "snapshot") for each in data]),
+        _different([_code(folder, each) for folder, each in zip(folders, environments, strict=True)]),
+        _different([_circumstances(each) for each in environments]),
+        tuple(_cautions(recipes, data, scores)),
+        tuple(_spreads(paths, recipes, data, [each.get(metric) for each in scores])),
+    )
+
+
+def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run was trained and evaluated on."""
+    with folder.reading("data.json"):
+        tree = folder.read_json("data.json", "snapshots")
+        described = tree.get("described") or {}
+        split = str(recipe.get("data.validation", ""))
+        evaluated = tree["snapshots"].get(split) or {}
+        return {
+            "path": recipe.get("data.path"),
+            "content": tree.get("content"),
+            "task": described.get("task"),
+            "classes": described.get("classes"),
+            "ignore label": described.get("ignore_label"),
+            "records": {name: each["records"] for name, each in (described.get("splits") or {}).items()},
+            "evaluated on": split,
+            "snapshot": evaluated.get("partitions"),
+        }
+
+
+def _code(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Revision, and the files of one's own by what names them."""
+    settings = folder.path / "settings.json"
+    own = folder.read_json("settings.json").get("code", {}) if settings.is_file() else {}
+    git = {name: environment.get(name) for name in ("revision", "uncommitted")}
+    return {**git, **{str(name): value for name, value in dict(own).items()}}
+
+
+def _circumstances(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Device, ranks and versions, one by one."""
+    packages = environment.get("packages") or {}
+    names = ("python", "platform", "cores", "device", "threads", "ranks", "exact")
+    return {**{name: environment.get(name) for name in names}, **dict(packages)}
+
+
+def _without(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in tree.items() if key != name}
+
+
+def _every(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    """The values of all trees by name, in the order in which names come first."""
+    names = dict.fromkeys(name for tree in trees for name in tree)
+    return {name: tuple(tree.get(name) for tree in trees) for name in names}
+
+
+def _different(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    return {name: values for name, values in _every(trees).items() if any(each != values[0] for each in values)}
+
+
+def _cautions(
+    recipes: Sequence[Mapping[str, Any]], data: Sequence[Mapping[str, Any]], scores: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Why scores measure different things."""
+    checks: list[tuple[str, Callable[[int], Any]]] = [
+        ("they learnt different tasks", lambda run: data[run]["task"]),
+        ("they have different classes", lambda run: data[run]["classes"]),
+        ("they ignore different labels", lambda run: data[run]["ignore label"]),
+        ("they were evaluated on different images", lambda run: data[run]["snapshot"]),
+        ("they used different parts of the data (data.limit)", lambda run: recipes[run].get("data.limit")),
+        ("images were evaluated at different sizes", lambda run: _evaluated_size(recipes[run])),
+    ]
+    found = []
+    for why, of in checks:
+        if any(of(run) != of(0) for run in range(1, len(recipes))):
+            found.append(f"Scores may not be compared: {why}.")
+    losses = [{name: value for name, value in recipe.items() if name.startswith("loss.")} for recipe in recipes]
+    if any(each != losses[0] for each in losses):
+        found.append("Losses may not be compared: the runs minimise different ones.")
+    if missing := sum(not each for each in scores):
+        found.append(f"{missing} of {len(scores)} runs were never evaluated.")
+    return found
+
+
+def _evaluated_size(recipe: Mapping[str, Any]) -> list[Any]:
+    """The settings that the size of images depends on in evaluation."""
+    crop = recipe.get("augment.crop") if recipe.get("augment.method") in _CROPPED else None
+    return [crop, *(recipe.get(name) for name in _SIZES)]
+
+
+def _spreads(
+    paths: Sequence[Path], recipes: Sequence[Mapping[str, Any]], data: Sequence[Mapping[str, Any]], values: list[Any]
+) -> list[Spread]:
+    """The score over runs that differ in their seed alone."""
+    groups: dict[str, list[int]] = {}
+    for number, recipe in enumerate(recipes):
+        same = {**_without(recipe, "seed"), "content": data[number]["content"]}
+        groups.setdefault(repr(sorted(same.items())), []).append(number)
+    found = []
+    for numbers in groups.values():
+        known = [float(values[number]) for number in numbers if values[number] is not None]
+        seeds = {recipes[number].get("seed") for number in numbers}
+        if len(known) >= _LEAST and len(seeds) == len(numbers):
+            names = tuple(paths[number].name for number in numbers)
+            found.append(Spread(names, statistics.fmean(known), statistics.stdev(known)))
+    return found

@@ -1,0 +1,73 @@
+"""Checkpoints that a run can do without: which they are, how much room they take, and their removal."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock import files
+from penstock.runs.folder import RunFolder
+from penstock.runs.listing import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+ENDED: Final = frozenset({"finished", "stopped"})
+"""States of runs that nobody is likely to go on with."""
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """Checkpoints of a run beside its best ones; beside its last one, where none is the best.
+
+    Attributes:
+        folder: of the run.
+        kept: the checkpoint that stays.
+        checkpoints: those that may go, the oldest first.
+        bytes: that they take.
+    """
+
+    folder: RunFolder
+    kept: str
+    checkpoints: tuple[Path, ...]
+    bytes: int
+
+
+def prunable(paths: Sequence[Path]) -> list[Prunable]:
+    """What may go of each run that has ended and has something to spare."""
+    found = (_of(RunFolder(path)) for path in paths if summarize(path).state in ENDED)
+    return [each for each in found if each.checkpoints]
+
+
+def prune(run: Prunable) -> None:
+    """Remove what may go of a run. Each checkpoint goes as a whole: one that is half removed looks like none.
+
+    Raises:
+        RunError: another process trains the run.
+    """
+    with run.folder.locked():
+        last = run.folder.checkpoints / "last"
+        if last.is_symlink() and last.resolve().name != run.kept:
+            files.link_atomically(last, run.kept)
+        for path in run.checkpoints:
+            trash = path.with_name(f".{path.name}.old.partial")
+            path.rename(trash)
+            shutil.rmtree(trash)
+
+
+def _of(folder: RunFolder) -> Prunable:
+    there = sorted(path for path in folder.checkpoints.glob("step-*") if path.is_dir())
+    others = sorted(path.name for path in folder.checkpoints.glob("best-*"))
+    names = _marked(folder, ["best", *others]) or _marked(folder, ["last"])
+    kept = names[0] if names else ""
+    spare = tuple(path for path in there if path.name not in names) if kept else ()
+    sizes = (file.stat().st_size for path in spare for file in path.iterdir())
+    return Prunable(folder, kept, spare, sum(sizes))
+
+
+def _marked(folder: RunFolder, links: Sequence[str]) -> list[str]:
+    """The checkpoints that links point at, those that are there."""
+    found = [(folder.checkpoints / link).resolve().name for link in links]
+    return [name for name in found if (folder.checkpoints / name).is_dir() and name.startswith("step-")]

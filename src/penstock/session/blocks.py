@@ -1,0 +1,28 @@
+"""The blocks that a network is built of, by which it is cut: what ranks hold a part of, and what is computed again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from torch import nn
+
+_CONTAINERS: Final = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+def blocks(model: nn.Module) -> dict[str, nn.Module]:
+    """The innermost modules of modules that stand in a sequence, a list or a dictionary, by name: the residual blocks
+    of a ResNet, the layers of a transformer, the stages of a decoder. None where a model has no such parts.
+    """
+    listed = {
+        f"{place}.{name}" if place else name: child
+        for place, parent in model.named_modules()
+        if isinstance(parent, _CONTAINERS)
+        for name, child in parent.named_children()
+        if not isinstance(child, _CONTAINERS) and any(True for _ in child.children())
+    }
+    return {name: block for name, block in listed.items() if not _holds(name, listed)}
+
+
+def _holds(name: str, others: dict[str, nn.Module]) -> bool:
+    """Whether another one lies inside."""
+    return any(other.startswith(f"{name}.") for other in others)

@@ -1,0 +1,85 @@
+"""Fully sharded data parallel (FSDP2): each rank holds a part of every weight, gradient and optimizer state, and
+gathers the weights of a block for as long as it computes with them.
+
+What is saved are whole tensors, as of one process: a checkpoint knows nothing of how many ranks there were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from penstock.session.blocks import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import nn
+
+
+def shard(model: nn.Module, device: torch.device) -> nn.Module:
+    """Cut the parameters of a model over all ranks, in place: block by block, and then the rest.
+
+    Source: torch.distributed.fsdp.fully_shard (FSDP2). Parameters must be contiguous.
+    """
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for block in blocks(model).values():
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a tensor that this rank holds: all of it, where it is not cut."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that is cut over ranks as one of all its numbers; all ranks must ask. Others are themselves."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def is_cut(model: nn.Module) -> bool:
+    """Whether ranks hold parts of it."""
+    return isinstance(model, FSDPModule)
+
+
+def joined(tensors: Mapping[str, torch.Tensor], *, keep: bool) -> dict[str, torch.Tensor]:
+    """Tensors by name, whole and on the CPU; all ranks must ask, and those that do not keep them get none."""
+    found = {}
+    for name, tensor in tensors.items():
+        each = whole(tensor)
+        if keep:
+            found[name] = each.cpu()
+    return found
+
+
+def cut_like(tensor: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a tensor that all ranks have, cut as another one is; itself, where that is not cut."""
+    if not isinstance(model, DTensor):
+        return tensor
+    placed = tensor.to(model.device)
+    return distribute_tensor(placed, model.device_mesh, model.placements, src_data_rank=None)
+
+
+@contextlib.contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """For the length of a block, each rank holds whole weights and computes without the others; all ranks must begin
+    it. Nothing changes where weights are not cut.
+    """
+    parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for part in parts:
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.reshard()
+            part.set_reshard_after_forward(part is not model, recurse=False)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support import processes
+from support.commands import call
+from support.run_folders import write_run
+
+import penstock as ps
+from penstock.runs import RunFolder
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs/0001-a")
+    write_run(tmp_path / "runs/0002-longer", steps=5000, scores=[{"mean_iou": 0.25}], events=["started"])
+    write_run(tmp_path / "runs/0003-new", scores=[], data="/d/other", events=["started", "stopped"])
+    return tmp_path / "runs"
+
+
+def test_runs_are_listed(runs, capsys):
+    said = f"{runs / '0003-new'}: batch norm was frozen; tags: none\n"
+    assert call("note", runs / "0003-new", "batch norm was frozen", capsys=capsys) == (0, said, "")
+    assert call("runs", capsys=capsys) == (
+        0,
+        "run          state     step     best                  model          data       time        note\n"
+        "0001-a       finished  2/2      mean_iou 0.7500 at 2  unet:resnet18  /d/photos  1 min 21 s\n"
+        "0002-longer  open      1/5,000  mean_iou 0.2500 at 1  unet:resnet18  /d/photos  1 min 21 s\n"
+        "0003-new     stopped   0/2                            unet:resnet18  /d/other   1 min 21 s  batch norm was frozen\n",
+        "",
+    )
+    call("note", runs / "0003-new", "", capsys=capsys)
+    assert "frozen" not in call("runs", capsys=capsys)[1]
+
+
+def test_runs_have_tags(runs, capsys):
+    said = f"{runs / '0003-new'}: no note; tags: augment, paper\n"
+    assert call("note", runs / "0003-new", "--tag", "paper", "--tag", "augment", capsys=capsys) == (0, said, "")
+    assert call("runs", "--match", "paper", capsys=capsys)[1] == (
+        "run       state    step  best  model          data      time        tags            note\n"
+        "0003-new  stopped  0/2         unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
+    )
+    call("note", runs / "0003-new", "good", "--untag", "paper", "--tag", "augment", capsys=capsys)
+    assert "augment  good\n" in call("runs", capsys=capsys)[1]
+    assert call("note", runs / "0003-new", "--untag", "paper", capsys=capsys) == (
+        2,
+        "",
+        f"error: {runs}/0003-new: --untag: expected the tag paper, found augment. Name one of its tags.\n",
+    )
+    assert call("note", runs / "0003-new", "--tag", "a b", capsys=capsys)[2] == (
+        "error: --tag: expected a word without spaces, found 'a b'. Give several tags one by one.\n"
+    )
+    call("note", runs / "0003-new", "--untag", "augment", capsys=capsys)
+    assert not (runs / "0003-new/tags.txt").exists()
+    assert call("note", runs / "0003-new", capsys=capsys)[2] == (
+        "error: penstock note: expected a note, --tag or --untag, found none. Give one of them.\n"
+    )
+    run = ps.Run(runs / "0001-a")
+    run.note("fine", tag=["best", "paper"])
+    run.note(untag=["best"])
+    (listed, *_) = ps.list_runs(runs)
+    assert (listed.note, listed.tags) == ("fine", ("paper",))
+
+
+def checkpoints(run, *steps, best):
+    for step in steps:
+        (run / f"checkpoints/step-{step:08d}").mkdir()
+        (run / f"checkpoints/step-{step:08d}/model.safetensors").write_bytes(bytes(500_000))
+        (run / f"checkpoints/step-{step:08d}/state.json").write_bytes(bytes(1000 * step))
+    for link, step in (("last", steps[-1]), ("best", best)):
+        (run / "checkpoints" / link).symlink_to(f"step-{step:08d}")
+
+
+def there(run):
+    return sorted(path.name for path in (run / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("answer", ["y", "n", "", None])
+def test_all_but_the_best_go_once_somebody_says_so(runs, capsys, monkeypatch, answer):
+    checkpoints(runs / "0001-a", 1, 2, 3, best=2)
+    checkpoints(runs / "0002-longer", 1, 2, best=1)  # is open
+    checkpoints(runs / "0003-new", 2, best=2)  # has none to spare
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: answer is not None)
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
+    code, out, err = call("prune", capsys=capsys)
+
+    if answer is None:
+        assert (code, err) == (2, "error: penstock prune: expected an answer, found no terminal. Give --yes.\n")
+    else:
+        assert asked == ["Remove 2 checkpoints, 1.0 MB, of 1 run? [y/N] "]
+        end = "removed 2 checkpoints, 1.0 MB" if answer == "y" else "nothing was removed"
+        assert out == f"0001-a: 2 checkpoints, 1.0 MB; step-00000002 stays\n{end}\n"
+    whole = ["best", "last", "step-00000001", "step-00000002", "step-00000003"]
+    assert there(runs / "0001-a") == (["best", "last", "step-00000002"] if answer == "y" else whole)
+    assert (runs / "0001-a/checkpoints/last").resolve().name == f"step-0000000{2 if answer == 'y' else 3}"
+    assert len(there(runs / "0002-longer")) == 4
+
+
+def test_no_question_is_asked_where_the_answer_is_given(runs, capsys):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    checkpoints(runs / "0003-new", 1, 2, best=2)
+    assert call("prune", "--yes", "--match", "new", capsys=capsys)[0] == 0
+    assert [len(there(runs / name)) for name in ("0001-a", "0003-new")] == [4, 3]
+    assert ps.Run(runs / "0001-a").prune() == 501_000
+    assert ps.Run(runs / "0001-a").prune() == 0
+    assert call("prune", "--match", "new", capsys=capsys)[1] == (
+        "nothing to remove: no finished run in runs fits and has more than one checkpoint\n"
+    )
+
+
+def test_a_run_that_is_being_trained_keeps_its_checkpoints(runs, capsys):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    with RunFolder(runs / "0001-a").locked():
+        code, _, err = call("prune", "--yes", capsys=capsys)
+    assert (code, len(there(runs / "0001-a"))) == (2, 4)
+    assert "another process is training this run" in err
+
+
+def test_a_run_without_a_best_one_keeps_its_last(runs):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    (runs / "0001-a/checkpoints/best").unlink()
+    ps.Run(runs / "0001-a").prune()
+    assert there(runs / "0001-a") == ["last", "step-00000002"]
+
+
+def test_the_best_by_other_scores_stay_too(runs):
+    checkpoints(runs / "0001-a", 1, 2, 3, 4, best=2)
+    (runs / "0001-a/checkpoints/best-recall").symlink_to("step-00000003")
+    ps.Run(runs / "0001-a").prune()
+    assert there(runs / "0001-a") == ["best", "best-recall", "last", "step-00000002", "step-00000003"]
+
+
+def names(out):
+    return [line.split()[0] for line in out.splitlines()[1:]]
+
+
+def test_they_are_sorted_and_chosen(runs, capsys):
+    assert names(call("runs", runs, "--sort", "best", capsys=capsys)[1]) == ["0003-new", "0002-longer", "0001-a"]
+    for match, expected in {"longer": 1, "00??-*": 3, "open": 1, "other": 1, "unet": 3}.items():
+        assert len(names(call("runs", "--match", match, capsys=capsys)[1])) == expected
+    assert call("runs", "--match", "zzz", capsys=capsys)[1] == "no run in runs fits zzz: it has 3 runs\n"
+    (runs / "empty").mkdir()
+    assert call("runs", runs / "empty", capsys=capsys)[1] == f"no run in {runs}/empty\n"
+
+
+def test_runs_are_compared(runs, capsys):
+    write_run(runs / "0004-seed", seed=1, scores=[{"loss": 1.0, "mean_iou": 0.5}], classes=["a", "c" * 80])
+    code, out, _ = call("compare", runs / "0001-a", runs / "0004-seed", capsys=capsys)
+    classes = '["a", "' + "c" * 50 + "..."
+    assert (code, out) == (
+        0,
+        "Scores may not be compared: they have different classes.\n"
+        "\n"
+        "scores of the best checkpoint  0001-a  0004-seed\n"
+        "  loss                         1       1\n"
+        "  mean_iou                     0.75    0.5\n"
+        "\n"
+        "recipe  0001-a  0004-seed\n"
+        "  seed  0       1\n"
+        "\n"
+        f"data       0001-a      0004-seed\n"
+        f'  classes  ["a", "b"]  {classes}\n'
+        "\n"
+        "code: no difference\n"
+        "\n"
+        "environment: no difference\n"
+        "\n"
+        "mean_iou over 2 seeds (0001-a, 0004-seed): mean 0.6250, standard deviation 0.1768\n",
+    )
+
+
+def test_without_evaluations_there_are_no_scores(runs, capsys):
+    write_run(runs / "0005-new", scores=[], data="/d/other")
+    out = call("compare", runs / "0003-new", runs / "0005-new", capsys=capsys)[1]
+    assert out.startswith(
+        "2 of 2 runs were never evaluated.\n\nscores of the best checkpoint: no evaluation\n\nrecipe: no difference\n"
+    )
+
+
+def test_equal_runs_end_without_an_empty_line(runs, capsys):
+    out = call("compare", runs / "0001-a", runs / "0001-a", capsys=capsys)[1]
+    assert out.endswith("environment: no difference\n")
+
+
+def test_no_run_is_no_run(runs, capsys):
+    code, _, err = call("compare", runs / "0001-a", runs, capsys=capsys)
+    assert (code, err.partition(":")[2].partition(". ")[0]) == (
+        2,
+        f" {runs}: expected a run folder, with a recipe.toml, found a folder without one",
+    )
+
+
+@pytest.mark.parametrize("words", ["'runs', 'runs'", "'compare', 'runs/0001-a', 'runs/0003-new'"])
+def test_they_are_there_at_once(runs, words):
+    """Without torch."""
+    lines = (
+        "import sys\nfrom penstock.cli.app import main\n"
+        f"try:\n    main([{words}])\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", lines],
+        env=processes.quiet(),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=runs.parent,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,49 @@
+"""Names of classes that are probably one class, or several."""
+
+from __future__ import annotations
+
+import pytest
+from support.layouts import notes
+from support.miniatures import make_image, write
+
+
+def table(root, counts):
+    """A table of images of some classes, so many of each."""
+    rows, number = ["file;label"], 0
+    for name, count in counts.items():
+        for _ in range(count):
+            write(root / f"{number}.png", make_image(seed=number))
+            rows.append(f"{number}.png;{name}")
+            number += 1
+    write(root / "labels.csv", "\n".join(rows) + "\n")
+
+
+def test_a_rare_name_that_is_nearly_a_frequent_one_is_noted(tmp_path):
+    table(tmp_path, {"ceramic": 10, "ceramc": 1, "glass": 3})
+    assert notes(tmp_path) == [
+        "class 'ceramc' with 1 image is spelt nearly like 'ceramic' with 10: if they are one, write it once."
+    ]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"ceramic": 9, "ceramc": 1},  # not so rare
+        {"type10": 10, "type11": 1},  # numbers
+        {"ceramic": 10, "plastic": 1},  # another word
+        {"cat": 10, "car": 1},  # short words are often alike
+    ],
+)
+def test_other_names_are_not(tmp_path, counts):
+    table(tmp_path, counts)
+    assert notes(tmp_path) == []
+
+
+@pytest.mark.parametrize("mark", [",", ", ", "|", " ; "])
+def test_several_labels_in_a_cell_are_noted(tmp_path, mark):
+    counts = {"red": 2, "round": 2, f'"red{mark}round"': 2, '"blue,square"': 2}
+    table(tmp_path, counts)
+    assert notes(tmp_path) == [
+        f"class 'red{mark}round' looks like the classes red and round together. Each combination is a class of its own: images "
+        "of several classes are not supported."
+    ]

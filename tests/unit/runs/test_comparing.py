@@ -1,0 +1,110 @@
+"""In what runs differ, and which scores may not be compared."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from support.errors import refused
+from support.run_folders import write_run
+from support.training import recipe
+
+import penstock as ps
+from penstock.config import apply
+from penstock.report import write_comparison
+from penstock.runs.comparing import compare
+from penstock.training import train
+
+
+def two(root, **given):
+    return [write_run(root / "0001-a"), write_run(root / "0002-b", **given)]
+
+
+def test_equal_runs_differ_in_nothing(tmp_path):
+    found = compare(two(tmp_path))
+    assert (found.recipe, found.data, found.code, found.environment, found.cautions) == ({}, {}, {}, {}, ())
+    assert found.scores == {"loss": (1.0, 1.0), "mean_iou": (0.75, 0.75)}
+    assert (found.metric, [each.name for each in found.runs]) == ("mean_iou", ["0001-a", "0002-b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "part", "expected"),
+    [
+        ({"steps": 5}, "recipe", {"train.steps": (2, 5)}),
+        ({"crop": [32, 32]}, "recipe", {"augment.crop": ([64, 64], [32, 32])}),
+        ({"data": "/d/other"}, "data", {"path": ("/d/photos", "/d/other")}),
+        ({"content": "beef"}, "data", {"content": ("c0ffee", "beef")}),
+        ({"environment": {"device": "cuda"}}, "environment", {"device": ("cpu", "cuda")}),
+        ({"environment": {"packages": {"torch": "2.1", "timm": "1"}}}, "environment", {"torch": ("2.0", "2.1"), "timm": (None, "1")}),
+        ({"environment": {"revision": "r2"}}, "code", {"revision": ("r1", "r2")}),
+        ({"code": {"loss.custom": "ab"}}, "code", {"loss.custom": (None, "ab")}),
+    ],
+)  # fmt: skip
+def test_differences_have_a_value_for_each_run(tmp_path, given, part, expected):
+    found = compare(two(tmp_path, **given))
+    parts = {name: getattr(found, name) for name in ("recipe", "data", "code", "environment")}
+    assert parts.pop(part) == expected
+    assert all(not each for each in parts.values())
+    assert found.cautions == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"task": "matting"}, "they learnt different tasks"),
+        ({"classes": ["a", "c"]}, "they have different classes"),
+        ({"ignore": 0}, "they ignore different labels"),
+        ({"partitions": [["val-0", 0, 2, "bb"]]}, "they were evaluated on different images"),
+        ({"limit": 8}, "they used different parts of the data (data.limit)"),
+        ({"method": "pad-crop"}, "images were evaluated at different sizes"),
+    ],
+)
+def test_scores_that_measure_something_else_are_named(tmp_path, given, why):
+    assert compare(two(tmp_path, **given)).cautions == (f"Scores may not be compared: {why}.",)
+
+
+def test_a_run_without_an_evaluation_is_named(tmp_path):
+    found = compare(two(tmp_path, scores=[]))
+    assert found.cautions == ("1 of 2 runs were never evaluated.",)
+    assert found.scores == {"loss": (1.0, None), "mean_iou": (0.75, None)}
+
+
+def test_seeds_have_a_mean_and_a_deviation(tmp_path):
+    values = [0.5, 0.625, 0.75]
+    paths = [
+        write_run(tmp_path / f"000{n}-s", seed=n, scores=[{"mean_iou": value}]) for n, value in enumerate(values, 1)
+    ]
+    paths.append(write_run(tmp_path / "0004-longer", seed=4, steps=9))
+    (spread,) = compare(paths).spreads
+    assert spread.runs == ("0001-s", "0002-s", "0003-s")
+    assert (spread.mean, spread.deviation) == (statistics.mean(values), statistics.stdev(values))
+
+
+@pytest.mark.parametrize("given", [{"seed": 0}, {"seed": 1, "content": "beef"}, {"seed": 1, "scores": []}])
+def test_other_differences_are_no_seeds(tmp_path, given):
+    assert compare(two(tmp_path, **given)).spreads == ()
+
+
+def test_losses_of_other_settings_are_not_compared(packed, tmp_path):
+    """Their scores are."""
+    made = recipe(packed.folder, steps=2, evaluate_every=9)
+    runs = [train(each, tmp_path)[0].path for each in (made, apply(made, ["loss.dice=0.5"]))]
+    found = compare(runs)
+    assert found.cautions == ("Losses may not be compared: the runs minimise different ones.",)
+    page = write_comparison(runs, tmp_path / "page.html").read_text()
+    assert "<li>All scores may be compared: task, classes, images and image sizes are the same.</li>" in page
+    assert "<li>Losses may not be compared: the runs minimise different ones.</li>" in page
+
+
+def test_one_run_is_not_compared(tmp_path):
+    message = "penstock compare: expected at least two runs, found 1. Name several run folders, for example runs/0001-a runs/0002-b."
+    refused(compare, [write_run(tmp_path / "0001-a")], message=message)
+
+
+def test_of_real_trainings(packed, tmp_path):
+    runs = [train(recipe(packed.folder, steps=4), tmp_path)[0].path]
+    runs.append(train(recipe(packed.folder, steps=4, batch=2), tmp_path)[0].path)
+    found = ps.compare(ps.Run(runs[0]), runs[1])
+    assert found.recipe == {"train.batch": (4, 2)}
+    assert (found.data, found.environment, found.cautions) == ({}, {}, ())
+    assert found.scores["mean_iou"] == tuple(ps.Run(run).best["mean_iou"] for run in runs)
