@@ -94,6 +94,43 @@ def test_the_gradients_of_every_network_are_those_of_one_process(tmp_path, count
     assert {name: apart for name, (loss, apart) in found.items() if abs(loss) > 1e-5 or apart > 2e-3} == {}
 
 
+WATCH = """
+from pathlib import Path
+
+from penstock.session import Hook
+
+
+class Watch(Hook):
+    passes = 0
+
+    def on_start(self, session):
+        part = session.model.encoder.model.layer1[0].act1  # within a block
+        part.register_forward_hook(self.count)
+        self.kind = type(next(session.model.parameters())).__name__
+
+    def count(self, *_):
+        self.passes += 1
+
+    def on_end(self, session):
+        Path(f"{session.ranks.rank}.txt").write_text(f"{self.kind} {self.passes}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "found"), [((), "Parameter 1"), (("fsdp", "activation_checkpointing"), "DTensor 2")])
+def test_ranks_cut_weights_and_compute_activations_again_where_the_recipe_says(
+    packed, tmp_path, monkeypatch, words, found
+):
+    monkeypatch.chdir(tmp_path)
+    Path("watch.py").write_text(WATCH)
+    chosen = recipe(packed.folder, steps=1, save_every=9, evaluate_every=9, sync_bn=True)
+    chosen = dataclasses.replace(chosen, hooks=("watch.py:Watch",))
+    Path("recipe.toml").write_text(dump(apply(chosen, [f"train.{word}=true" for word in words])))
+    two_ranks("-m", "penstock", "train", "recipe.toml", "--trust")
+
+    assert [Path(f"{rank}.txt").read_text() for rank in range(2)] == [found] * 2
+
+
 def test_pairs_that_are_mixed_are_not_parted():
     chosen = apply(recipe("data", batch=10), ["regularize.mixup=0.2"])
     with pytest.raises(RecipeError) as error:
