@@ -5,13 +5,12 @@
     python tests/mutants/run.py --changed BASE   those whose source or test changed since a commit
     python tests/mutants/run.py --sample 20      a fixed sample of them, the same for the same set
     python tests/mutants/run.py --record FILE    every one, and what became of each as JSON, for table.py
-    python tests/mutants/run.py --ledger         with the tests that docs/ledger.md names for their rows, not their own;
-                                                 of an older checkout, with this folder copied into it: what it noticed
 
-A mutant is an entry of one of the .toml files beside this one: an edit of one source file, the row of docs/ledger.md
-or the promise of a document that it takes away, and the test that must fail. settings.toml names a test for every
-setting of the recipe, and the mutant is a training that ignores the setting. It exits with 1 if a mutant survives, does
-not apply, or its test fails without it.
+A mutant is an entry of one of the .toml files beside this one: an edit of one source file, the row of docs/ledger.md,
+the promise of a document or the defect that it is about, and the test that must fail. There is one for each promise, each
+defect worth it and each row whose counterpart is no setting. settings.toml names a test for every setting of the recipe,
+and the mutant is a training that ignores the setting. It exits with 1 if a mutant survives, does not apply, or its test
+fails without it.
 
 Libraries are imported once, and every mutant is tried in a fork: the import of torch takes longer than most tests.
 """
@@ -19,12 +18,10 @@ Libraries are imported once, and every mutant is tried in a fork: the import of 
 from __future__ import annotations
 
 import argparse
-import ast
 import fnmatch
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -35,7 +32,7 @@ import tomllib
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -125,32 +122,6 @@ def chosen(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:
         ordered = sorted(mutants, key=lambda each: hashlib.sha256(each.name.encode()).digest())
         mutants = ordered[: options.sample]
     return mutants
-
-
-def by_ledger(mutants: list[Mutant]) -> list[Mutant]:
-    """Those that apply and take away a row for which docs/ledger.md names tests, with these tests."""
-    rows: dict[str, tuple[str, ...]] = {}
-    for line in (ROOT / "docs" / "ledger.md").read_text().splitlines():
-        named = re.findall(r"`([\w/]+/test_\w+\.py)::(?:\w+::)*(test_\w+)`", line)
-        rows[line.strip("| ").partition(" | ")[0]] = tuple(node for each in named for node in _nodes(*each))
-    found = []
-    for mutant in mutants:
-        path = ROOT / "src" / "penstock" / mutant.file
-        tests = tuple(dict.fromkeys(test for row in mutant.shows for test in rows.get(row, ())))
-        if tests and path.exists() and path.read_text().count(mutant.before) == 1:
-            found.append(replace(mutant, tests=tests))
-    return found
-
-
-def _nodes(file: str, name: str) -> list[str]:
-    """The node ids of a test, which may stand in a class."""
-    body = ast.parse((ROOT / "tests" / file).read_text()).body
-    classes = [
-        each.name
-        for each in body
-        if isinstance(each, ast.ClassDef) and name in {n.name for n in each.body if isinstance(n, ast.FunctionDef)}
-    ]
-    return [f"{file}::{each}::{name}" for each in classes] or [f"{file}::{name}"]
 
 
 def _touched(mutant: Mutant) -> set[str]:
@@ -292,7 +263,6 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", type=Path)
-    parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without mutants first")
     return parser.parse_args(words)
 
@@ -302,7 +272,7 @@ def main() -> int:
     options = parsed()
     os.environ["OMP_NUM_THREADS"] = "1"
     _preload()
-    mutants = chosen(by_ledger(read()) if options.ledger else read(), options)
+    mutants = chosen(read(), options)
     broken = [] if options.unchecked else sound_without(mutants)
     for file in broken:
         print(f"{file}: fails without any mutant")

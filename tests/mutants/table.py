@@ -2,9 +2,7 @@
 
 python tests/mutants/run.py --record named.json
 python tests/mutants/generated.py --record generated.json
-python tests/mutants/table.py named.json generated.json [before.json]
-
-before.json is what `run.py --ledger --record` says of an older checkout: what the tests that the ledger named there noticed.
+python tests/mutants/table.py named.json generated.json
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from generated import Found
 from run import LEFT, ROOT, Mutant, read
 
 WHAT = "What the tests notice when it is taken away. `make mutants` tries it, and `tests/mutants/table.py` writes this page."
-BEFORE = "Before: what the tests that docs/ledger.md named noticed at commit 3a0687b, of the mutants that apply there."
 PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe", "defect": "Defects"}
 
 
@@ -30,7 +27,7 @@ def place(shown: str) -> str:
     return PLACES.get(word, "docs/ledger.md")
 
 
-def named(mutants: list[Mutant], results: dict[str, str], before: dict[str, str]) -> list[str]:
+def named(mutants: list[Mutant], results: dict[str, str]) -> list[str]:
     """A section for each place, a line for each row."""
     rows: dict[str, dict[str, list[Mutant]]] = defaultdict(lambda: defaultdict(list))
     for mutant in mutants:
@@ -40,27 +37,19 @@ def named(mutants: list[Mutant], results: dict[str, str], before: dict[str, str]
     for name, found in rows.items():
         tried = {mutant.name for each in found.values() for mutant in each}
         noticed = sum(results.get(each) == "killed" for each in tried)
-        once = noticed_before(tried, before)
         lines += [
-            f"## {name}: {noticed} of {len(tried)} noticed{f' ({once} before)' if once else ''}",
+            f"## {name}: {noticed} of {len(tried)} noticed",
             "",
-            "| what is taken away | before | noticed | by |",
-            "|---|---|---|---|",
+            "| what is taken away | noticed | by |",
+            "|---|---|---|",
         ]
         for shown, each in found.items():
             killed = sum(results.get(mutant.name) == "killed" for mutant in each)
             tests = sorted({test.partition("[")[0].replace("|", "") for mutant in each for test in mutant.tests})
             said = shown.split(": ", 1)[-1].removeprefix("setting ")
-            once = noticed_before({mutant.name for mutant in each}, before)
-            lines.append(f"| {said} | {once} | {killed} of {len(each)} | {', '.join(f'`{test}`' for test in tests)} |")
+            lines.append(f"| {said} | {killed} of {len(each)} | {', '.join(f'`{test}`' for test in tests)} |")
         lines.append("")
     return lines
-
-
-def noticed_before(names: set[str], before: dict[str, str]) -> str:
-    """How many of some mutants one of the tests noticed that the ledger named once, of those that could be tried."""
-    results = [before[name] for name in names if name in before]
-    return f"{sum('killed' in result for result in results)} of {len(results)}" if results else ""
 
 
 def generated(packages: dict[str, Found], reasons: dict[str, str]) -> list[str]:
@@ -85,12 +74,8 @@ def generated(packages: dict[str, Found], reasons: dict[str, str]) -> list[str]:
 
 def main() -> None:
     """Write the page."""
-    results, made, *older = [json.loads(Path(path).read_text()) for path in sys.argv[1:]]
-    before = older[0] if older else {}
-    head = ["# Mutants", "", WHAT, ""]
-    if before:
-        head += [BEFORE, ""]
-    lines = [*head, *named(read(), results, before)]
+    results, made = (json.loads(Path(path).read_text()) for path in sys.argv[1:])
+    lines = ["# Mutants", "", WHAT, "", *named(read(), results)]
     reasons = tomllib.loads(LEFT.read_text())
     lines += generated({name: Found(**found) for name, found in made.items()}, reasons)
     (ROOT / "tests" / "mutants" / "RESULTS.md").write_text("\n".join(lines))

@@ -11,18 +11,19 @@ _CONTAINERS: Final = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 def blocks(model: nn.Module) -> dict[str, nn.Module]:
     """The innermost modules of modules that stand in a sequence, a list or a dictionary, by name: the residual blocks
-    of a ResNet, the layers of a transformer, the stages of a decoder. None where a model has no such parts.
+    of a ResNet, the layers of a transformer, the stages of a decoder; in the order of `model.named_modules()`. None
+    where a model has no such parts.
     """
     listed = {
-        f"{place}.{name}" if place else name: child
+        f"{place}.{name}" if place else name
         for place, parent in model.named_modules()
         if isinstance(parent, _CONTAINERS)
         for name, child in parent.named_children()
         if not isinstance(child, _CONTAINERS) and any(True for _ in child.children())
     }
-    return {name: block for name, block in listed.items() if not _holds(name, listed)}
+    return {name: each for name, each in model.named_modules() if name in listed and not _holds(name, listed)}
 
 
-def _holds(name: str, others: dict[str, nn.Module]) -> bool:
+def _holds(name: str, others: set[str]) -> bool:
     """Whether another one lies inside."""
     return any(other.startswith(f"{name}.") for other in others)

@@ -38,6 +38,8 @@ def records(path):
             at += left
             continue
         size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        if at + 7 + size > len(data):
+            return  # the rest is still to be written
         whole += data[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in (1, 4):  # in one piece, or the last one
@@ -47,10 +49,20 @@ def records(path):
             yield record
 
 
+def whole(path, seconds=60):
+    """The records of a run, once the program that writes them, which is another process, has written how it ended."""
+    end = time.monotonic() + seconds
+    while True:
+        found = list(records(path))
+        if any(record.HasField("exit") for record in found) or time.monotonic() > end:
+            return found
+        time.sleep(0.1)
+
+
 def history(path):
     """The values that were logged, by step."""
     found = {}
-    for record in records(path):
+    for record in whole(path):
         if record.HasField("history"):
             items = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
             found.setdefault(record.history.step.num, {}).update(items)
@@ -63,7 +75,7 @@ def test_a_run_and_its_resume_are_one_run_there(packed, tmp_path, wandb):
     resume(folder.path)
     first, second = sorted((folder.path / "wandb").glob("offline-run-*/run-*.wandb"))
     lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
-    (begun,) = [record.run for record in records(first) if record.HasField("run")]
+    (begun,) = [record.run for record in whole(first) if record.HasField("run")]
     settings = {item.key: json.loads(item.value_json) for item in begun.config.update}
     before, after = history(first), history(second)
 
@@ -95,7 +107,7 @@ def test_it_is_told_how_training_ended(packed, tmp_path, wandb, fails, code):
     except ZeroDivisionError:
         assert fails
     (path,) = tmp_path.glob("runs/*/wandb/offline-run-*/run-*.wandb")
-    (end,) = [record.exit for record in records(path) if record.HasField("exit")]
+    (end,) = [record.exit for record in whole(path) if record.HasField("exit")]
     assert end.exit_code == code
 
 
