@@ -13,12 +13,12 @@ from pathlib import Path
 import common
 from common import penstock
 
+STEPS, WARMUP = common.sized(({"cells": 700, "fruits": 200}, 50), ({"cells": 2, "fruits": 2}, 0))
 TRAIN = [
     "--model", "ssd:resnet18", "--weights", "none", "--batch", "8", "--crop", "320", "320", "--lr", "0.01",
-    "--set", "optimizer.warmup_steps=50", "--set", "augment.jitter={}", "--set", "augment.resize_range=[320,427]", "--set", "augment.scale=[0.8,1.6]",
+    "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "augment.jitter={}", "--set", "augment.resize_range=[320,427]", "--set", "augment.scale=[0.8,1.6]",
     "--set", "augment.scale_step=0", "--set", "train.freeze_bn=false", "--set", "train.ema_decay=0.99",
 ]  # fmt: skip
-STEPS = {"cells": 700, "fruits": 200}
 DIVIDED = {"cells": [], "fruits": ["--validation", "0.34"]}  # 18 photos come without a split
 SPLIT = {"cells": "test", "fruits": "val"}
 

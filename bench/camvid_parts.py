@@ -16,17 +16,22 @@ import common
 from camvid import CLASSES
 from common import penstock
 
-SEEDS = (0, 1)
+SEEDS, STEPS, WARMUP = common.sized(((0, 1), "300", 50), ((0,), "2", 0))
 SIZES = {"one size": ["0.5"], "three sizes, each also mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
-    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "300",
+    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", STEPS,
     "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.jitter={}", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
-    "--set", "optimizer.warmup_steps=50", "--set", "data.validation=", "--set", "train.save_every=100",
+    "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "data.validation=", "--set", "train.save_every=100",
 ]  # fmt: skip
 PARTS = {
     "plain": [],
     "class weights (inverse frequency)": ["--set", "loss.class_weights=inverse"],
-    "OHEM: the hardest quarter of the pixels": ["--set", "loss.ohem_ratio=0.25", "--set", "loss.ohem_warmup_steps=150"],
+    "OHEM: the hardest quarter of the pixels": [
+        "--set",
+        "loss.ohem_ratio=0.25",
+        "--set",
+        f"loss.ohem_warmup_steps={3 * WARMUP}",
+    ],
 }
 
 

@@ -14,10 +14,41 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+SMOKE = "PENSTOCK_BENCH_SMOKE" in os.environ
+"""Whether programs measure next to nothing, to show that they still run: tests/e2e/test_bench.py."""
+RESULTS = Path(os.environ.get("PENSTOCK_BENCH_RESULTS", Path(__file__).parent / "results"))
+PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.parent / ".venv-bench/bin/python"))
+"""The Python of the environment that has what Penstock is compared with: bench/requirements.txt."""
 CIFAR_SHA256 = (
     "013ba16d14ecc4829da62bf2af648ca30f600491ecb3e7f329c827db0dd17522"  # of the six files one after the other
 )
+
+
+def sized(full: Any, smoke: Any) -> Any:
+    """A size of what is measured, or that of a smoke run."""
+    return smoke if SMOKE else full
+
+
+def installed(contenders: dict[str, tuple[str, ...]], modules: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """The contenders that can be measured; the others are named.
+
+    Args:
+        contenders: commands by name, the Python first.
+        modules: what a contender imports, by its name; those of others are always there.
+    """
+    missing = {name for name, module in modules.items() if not imports(contenders[name][0], module)}
+    for name in sorted(missing):
+        print(f"{name}: skipped, as {modules[name]} is not installed for {contenders[name][0]}", file=sys.stderr)
+    return {name: command for name, command in contenders.items() if name not in missing}
+
+
+def imports(python: str, module: str) -> bool:
+    """Whether a Python is there and has a module."""
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    try:
+        return subprocess.run([python, "-c", code], check=False).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 def machine() -> dict[str, Any]:
@@ -30,7 +61,16 @@ def machine() -> dict[str, Any]:
 
 
 def penstock(*arguments: str) -> None:
-    """One command, as a user would give it."""
+    """One command, as a user would give it; in this process in a smoke run, which needs no second import of PyTorch."""
+    if SMOKE:
+        from penstock.cli import main
+
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            if end.code:
+                raise
+        return
     subprocess.run([sys.executable, "-m", "penstock", *arguments], check=True)
 
 

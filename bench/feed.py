@@ -18,26 +18,27 @@ import common
 from penstock.datasets import PackOptions, inspect, pack, scenes
 
 HERE = Path(__file__).parent
-IMAGES, REPEATS = 640, 5
-PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(HERE.parent / ".venv-bench/bin/python"))
+SCENES, IMAGES, REPEATS = common.sized((1000, 640, 5), (32, 32, 1))
 CONTENDERS = {
     "penstock": (sys.executable, "penstock_feed.py"),
-    "tf.data": (PEERS, "tfdata.py", "full"),
-    "tf.data, decode_and_crop_jpeg": (PEERS, "tfdata.py", "crop"),
-    "grain": (PEERS, "grain_feed.py"),
+    "tf.data": (common.PEERS, "tfdata.py", "full"),
+    "tf.data, decode_and_crop_jpeg": (common.PEERS, "tfdata.py", "crop"),
+    "grain": (common.PEERS, "grain_feed.py"),
     "torch DataLoader + torchvision": (sys.executable, "torch_feed.py"),
     "bare decode": (sys.executable, "bare_decode.py"),
 }
+MODULES = {"tf.data": "tensorflow", "tf.data, decode_and_crop_jpeg": "tensorflow", "grain": "grain"}
 SCENARIOS = {"a": "random resized crop 224", "b": "scale, crop 513 and flip, with masks"}
 
 
 def main() -> None:
     work = Path(sys.argv[1] if len(sys.argv) > 1 else "/tmp/penstock-bench-feed")
     make(work)
-    rates: dict[str, dict[str, list[float]]] = {s: {name: [] for name in CONTENDERS} for s in SCENARIOS}
+    contenders = common.installed(CONTENDERS, MODULES)
+    rates: dict[str, dict[str, list[float]]] = {s: {name: [] for name in contenders} for s in SCENARIOS}
     for repeat in range(REPEATS):
         for scenario in SCENARIOS:
-            for name, command in CONTENDERS.items():
+            for name, command in contenders.items():
                 rate = run(command, work, scenario)
                 rates[scenario][name].append(rate)
                 print(f"{repeat + 1}/{REPEATS} {scenario} {name}: {rate:.0f} images/s", file=sys.stderr)
@@ -49,7 +50,7 @@ def make(work: Path) -> None:
     if (work / "dataset.json").exists():
         return
     raw = work.with_name(work.name + "-raw")
-    scenes.write_folder(raw, {"train": 1000}, (375, 500), seed=1)
+    scenes.write_folder(raw, {"train": SCENES}, (375, 500), seed=1)
     pack(inspect(raw), work, PackOptions(shard_bytes=16 << 20))
     (work / "files").mkdir()
     for path in [*raw.glob("images/*/*"), *raw.glob("masks/*/*")]:
@@ -79,14 +80,11 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
                 if name != "penstock"
             },
         }
-    peers = subprocess.run(
-        [PEERS, "-c", "import importlib.metadata as m; print(m.version('tensorflow-cpu'), m.version('grain'))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
-    versions |= {"tensorflow-cpu": peers[0], "grain": peers[1]}
+    for contender, package in {"tf.data": "tensorflow-cpu", "grain": "grain"}.items():
+        if contender in rates["a"]:
+            code = f"import importlib.metadata as m; print(m.version({package!r}))"
+            versions[package] = subprocess.check_output([common.PEERS, "-c", code], text=True).strip()
     about = (
         f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
         f"passes over {IMAGES} images, after one pass that is not counted."

@@ -5,10 +5,12 @@ python bench/hippocampus3d.py DATA WORK    DATA holds images/ and labels/; WORK 
 
 from __future__ import annotations
 
+import common
 from hippocampus import measured
 
+STEPS = common.sized("600", "1")
 TRAIN = [
-    "--steps", "600", "--batch", "2", "--crop", "56", "40", "--set", "augment.slices=40", "--set", "augment.flip=0",
+    "--steps", STEPS, "--batch", "2", "--crop", "56", "40", "--set", "augment.slices=40", "--set", "augment.flip=0",
     "--set", "train.ema_decay=0.99", "--set", "train.evaluate_every=300",
 ]  # fmt: skip
 

@@ -27,9 +27,8 @@ from penstock.sources.kafka import Address, KafkaLog, KafkaSource  # noqa: E402
 from penstock.sources.kafka.producer import Creation, create  # noqa: E402
 from penstock.values import Cursor  # noqa: E402
 
-PEERS = os.environ.get("PENSTOCK_BENCH_PYTHON", str(HERE.parent / ".venv-bench/bin/python"))
-REPEATS = 3
-SIZES = {"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}
+REPEATS, MANY = common.sized((3, 100_000), (1, 2000))
+SIZES = common.sized({"100 KB": (100_000, 4000), "1 MB": (1_000_000, 500)}, {"100 KB": (100_000, 64)})
 CONTENDERS = {
     "bare librdkafka loop": (sys.executable, "bare"),
     "Penstock, offset order": (sys.executable, "natural"),
@@ -38,9 +37,10 @@ CONTENDERS = {
     "Penstock, blocks of 6.4 MB, 8 in a shuffle window": (sys.executable, "6400000/8"),
     "Penstock, blocks of 25.6 MB, 2 in a shuffle window": (sys.executable, "25600000/2"),
     "Penstock, full shuffle of single records": (sys.executable, "0/1"),
-    "aiokafka": (PEERS, "aiokafka"),
-    "kafka-python": (PEERS, "kafka-python"),
+    "aiokafka": (common.PEERS, "aiokafka"),
+    "kafka-python": (common.PEERS, "kafka-python"),
 }
+MODULES = {"aiokafka": "aiokafka", "kafka-python": "kafka"}
 POSITIONS = (0, 1, 50_000, 99_999, 1_000_000, 123_456_789)
 
 
@@ -74,12 +74,13 @@ def main() -> None:
 
 def throughput(servers: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    contenders = common.installed(CONTENDERS, MODULES)
     for size, (length, records) in SIZES.items():
         topic = f"records-{length}"
         fill(servers, topic, length, records, 4)
-        values: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+        values: dict[str, list[float]] = {name: [] for name in contenders}
         for repeat in range(REPEATS):
-            for name, (python, how) in CONTENDERS.items():
+            for name, (python, how) in contenders.items():
                 rate = run(python, servers, topic, how, records)
                 values[name].append(rate)
                 print(f"{repeat + 1}/{REPEATS} {size} {name}: {rate:.0f} records/s", file=sys.stderr)
@@ -119,12 +120,12 @@ def run(python: str, servers: str, topic: str, how: str, records: int) -> float:
 
 
 def first_batches(servers: str) -> dict[str, Any]:
-    """Seconds from nothing to the first batch of 16, at any position of a topic of 100,000 records of 1 KB."""
-    fill(servers, "many", 1000, 100_000, 4)
+    """Seconds from nothing to the first batch of 16, at any position of a topic of many records of 1 KB."""
+    fill(servers, "many", 1000, MANY, 4)
     found = {}
     for position in POSITIONS:
         seconds = []
-        for _ in range(5):
+        for _ in range(REPEATS + 2):
             began = time.perf_counter()
             log = KafkaLog(Address(servers, "many"))
             source = KafkaSource(log)

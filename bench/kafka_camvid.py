@@ -18,10 +18,11 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from support import broker  # noqa: E402 - the tests' own cluster
 from camvid import CLASSES, penstock  # noqa: E402
 
+NODES, STEPS = common.sized((3, "40"), (1, "2"))
 TRAIN = [
-    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", "40",
+    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", STEPS,
     "--optimizer", "adamw", "--lr", "1e-3", "--seed", "5", "--set", "augment.jitter={}", "--set", "data.block=16", "--set", "data.shuffle_window=4",
-    "--set", "train.evaluate_every=40", "--set", "train.log_origins=true", "--set", "train.ema_decay=0.9",
+    "--set", f"train.evaluate_every={STEPS}", "--set", "train.log_origins=true", "--set", "train.ema_decay=0.9",
 ]  # fmt: skip
 
 
@@ -32,10 +33,19 @@ def main() -> None:
         penstock(
             "pack", str(data), "-o", str(work / "data"), "--classes", CLASSES, "--ignore", "11", "--shard-size", "4"
         )
-        with broker.Cluster(work / "kafka", nodes=3) as cluster:
+        with broker.Cluster(work / "kafka", nodes=NODES) as cluster:
             url = f"kafka://{cluster.servers}/camvid"
             penstock(
-                "publish", str(work / "data"), url, "--create", "--replicas", "3", "--split", "train", "--split", "val"
+                "publish",
+                str(work / "data"),
+                url,
+                "--create",
+                "--replicas",
+                str(NODES),
+                "--split",
+                "train",
+                "--split",
+                "val",
             )
             penstock("train", url, *TRAIN, "--runs", str(work / "topic"))
         penstock("train", str(work / "data"), *TRAIN, "--runs", str(work / "shards"))
@@ -49,7 +59,7 @@ def main() -> None:
         "python bench/kafka_camvid.py CAMVID",
         {
             "versions": common.versions("penstock", "torch", "confluent-kafka"),
-            "nodes": 3,
+            "nodes": NODES,
             "partitions": partitions,
             "train": " ".join(TRAIN),
             "identical": sorted(same),

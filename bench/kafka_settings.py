@@ -20,8 +20,8 @@ import kafka
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation, Writer, create
 
-REPEATS = 3
-LENGTH, RECORDS = 100_000, 3000
+REPEATS = common.sized(3, 1)
+LENGTH, RECORDS = common.sized((100_000, 3000), (10_000, 50))
 READING = {
     "check.crcs": "false",
     "max.partition.fetch.bytes": "1048576",

@@ -14,7 +14,7 @@ import common
 from penstock.order import Plan, Shuffle
 from penstock.values import Partition, Snapshot
 
-CALLS, REPEATS = 20_000, 5
+CALLS, REPEATS = common.sized((20_000, 5), (100, 1))
 
 
 def main() -> None:

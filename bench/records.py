@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from penstock.datasets import PackOptions, inspect, pack, scenes
 from penstock.records.example import Fields
 from penstock.sources import FilesSource
 
-PYTHON = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.parent / ".venv-bench/bin/python"))
 TENSORFLOW = """
 import glob, hashlib, json, sys, tensorflow as tf
 spec = {"image/encoded": tf.string, "image/filename": tf.string, "image/format": tf.string, "image/height": tf.int64,
@@ -42,12 +40,14 @@ print(json.dumps([tf.__version__, read]))
 
 
 def main() -> None:
+    if not common.imports(common.PEERS, "tensorflow"):
+        sys.exit(f"skipped, as tensorflow is not installed for {common.PEERS}")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         scenes.write_folder(work / "raw", {"train": 60}, (96, 128))
         dataset = pack(inspect(work / "raw"), work / "data", PackOptions(shard_bytes=200_000))
         (work / "tf").mkdir()
-        command = [PYTHON, "-c", TENSORFLOW, str(dataset.folder), str(work / "tf")]
+        command = [common.PEERS, "-c", TENSORFLOW, str(dataset.folder), str(work / "tf")]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         version, read = json.loads(done.stdout.splitlines()[-1])
         ours = digests(dataset.source("train"))

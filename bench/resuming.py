@@ -21,7 +21,7 @@ from pathlib import Path
 
 import common
 
-REPEATS, BATCH, IMAGES = 5, 8, 367
+REPEATS, BATCH, IMAGES = common.sized((5, 8, 367), (1, 2, 6))
 STEPS = {"0": 1, "50": IMAGES // BATCH // 2, "99": IMAGES // BATCH}
 
 BEGIN = """
@@ -35,8 +35,9 @@ class Kill(Hook):
         if path.name == f"step-{int(sys.argv[3]):08d}":
             os.kill(os.getpid(), signal.SIGKILL)
 
-ps.train(sys.argv[1], runs=sys.argv[2], model="deeplabv3plus:resnet18", weights="none", crop=(192, 192), batch=8,
-         steps=90, hooks=[Kill()], **{"train.save_every": int(sys.argv[3]), "train.evaluate_every": 90})
+ps.train(sys.argv[1], runs=sys.argv[2], model="deeplabv3plus:resnet18", weights="none", crop=(192, 192), batch=int(sys.argv[4]),
+         steps=90, hooks=[Kill()],
+         settings={"train.save_every": int(sys.argv[3]), "train.evaluate_every": 90})
 """
 GO_ON = """
 import os, sys, time
@@ -56,7 +57,7 @@ ps.resume(sys.argv[1], hooks=[First()])
 
 def killed(data: str, runs: Path, step: int) -> Path:
     """A run that was killed behind the checkpoint of a step."""
-    done = subprocess.run([sys.executable, "-c", BEGIN, data, str(runs), str(step)], check=False)
+    done = subprocess.run([sys.executable, "-c", BEGIN, data, str(runs), str(step), str(BATCH)], check=False)
     if done.returncode != -signal.SIGKILL:
         raise SystemExit(f"the training was to be killed, and ended with {done.returncode}")
     return next(runs.glob("0*"))

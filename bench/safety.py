@@ -28,8 +28,8 @@ from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.tasks import Augment
 from penstock.values import Cursor
 
-IMAGES, BATCH, CROP, BATCHES, ROUNDS = 64, 16, (321, 321), 24, 15
-LENGTH, RECORDS, PASSES = 100_000, 4000, 9
+IMAGES, BATCH, CROP, BATCHES, ROUNDS = common.sized((64, 16, (321, 321), 24, 15), (4, 2, (33, 33), 2, 1))
+LENGTH, RECORDS, PASSES = common.sized((100_000, 4000, 9), (10_000, 64, 1))
 
 
 class Lent(Slots):

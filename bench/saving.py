@@ -20,12 +20,12 @@ from penstock.ranks import Ranks
 from penstock.session import CheckpointStore, Learner, Options, OptimizerSpec, Saver
 from penstock.session.saving import Standing
 
-SAVES = 10
+SAVES, NETWORK = common.sized((10, "deeplabv3plus:resnet50"), (1, "deeplabv3plus:test_resnet"))
 
 
 def stepped(device: torch.device) -> Learner:
     """What learns, after a step, so that the optimizer has its moments."""
-    network = build_segmenter("deeplabv3plus:resnet50", 11, "none")
+    network = build_segmenter(NETWORK, 11, "none")
     learner = Learner.of(
         network,
         options=Options(1, 1, 1, ema_decay=0.999),

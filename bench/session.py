@@ -33,7 +33,7 @@ from penstock.tasks import Augment
 from penstock.tasks.base import Task
 from penstock.values import Cursor
 
-PAIRS, WARM, BATCH, CROP = 400, 20, 2, (64, 64)
+PAIRS, WARM, BATCH, CROP, TRIVIAL = common.sized((400, 20, 2, (64, 64), 5000), (4, 1, 2, (64, 64), 30))
 
 
 class ByTurns:
@@ -132,7 +132,7 @@ def trivial():
     task, spec = Line(), OptimizerSpec("sgd", 1e-3)
     network = task.model()
     feed = ByTurns(Numbers(), bare_line(task, network, make_optimizer(spec, network)))
-    return measured(task, task.model(), feed, spec, 5000)[2]
+    return measured(task, task.model(), feed, spec, TRIVIAL)[2]
 
 
 def main():

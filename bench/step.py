@@ -11,7 +11,6 @@ is all from one batch to the next, but for Penstock's, whose clock leaves out it
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -20,10 +19,15 @@ from pathlib import Path
 import common
 from common import penstock
 
-STEPS, WARM, BATCH, CROP, SCALE = 24, 6, 8, (176, 240), (0.75, 1.5)
+STEPS, WARM, BATCH, CROP, SCALE = common.sized((24, 6, 8, (176, 240), (0.75, 1.5)), (2, 1, 2, (64, 64), (0.75, 1.5)))
 PEERS = Path(__file__).parent / "peers"
-PYTHON = os.environ.get("PENSTOCK_BENCH_PYTHON", str(Path(__file__).parent.parent / ".venv-bench/bin/python"))
-LOOPS = ("plain", "plain, channels last", "torchvision", "lightning")
+LOOPS = {
+    "plain": "torchvision",
+    "plain, channels last": "torchvision",
+    "torchvision": "torchvision",
+    "lightning": "lightning",
+}
+"""Peers, and the module that each needs."""
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
     "--steps", str(STEPS), "--optimizer", "adamw", "--lr", "1e-3", "--set", f"augment.scale={list(SCALE)}",
@@ -36,18 +40,19 @@ def main() -> None:
     repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 4
     work.mkdir(parents=True, exist_ok=True)
     penstock("pack", str(data), "-o", str(work / "data"), "--ignore", "11")
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in ("penstock", *LOOPS)}
+    loops = common.installed({name: (common.PEERS,) for name in LOOPS}, LOOPS)
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in ("penstock", *loops)}
     for repeat in range(repeats):
         found["penstock"].append(ours(work, repeat))
-        for loop in LOOPS:
+        for loop in loops:
             found[loop].append(peer(loop, data))
     common.write(
         "step",
         "python bench/step.py CAMVID WORK",
         {
             "versions": common.versions("penstock", "torch", "torchvision", "segmentation-models-pytorch"),
-            "lightning": said_by_peers("import lightning; print(lightning.__version__)"),
-            "peers_torch": said_by_peers("import torch; print(torch.__version__)"),
+            "lightning": version_of("lightning", loops),
+            "peers_torch": version_of("torch", loops),
             "batch": BATCH,
             "crop": CROP,
             "steps": STEPS - WARM,
@@ -83,12 +88,14 @@ def said(loop: str, found: dict[str, float]) -> dict[str, float]:
 
 def program(name: str, *arguments: str, python: str = "") -> str:
     """The last line that a program prints."""
-    command = [python or PYTHON, str(PEERS / name), *arguments]
+    command = [python or common.PEERS, str(PEERS / name), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
 
 
-def said_by_peers(code: str) -> str:
-    return subprocess.run([PYTHON, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+def version_of(package: str, loops: dict[str, tuple[str, ...]]) -> str:
+    """The version of a package that the peers have; "" where there are none."""
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    return subprocess.check_output([common.PEERS, "-c", code], text=True).strip() if loops else ""
 
 
 if __name__ == "__main__":

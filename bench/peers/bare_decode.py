@@ -10,9 +10,9 @@ import simplejpeg
 import timing
 
 cv2.setNumThreads(0)
-data, scenario, images = timing.arguments()
-images = [Path(p) for p in sorted(glob.glob(f"{data}/files/*.jpg"))]
-items = [(p.read_bytes(), p.with_suffix(".png").read_bytes()) for p in images]
+data, scenario, count = timing.arguments()
+paths = [Path(p) for p in sorted(glob.glob(f"{data}/files/*.jpg"))]
+items = [(p.read_bytes(), p.with_suffix(".png").read_bytes()) for p in paths]
 
 
 def decode(chunk):
@@ -25,4 +25,4 @@ def decode(chunk):
 
 with ThreadPoolExecutor(2) as pool:
     chunks = [items[i : i + 8] for i in range(0, len(items), 8)]
-    timing.measure(lambda: pool.map(decode, chunks), images)
+    timing.measure(lambda: pool.map(decode, chunks), count)

@@ -9,7 +9,7 @@ import timing
 import windows
 
 cv2.setNumThreads(0)
-data, scenario, images = timing.arguments()
+data, scenario, count = timing.arguments()
 images = sorted(glob.glob(f"{data}/files/*.jpg"))
 
 
@@ -46,4 +46,4 @@ def deeplab(item, rng):
 prepared = grain.MapDataset.source(Source()).seed(1).shuffle().random_map(resized_crop if scenario == "a" else deeplab)
 options = grain.ReadOptions(num_threads=4, prefetch_buffer_size=128)
 dataset = prepared.to_iter_dataset(options).batch(timing.BATCH)
-timing.measure(lambda: (b["image"] if scenario == "b" else b for b in dataset), images)
+timing.measure(lambda: (b["image"] if scenario == "b" else b for b in dataset), count)

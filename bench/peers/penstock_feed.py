@@ -25,8 +25,8 @@ class ResizedCrop:
         fetch_image(data, record.origin, info, view.affine, (0, 0, 0), out["image"])
 
 
-data, scenario, images = timing.arguments()
+data, scenario, count = timing.arguments()
 source = FilesSource(*sorted(glob.glob(f"{data}/*.tfrecord")))
 prepare = ResizedCrop() if scenario == "a" else PrepareSegmentation(6, 255, (124, 116, 104), Augment((513, 513)))
 feed = Feed(Plan(source.snapshot(), 1, Shuffle()), source, prepare, batch=timing.BATCH)
-timing.measure(feed.batches, images)
+timing.measure(feed.batches, count)

@@ -9,7 +9,7 @@ import tensorflow as tf
 import timing
 
 PARTIAL = sys.argv[4] == "crop"
-data, scenario, images = timing.arguments()
+data, scenario, count = timing.arguments()
 SPEC = {
     "image/encoded": tf.io.FixedLenFeature([], tf.string),
     "image/segmentation/class/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -65,4 +65,4 @@ files = sorted(glob.glob(f"{data}/*.tfrecord"))
 dataset = tf.data.TFRecordDataset(files, num_parallel_reads=2).shuffle(500)
 dataset = dataset.map(resized_crop if scenario == "a" else deeplab, num_parallel_calls=tf.data.AUTOTUNE)
 dataset = dataset.batch(timing.BATCH).prefetch(tf.data.AUTOTUNE)
-timing.measure(lambda: (b[0] if scenario == "b" else b for b in dataset), images)
+timing.measure(lambda: (b[0] if scenario == "b" else b for b in dataset), count)

@@ -9,14 +9,14 @@ import time
 BATCH = 32
 
 
-def measure(make, images, passes=2):
+def measure(make, count, passes=2):
     """`make()` gives an iterator of batches; prints images per second of every counted pass."""
     rates = []
     for number in range(passes + 1):
         began, seen = time.perf_counter(), 0
         for batch in make():
             seen += len(batch)
-            if seen >= images:
+            if seen >= count:
                 break
         if number:
             rates.append(seen / (time.perf_counter() - began))

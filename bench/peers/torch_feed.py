@@ -40,10 +40,10 @@ class DeepLab(Resized):
 
 
 if __name__ == "__main__":
-    data, scenario, images = timing.arguments()
+    data, scenario, count = timing.arguments()
     images = sorted(glob.glob(f"{data}/files/*.jpg"))
     dataset = Resized(images) if scenario == "a" else DeepLab(images)
     loader = torch.utils.data.DataLoader(
         dataset, timing.BATCH, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4
     )
-    timing.measure(lambda: (b[0] if scenario == "b" else b for b in loader), images)
+    timing.measure(lambda: (b[0] if scenario == "b" else b for b in loader), count)
