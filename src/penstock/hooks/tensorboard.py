@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.hooks.drawn import batch_sheet
 from penstock.hooks.mirror import Mirror
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
     from penstock.session import Session
     from penstock.tasks.base import Scores
+
+_BINS: Final = 64
+"""Bins of a histogram."""
 
 
 class TensorBoard(Mirror):
@@ -66,8 +68,26 @@ class TensorBoard(Mirror):
                 self._histogram(f"gradients/{name}", parameter.grad, session.step)
 
     def _histogram(self, name: str, values: torch.Tensor, step: int) -> None:
-        with contextlib.suppress(ValueError):  # it finds no bins for numbers that are none, or very large
-            self._writer.add_histogram(name, local(values.detach()).float().cpu(), step)
+        """Write the distribution of a tensor in bins of equal width, which needs no sorting; nothing of one that holds
+        numbers that are not finite.
+        """
+        flat = local(values.detach()).float().flatten().cpu().double()
+        if not flat.numel() or not flat.isfinite().all():
+            return
+        low, high = flat.min().item(), flat.max().item()
+        margin = max(1.0, abs(low)) / 2 if low == high else 0.0
+        start, stop = low - margin, high + margin
+        self._writer.add_histogram_raw(
+            name,
+            min=low,
+            max=high,
+            num=flat.numel(),
+            sum=flat.sum().item(),
+            sum_squares=flat.square().sum().item(),
+            bucket_limits=[start + (stop - start) * number / _BINS for number in range(1, _BINS + 1)],
+            bucket_counts=flat.histc(_BINS, start, stop).tolist(),
+            global_step=step,
+        )
 
     def close(self) -> None:
         """Close the log."""

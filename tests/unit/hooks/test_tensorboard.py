@@ -37,6 +37,10 @@ def test_tensorboard_shows_curves_and_what_weights_are_like(packed, tmp_path):
     last = found.Histograms(name)[-1]
     assert (last.step, last.histogram_value.num) == (12, weight.numel())
     assert last.histogram_value.sum == pytest.approx(float(weight.double().sum()), abs=1e-4)
+    counts, edges = np.histogram(weight.double().numpy(), len(last.histogram_value.bucket))
+    assert last.histogram_value.bucket == pytest.approx(counts, abs=2)  # numbers on an edge are rounded
+    assert last.histogram_value.bucket_limit == pytest.approx(edges[1:])
+    assert sum(last.histogram_value.bucket) == weight.numel()
 
 
 class Last(Hook):
