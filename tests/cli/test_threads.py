@@ -9,6 +9,7 @@ import torch
 from support.training import Stop, recipe
 
 from penstock import cores, devices
+from penstock.cli import command
 from penstock.cli.events import show
 from penstock.training import train
 
@@ -32,6 +33,18 @@ def test_commands_compute_with_as_many_threads_as_there_are_cores_unless_somebod
     )
 
     assert done.stdout == f"{threads}\n"
+
+
+@pytest.mark.parametrize(("chosen", "policy"), [(None, "passive"), ("active", "active")])
+def test_threads_that_wait_leave_their_core_to_others_unless_somebody_chose(monkeypatch, capsys, chosen, policy):
+    monkeypatch.setattr(sys, "argv", ["penstock", "--version"])
+    monkeypatch.setenv("OMP_WAIT_POLICY", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    with pytest.raises(SystemExit):
+        command()
+
+    assert os.environ["OMP_WAIT_POLICY"] == policy
 
 
 def test_more_threads_than_cores_are_told_of(packed, tmp_path, monkeypatch, capsys):

@@ -186,13 +186,10 @@ def by_hand(run, torch):
     return sum(losses) / 4
 
 
-def example(name, folder, *words, launcher=()):
+def example(name, folder, *words):
     """The lines that an example prints, run in a process of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-W", "ignore", *launcher, EXAMPLES / name, *words]
-    done = subprocess.run(
-        [*map(str, command)], cwd=folder, env=processes.quiet(), capture_output=True, text=True, check=False
-    )
+    done = processes.run(EXAMPLES / name, *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -216,8 +213,11 @@ def test_a_loop_of_ones_own_goes_on_where_it_stopped(packed, tmp_path, loop):
 def test_two_processes_of_accelerate_share_every_batch(packed, tmp_path):
     """The first of two has the first half of the batches of one."""
     whole = steps(example("accelerate_loop.py", tmp_path / "whole", packed.folder, "--steps", 2))
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
-    shared = steps(example("accelerate_loop.py", tmp_path / "two", packed.folder, "--steps", 2, launcher=launcher))
+    torchrun = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    (tmp_path / "two").mkdir()
+    words = [*torchrun, str(EXAMPLES / "accelerate_loop.py"), str(packed.folder), "--steps", "2"]
+    printed = subprocess.check_output(words, cwd=tmp_path / "two", env=processes.quiet(), text=True)
+    shared = steps(printed.splitlines())
     assert [line.split()[-1] for line in shared] == [line.split()[-1] for line in whole]
     assert shared != whole
 

@@ -54,7 +54,11 @@ def main(arguments: list[str] | None = None) -> None:
 def command() -> NoReturn:
     """Run one command as a process of its own, which ends although the system holds a thread that reads data, as where
     a network disk is gone: Python would wait for it.
+
+    Threads that compute wait for each other without spinning, unless OMP_WAIT_POLICY says otherwise: the threads of the
+    feed need the same cores. Where something else runs too, a step on a CPU takes a tenth of the time.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when PyTorch is imported
     code: object = 0
     try:
         main()
