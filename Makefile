@@ -1,10 +1,11 @@
 # Everything needs only python3 and make; the environment is made in .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than cores: a quarter of the time tests wait, for brokers and for children.
-WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+WORKERS := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
+# One thread each, as there is a worker for every core.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: env demo test check package mutants soak bench docs clean
+.PHONY: env demo test test-slow coverage check package mutants soak bench docs clean
 
 env: .venv/ready
 
@@ -12,6 +13,14 @@ demo: .venv/ready
 	$(BIN)/penstock demo -o demo
 
 test: .venv/ready
+	$(TESTS) -m "not slow and not soak"
+
+# What needs minutes: real brokers (Java 17 and Maven), ranks and kills, exports, examples, programs of bench/.
+test-slow: .venv/ready
+	$(TESTS) -m "slow and not soak"
+
+# The branches that both of them reach.
+coverage: .venv/ready
 	$(BIN)/coverage erase
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/coverage combine -q --append 2>/dev/null || true

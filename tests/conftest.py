@@ -37,6 +37,14 @@ pytest_plugins = ["support.fixtures"]
 REAL_DATA = Path(os.environ.get("PENSTOCK_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_collection_modifyitems(items):
+    """What uses a real broker is slow."""
+    for item in items:
+        world = item.callspec.params.get("world") if hasattr(item, "callspec") else None
+        if world == "broker" or {"broker", "servers"} & set(item.fixturenames):
+            item.add_marker("slow")
+
+
 def pytest_unconfigure():
     _STATE.cleanup()
 

@@ -11,6 +11,8 @@ import pytest
 from support.commands import call
 from support.processes import quiet
 
+pytestmark = pytest.mark.slow
+
 FILES = [
     ".gitignore", "CHANGELOG.md", "README.md", "hooks.py", "layout.py", "recipe.toml", "task.py", "tests/test_project.py",
 ]  # fmt: skip

@@ -15,6 +15,8 @@ from support.volumes import write_cases
 
 from penstock.datasets import inspect, pack, scenes
 
+pytestmark = pytest.mark.slow
+
 BENCH = TESTS.parent / "bench"
 AIRBENCH = """
 import torch
@@ -99,7 +101,6 @@ def test_each_is_tried():
     assert there == {*PROGRAMS, *PEERS, *PARTS}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_measures(data, tmp_path, program):
     if program in BROKERS and broker.missing():
@@ -111,7 +112,6 @@ def test_a_program_measures(data, tmp_path, program):
     assert json.loads(written.read_text())["machine"]["cores"] >= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("program", "module"), PEERS.items())
 def test_a_program_without_its_peer_says_so(data, tmp_path, program, module):
     done = run(program, (), data, tmp_path)

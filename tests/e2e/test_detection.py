@@ -23,6 +23,8 @@ from penstock.tasks import Objective
 from penstock.tasks.predictions import BoxPrediction
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 
 def predicted(monkeypatch, boxes, scores, labels):
     """Have every model find the same boxes in every image."""
@@ -75,7 +77,6 @@ class TestTraining:
             resume(stopped.path)
             assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step
 
-    @pytest.mark.slow
     def test_it_finds_squares(self, squares, tmp_path):
         chosen = learn_squares(squares, "ssd:resnet10t", steps=250, batch=4, evaluate_every=250, save_every=250)
         folder, _ = train(apply(chosen, ["optimizer.lr=0.005"]), tmp_path)

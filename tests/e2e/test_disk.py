@@ -14,6 +14,8 @@ from penstock.session import CheckpointStore, Hook
 from penstock.session import state as states
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 STEPS = 4
 FILES = ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"]
 FAULTS = {

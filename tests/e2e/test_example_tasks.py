@@ -21,6 +21,8 @@ from penstock.errors import RunError
 from penstock.images import drawing
 from penstock.runs import code
 
+pytestmark = pytest.mark.slow
+
 
 def command():
     return [sys.executable, "-m", "penstock"]
@@ -54,7 +56,6 @@ def scenes_with_depth(folder, images):
                 cv2.imwrite(str(folder / part / split / f"{number}.{name}"), array)
 
 
-@pytest.mark.slow
 class TestDepth:
     """A whole new task in files of its own."""
 
@@ -207,7 +208,6 @@ def discs_with_points(folder, images, seed=3):
             (folder / "points" / split / f"{number}.json").write_text(json.dumps(points))
 
 
-@pytest.mark.slow
 class TestKeypoints:
     """A task that was written from the documentation alone."""
 

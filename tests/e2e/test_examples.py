@@ -19,6 +19,8 @@ import penstock as ps
 from penstock.errors import RunError
 from penstock.runs import code
 
+pytestmark = pytest.mark.slow
+
 OWN = EXAMPLES / "own_parts"
 
 
@@ -198,7 +200,6 @@ def steps(lines):
     return [line for line in lines if line.startswith("step ")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["own_loop.py", "lightning_loop.py", "accelerate_loop.py"])
 def test_a_loop_of_ones_own_goes_on_where_it_stopped(packed, tmp_path, loop):
     whole = steps(example(loop, tmp_path / "whole", packed.folder, "--steps", 5))
@@ -208,7 +209,6 @@ def test_a_loop_of_ones_own_goes_on_where_it_stopped(packed, tmp_path, loop):
     assert [line for lines in stopped for line in steps(lines)] == whole
 
 
-@pytest.mark.slow
 @pytest.mark.soak  # three quarters of a minute; one process is tried above
 def test_two_processes_of_accelerate_share_every_batch(packed, tmp_path):
     """The first of two has the first half of the batches of one."""
@@ -222,7 +222,6 @@ def test_two_processes_of_accelerate_share_every_batch(packed, tmp_path):
     assert shared != whole
 
 
-@pytest.mark.slow
 def test_camvid(tmp_path):
     miniatures.camvid(tmp_path / "raw")
     printed = example("camvid.py", tmp_path, "raw", "work", "--steps", 2)
@@ -235,7 +234,6 @@ def test_camvid(tmp_path):
     assert f"mean IoU {json.loads(scored.read_text())['mean_iou']:.1%}" in printed[-2]
 
 
-@pytest.mark.slow
 def test_cifar10(tmp_path):
     miniatures.cifar10(tmp_path / "raw")
     (line,) = example("cifar10.py", tmp_path, "raw", "work", "--steps", 2)
@@ -246,7 +244,6 @@ def test_cifar10(tmp_path):
     assert line == f"top-1 accuracy {found['top1']:.1%}"
 
 
-@pytest.mark.slow
 def test_hippocampus(tmp_path):
     """Only the cases that were set aside are scored."""
     pytest.importorskip("nibabel")

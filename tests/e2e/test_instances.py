@@ -13,6 +13,8 @@ from support.training import Stop, state
 from penstock.images import codecs
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 MODEL = "maskrcnn:resnet10t"
 
 

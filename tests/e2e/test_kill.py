@@ -16,6 +16,8 @@ from support.training import recipe, state
 import penstock
 from penstock.assembly import open_parts
 
+pytestmark = pytest.mark.slow
+
 STEPS, BATCH = 12, 4
 
 
@@ -26,7 +28,6 @@ def whole(packed, tmp_path_factory):
     return state(only_run(runs))
 
 
-@pytest.mark.slow
 def test_kills_change_nothing(packed, whole, tmp_path):
     kinds, ended = kill_until(packed.folder, tmp_path, whole, kills=4, seed=1)
 
@@ -34,7 +35,6 @@ def test_kills_change_nothing(packed, whole, tmp_path):
     assert ended >= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", [("write", 9), ("rename", 5), ("renamed", 4), ("evaluation", 5)])
 def test_a_kill_in_each_critical_place_changes_nothing(packed, whole, tmp_path, moment):
     assert run(packed.folder, tmp_path, *moment) == -signal.SIGKILL
@@ -53,7 +53,6 @@ def origins(folder):
     return [(line["step"], line["origins"]) for line in lines]
 
 
-@pytest.mark.slow
 def test_ranks_may_change_at_every_resume(packed, tmp_path):
     """Two ranks killed, then one, then three killed, then two: the global batches are those of the plan, in order."""
     assert ranks(packed.folder, tmp_path, 2, "rename", 7)[0] != 0
@@ -70,7 +69,6 @@ def test_ranks_may_change_at_every_resume(packed, tmp_path):
     assert [line["step"] for line in metrics if "loss" in line] == list(range(1, STEPS + 1))
 
 
-@pytest.mark.slow
 def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path):
     code, errors = ranks(packed.folder, tmp_path / "whole", 2)
     assert code == 0, errors
@@ -86,7 +84,6 @@ def restarted(*words):
     return processes.elastic(2, CHILD.with_name("restart_child.py"), *words)
 
 
-@pytest.mark.slow
 def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_path):
     """`--max-restarts`: no second run, and the bytes of ranks that nobody killed; for a run that is resumed too."""
     whole = processes.ranks(2, CHILD.with_name("restart_child.py"), packed.folder, tmp_path / "whole")

@@ -18,6 +18,8 @@ from penstock.session import CheckpointStore
 from penstock.tasks import Objective
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 STEPS = 8
 LOSS = '''
 import torch
@@ -99,7 +101,6 @@ def test_a_run_that_ended_goes_on_once_it_may_leave_steps_out(chosen, skipped, t
     assert state(run) == state(skipped.path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "norms"),
     [("skip", "train.freeze_bn=true"), ("rewind", "train.freeze_bn=true"), ("skip", "train.accumulate=2")],

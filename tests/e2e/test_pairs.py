@@ -14,6 +14,8 @@ from support.training import Stop, recipe, state
 from penstock.config import apply, dump
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 CHOICES = {
     "train.accumulate": (1, 2),
     "train.precision": ("float32", "bfloat16"),
@@ -73,7 +75,6 @@ def test_every_pair_is_tried():
     assert all(row["train.compile"] == "false" for row in ROWS[:4])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [*ROWS[:4], *(pytest.param(row, marks=pytest.mark.soak) for row in ROWS[4:])], ids=range(len(ROWS))
 )

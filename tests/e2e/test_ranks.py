@@ -20,8 +20,9 @@ from penstock.errors import RecipeError
 from penstock.tasks import Objective
 from penstock.training import train
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path):
     """By a network with dropout and batch normalisation, at defaults."""
     chosen = recipe(packed.folder, ema_decay=0.0)
@@ -41,7 +42,6 @@ def test_a_training_of_two_ranks_has_the_losses_of_one_process(packed, tmp_path)
     assert without != pytest.approx(one, rel=1e-2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective",
     [
@@ -79,7 +79,6 @@ def distance(one, other):
     return float((loss - expected) / expected), float(apart.norm() / whole.norm())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("count", "mode"), [(2, ""), (3, ""), (3, "fsdp")])
 def test_the_gradients_of_every_network_are_those_of_one_process(tmp_path, count, mode):
     """With dropout, stochastic depth and batch normalisation."""
@@ -116,7 +115,6 @@ class Watch(Hook):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("words", "found"), [((), "Parameter 1"), (("fsdp", "activation_checkpointing"), "DTensor 2")])
 def test_ranks_cut_weights_and_compute_activations_again_where_the_recipe_says(
     packed, tmp_path, monkeypatch, words, found
@@ -150,7 +148,6 @@ def test_pairs_that_are_mixed_are_not_parted():
     check_pieces(apply(chosen, ["train.batch=5"]), 1)
 
 
-@pytest.mark.slow
 def test_ranks_evaluate_every_image_once_in_training(packed, tmp_path):
     done = processes.ranks(2, SUPPORT / "kill_child.py", packed.folder, tmp_path, "never", 0)
     assert done.returncode == 0, done.stderr
@@ -191,7 +188,6 @@ Path(f"{sys.argv[2]}-rank{rank}").write_text(json.dumps([outcome.status, outcome
 """
 
 
-@pytest.mark.slow
 def test_two_ranks_are_one_training_and_stop_together(packed, tmp_path):
     """One rank is asked to stop. The first three losses, all batches, the place and the average are one process's."""
     program = tmp_path / "rank.py"
@@ -242,7 +238,6 @@ def compared(run, *words):
     return alone
 
 
-@pytest.mark.slow
 def test_masks(packed, tmp_path):
     folder, _ = train(recipe(packed.folder, ema_decay=0.0), tmp_path)
     found = compared(folder.path, "--segments")
@@ -251,18 +246,15 @@ def test_masks(packed, tmp_path):
     assert "panoptic_quality" in found
 
 
-@pytest.mark.slow
 def test_classes(tmp_path):
     compared(train(classes(tmp_path), tmp_path / "runs")[0].path, "--split", "train")
 
 
-@pytest.mark.slow
 def test_boxes(squares, tmp_path):
     chosen = learn_squares(squares)
     compared(train(chosen, tmp_path)[0].path)
 
 
-@pytest.mark.slow
 def test_torchrun_trains_the_batches_of_one_process(packed, tmp_path):
     file = tmp_path / "recipe.toml"
     file.write_text(dump(recipe(packed.folder, steps=3)))

@@ -10,6 +10,8 @@ from support.raw_folders import FOLDERS, rows
 from penstock.datasets import listing
 from penstock.images.volumes import is_volume
 
+pytestmark = pytest.mark.slow
+
 MODELS = {
     "segmentation": "unet:test_resnet",
     "matting": "unet:test_resnet",

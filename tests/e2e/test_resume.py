@@ -20,6 +20,8 @@ from penstock.session import CheckpointStore, Hook, OptimizerSpec
 from penstock.tasks import Objective
 from penstock.training import reproducibility, resume, train
 
+pytestmark = pytest.mark.slow
+
 
 class Patience(Hook):
     """Ends training once an evaluation was no better."""

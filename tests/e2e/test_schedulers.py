@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 
+import pytest
 from support.paths import ROOT
 from support.processes import quiet
 from support.training import recipe
 
 from penstock.config import apply, dump
 from penstock.session import CheckpointStore
+
+pytestmark = pytest.mark.slow
 
 
 def script():

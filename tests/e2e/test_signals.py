@@ -14,6 +14,8 @@ from support.training import Stop, recipe, state
 from penstock.session import CheckpointStore, Hook, Outcome
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_save_and_end(packed, tmp_path, number):

@@ -18,6 +18,8 @@ from penstock.session import Hook
 from penstock.training import resume, train
 from penstock.values import Partition, Snapshot
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--model", "unet:test_resnet", "--weights", "none", "--crop", "32", "32", "--device", "cpu")
 
 

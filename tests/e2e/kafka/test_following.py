@@ -25,6 +25,8 @@ from penstock.errors import PenstockError, RunError
 from penstock.session import Hook
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 BATCH = 4
 
 
@@ -111,7 +113,6 @@ class Asks(Hook):
             session.request_stop("asked")
 
 
-@pytest.mark.slow
 def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     source = camera(2)
     source.take(9)
@@ -134,7 +135,6 @@ def test_every_record_is_trained_once_as_it_comes(camera, tmp_path):
     assert "snapshot 1: 8 new records" in (run.path / "log.txt").read_text()
 
 
-@pytest.mark.slow
 def test_older_records_are_mixed_in(camera, tmp_path):
     source = camera(1)
     source.take(8)
@@ -147,7 +147,6 @@ def test_older_records_are_mixed_in(camera, tmp_path):
     assert_exact(run.path, older=1)
 
 
-@pytest.mark.slow
 def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     source = camera(1)
     source.topic.world.create(f"{source.topic.log.name}.val", 1, {})
@@ -167,7 +166,6 @@ def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     assert [line["epoch"] for line in run.lines("metrics.jsonl") if "epoch" in line] == [0.5, 1, 1.5, 2, 2.5, 3]
 
 
-@pytest.mark.slow
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
     source = camera(2)
     source.take(8)
@@ -205,7 +203,6 @@ def wait_for(condition, process, folder, seconds=120):
         time.sleep(0.01)
 
 
-@pytest.mark.slow
 def test_killed_again_and_again_while_records_come(camera, tmp_path):
     """SIGKILL at random moments, records coming all the while; then the same snapshots without a kill: the same bytes."""
     source, done = camera(2), threading.Event()
@@ -243,7 +240,6 @@ def test_killed_again_and_again_while_records_come(camera, tmp_path):
     assert state(again) == state(run)
 
 
-@pytest.mark.slow
 def test_ranks_take_the_same_snapshots_and_a_killed_run_goes_on_with_another_number(camera, tmp_path):
     source = camera(2)
     source.take(8)
@@ -265,7 +261,6 @@ def test_ranks_take_the_same_snapshots_and_a_killed_run_goes_on_with_another_num
     assert len(trained) == len(set(trained)) == source.sent // 6 * 6
 
 
-@pytest.mark.slow
 def test_ranks_agree_on_the_snapshot_of_a_topic_that_grows_while_they_start(camera, tmp_path):
     source, done = camera(1), threading.Event()
     source.take(40)
@@ -290,7 +285,6 @@ def test_ranks_agree_on_the_snapshot_of_a_topic_that_grows_while_they_start(came
     assert origins(run) == [[plan.at(p).origin for p in range(k, k + BATCH)] for k in range(0, 6 * BATCH, BATCH)]
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path):
     source = camera(1)
     source.take(8)
@@ -309,7 +303,6 @@ def test_ctrl_c_while_waiting_ends_at_once_and_the_run_goes_on(camera, tmp_path)
     assert len(origins(run)) == 4
 
 
-@pytest.mark.slow
 def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
     """The first record said what is learnt; it is not needed a second time."""
     source = camera(1)
@@ -329,7 +322,6 @@ def test_a_run_whose_topic_was_emptied_goes_on(camera, tmp_path, capsys):
     assert "the offsets 0 to 7 are needed, but deleted" in err
 
 
-@pytest.mark.slow
 def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys):
     source = camera(1)
     source.take(2)
@@ -342,7 +334,6 @@ def test_a_run_without_a_snapshot_has_no_step_to_replay(camera, tmp_path, capsys
     )
 
 
-@pytest.mark.slow
 def test_a_topic_without_a_record_is_waited_for(camera, tmp_path, capsys):
     source = camera(1)
     threading.Timer(2.0, source.take, (8,)).start()
@@ -352,7 +343,6 @@ def test_a_topic_without_a_record_is_waited_for(camera, tmp_path, capsys):
     assert len(origins(run.path)) == 2
 
 
-@pytest.mark.slow
 def test_partitions_that_are_added_belong_to_the_next_snapshot(camera, tmp_path):
     source = camera(1)
     source.take(8)
@@ -369,7 +359,6 @@ def test_partitions_that_are_added_belong_to_the_next_snapshot(camera, tmp_path)
     assert {origin.partition("#")[0][-2:] for step in origins(run.path)[2:] for origin in step} == {"/0", "/2"}
 
 
-@pytest.mark.slow
 def test_records_that_retention_deletes_before_they_are_trained_are_an_error(camera, tmp_path):
     source = camera(1, retention_ms=86_400_000)
     source.take(8)
@@ -389,7 +378,6 @@ def test_records_that_retention_deletes_before_they_are_trained_are_an_error(cam
     )
 
 
-@pytest.mark.slow
 def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path):
     source = camera(1, retention_ms=86_400_000)
     source.take(40)
@@ -407,7 +395,6 @@ def test_older_records_that_retention_takes_next_are_not_drawn(camera, tmp_path)
     assert_exact(run.path, older=1)
 
 
-@pytest.mark.slow
 def test_replay_shows_the_images_of_any_step_of_any_snapshot(camera, tmp_path, capsys):
     source = camera(1)
     source.take(8)
@@ -425,7 +412,6 @@ def test_replay_shows_the_images_of_any_step_of_any_snapshot(camera, tmp_path, c
     )
 
 
-@pytest.mark.slow
 def test_snapshots_that_are_not_those_of_the_checkpoint_are_refused(camera, tmp_path):
     source = camera(1)
     source.take(8)
@@ -441,7 +427,6 @@ def test_snapshots_that_are_not_those_of_the_checkpoint_are_refused(camera, tmp_
     )
 
 
-@pytest.mark.slow
 def test_the_command_line_follows(camera, tmp_path, capsys):
     source = camera(1)
     source.take(8)
@@ -486,7 +471,6 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     assert (chosen.optimizer.schedule, chosen.train.steps, chosen.follow.on) == ("cosine", 3, True)
 
 
-@pytest.mark.slow
 def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):
     code, _, err = call("train", packed.folder, "--follow", "--runs", tmp_path, capsys=capsys)
     assert (code, err) == (

@@ -15,6 +15,8 @@ from penstock.sources.kafka.blocks import Run
 from penstock.sources.waiting import bound
 from penstock.training import train
 
+pytestmark = pytest.mark.slow
+
 AGAIN = "expected the topic with id "
 
 

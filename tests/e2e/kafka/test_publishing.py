@@ -15,8 +15,9 @@ from penstock.errors import DatasetError
 from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 class TestPublish:
     def test_records_keys_and_headers(self, published, packed):
         source = TopicDataset(published).source("train")

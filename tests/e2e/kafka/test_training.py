@@ -20,6 +20,8 @@ from penstock.sources.kafka import Address
 from penstock.sources.kafka.producer import Creation, Writer
 from penstock.training import resume, train
 
+pytestmark = pytest.mark.slow
+
 
 def weights(folder):
     last = (folder.path / "checkpoints" / "last").resolve()
@@ -36,7 +38,6 @@ def learning(place, *, block=1, window=1, validation="val", **options):
     return dataclasses.replace(chosen, data=data)
 
 
-@pytest.mark.slow
 class TestOthers:
     """Other programs on the same topics."""
 
@@ -107,7 +108,6 @@ class TestOthers:
         assert f"{place}: expected " in out
 
 
-@pytest.mark.slow
 class TestTraining:
     def test_weights_are_those_of_training_from_shards(self, published, packed, tmp_path):
         options = {"steps": 12, "block": 4, "window": 2, "log_origins": True}
@@ -162,7 +162,6 @@ class TestTraining:
         assert 'until = "0:5"' in (run / "recipe.toml").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(published, packed, tmp_path, ranks):
     """Killed by SIGKILL in the middle, resumed at another world size: the global batches follow as if nothing had been."""

@@ -25,6 +25,8 @@ from penstock.models import TestTimeAugmentation
 from penstock.tasks import Augment, Classification, Detection, Instances, Segmentation, Volumes
 from penstock.training import train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):

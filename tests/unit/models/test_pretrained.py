@@ -14,6 +14,8 @@ from support import hub
 from penstock.errors import RecipeError, WeightsError
 from penstock.models import build_segmenter, load_matching, parse_name, pretrained
 
+pytestmark = pytest.mark.slow
+
 
 class TestWeights:
     def test_without_a_network_the_error_says_what_to_do(self, monkeypatch, tmp_path):
