@@ -9,7 +9,7 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 env: .venv/ready
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/penstock demo -o demo
 
 test: .venv/ready
@@ -60,10 +60,16 @@ docs: .venv/ready
 	$(BIN)/python bench/results.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-.venv/ready: pyproject.toml
-	@echo "installing PyTorch and other packages into .venv: about 6 GB, which takes some minutes"
-	$(PYTHON) -m venv .venv
+# What Penstock itself needs, for a first look; what develops it comes on top.
+.venv/demo: pyproject.toml
+	@echo "installing PyTorch and other packages into .venv: about 5.8 GB, which takes some minutes"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/ready: .venv/demo
+	@echo "installing what tests and extras need into .venv: about 0.8 GB more"
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	touch $@
 

@@ -13,14 +13,15 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from penstock.errors import RunError
+from penstock.progress import duration
 
 _SCALE: Final = ("--set", "augment.scale=[0.75, 1.25]")
-_TRAIN: Final = (
-    "--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", "210",
-    "--optimizer", "adamw", "--lr", "2e-3",
-    *_SCALE, "--set", "optimizer.warmup_steps=20", "--set", "train.ema_decay=0.98",
-    "--set", "train.evaluate_every=70", "--set", "train.log_every=35",
-)  # fmt: skip
+_NETWORK: Final = ("--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8")
+_STEPS: Final = 210
+_SECONDS: Final = 240.0
+"""Seconds that training may take."""
+_FEWEST: Final = 30
+"""Steps at least, and what their number is a multiple of."""
 
 
 def demo(
@@ -29,7 +30,8 @@ def demo(
 ) -> None:
     """Make images, pack them, train on them, evaluate and predict: the whole path in a few minutes.
 
-    Every step is the command that is printed before it, in a process of its own.
+    Every step is the command that is printed before it, in a process of its own. On a slow machine, training has fewer
+    steps.
     """
     began = time.monotonic()
     raw, data, runs = output / "raw", output / "data", output / "runs"
@@ -40,7 +42,7 @@ def demo(
     _run("show", data, "-o", output / "records.png")
     _run("show", data, "--augmented", "--crop", 96, 128, *_SCALE, "-o", output / "augmented.png")
     before = set(runs.glob("0*"))
-    _run("train", data, *_TRAIN, "--runs", runs, "--name", "demo")
+    _run("train", data, *_training(_affordable(_seconds(data))), "--runs", runs, "--name", "demo")
     (run,) = set(runs.glob("0*")) - before
     _run("evaluate", run, "--split", "test")
     shutil.rmtree(output / "predictions", ignore_errors=True)  # of an older demo
@@ -59,6 +61,35 @@ def demo(
         ("the report of the run", run / "report.html"),
     ):
         print(f"  {what:<34} {path}")
+
+
+def _seconds(data: Path) -> float:
+    """Seconds of a training step here."""
+    from penstock.assembly import resolve_settings
+    from penstock.training import find_time
+
+    chosen = {"model.name": "unet:resnet18", "model.weights": "none", "augment.crop": [96, 128], "train.batch": 8}
+    return find_time(resolve_settings({"data.path": str(data), **chosen}).recipe).seconds
+
+
+def _affordable(seconds: float) -> int:
+    """Training steps, of which one takes some seconds; fewer than usual are announced."""
+    steps = max(_FEWEST, min(_STEPS, int(_SECONDS / seconds) // _FEWEST * _FEWEST))
+    if steps < _STEPS:
+        print(
+            f"\nA training step takes {seconds:.3g} s on this machine. Training has {steps} steps instead of {_STEPS}, "
+            f"about {duration(steps * seconds)}; the predictions will be worse."
+        )
+    return steps
+
+
+def _training(steps: int) -> tuple[str, ...]:
+    """Options of a training that is evaluated three times."""
+    return (
+        *_NETWORK, "--steps", str(steps), "--optimizer", "adamw", "--lr", "2e-3",
+        *_SCALE, "--set", f"optimizer.warmup_steps={min(20, steps // 10)}", "--set", "train.ema_decay=0.98",
+        "--set", f"train.evaluate_every={steps // 3}", "--set", f"train.log_every={steps // 6}",
+    )  # fmt: skip
 
 
 def _run(*arguments: object) -> None:
