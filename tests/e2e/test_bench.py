@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 
@@ -90,7 +89,6 @@ def run(program, words, data, folder):
     (folder / "results").mkdir()
     env = {**processes.quiet(), "PENSTOCK_BENCH_SMOKE": "1", "PENSTOCK_BENCH_RESULTS": str(folder / "results")}
     env.setdefault("PENSTOCK_BENCH_PYTHON", sys.executable)
-    env["PYTHONPATH"] = os.pathsep.join((env["PYTHONPATH"], str(BENCH)))
     given = [word if isinstance(word, int) else (folder if word.startswith("work") else data) / word for word in words]
     return processes.run(BENCH / f"{program}.py", *given, env=env, cwd=folder)
 

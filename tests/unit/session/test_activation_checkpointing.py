@@ -28,7 +28,7 @@ def _ranks():
     return Ranks()
 
 
-def stepped(task, given, steps=3, kept=None, **more):
+def stepped(task, given, steps=2, kept=None, **more):
     """What a few steps leave: weights, running statistics, optimizer and average."""
     made = learner(task, **more)
     for step in range(steps):
