@@ -22,7 +22,7 @@ from pathlib import Path
 import common
 
 REPEATS, BATCH, IMAGES = common.sized((5, 8, 367), (1, 2, 6))
-STEPS = {"0": 1, "50": IMAGES // BATCH // 2, "99": IMAGES // BATCH}
+STEPS = common.sized({"0": 1, "50": IMAGES // BATCH // 2, "99": IMAGES // BATCH}, {"0": 1})
 
 BEGIN = """
 import os, signal, sys
