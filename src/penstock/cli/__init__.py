@@ -25,6 +25,7 @@ UNFINISHED: Final = 75
 """Exit code of a training that stopped to go on later: sysexits' EX_TEMPFAIL, which schedulers take for "again"."""
 
 STDIN: Final = "/dev/stdin"
+_SPINS: Final = "1000"
 _DEFAULT: Final = (signal.default_int_handler, signal.SIG_DFL)
 
 
@@ -55,10 +56,12 @@ def command() -> NoReturn:
     """Run one command as a process of its own, which ends although the system holds a thread that reads data, as where
     a network disk is gone: Python would wait for it.
 
-    Threads that compute wait for each other without spinning, unless OMP_WAIT_POLICY says otherwise: the threads of the
-    feed need the same cores. Where something else runs too, a step on a CPU takes a tenth of the time.
+    Threads that compute spin for a moment only while they wait for each other, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT
+    says otherwise: the threads of the feed need the same cores. By default, GNU's OpenMP in PyTorch for Linux
+    spins 300 times as long; where something else runs too, a step on a CPU then takes up to eight times as long.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when PyTorch is imported
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)  # read when PyTorch is imported
     code: object = 0
     try:
         main()
