@@ -51,6 +51,12 @@ def imports(python: str, module: str) -> bool:
         return False
 
 
+def peer_version(package: str) -> str:
+    """The version of a package that the peers have."""
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    return subprocess.check_output([PEERS, "-c", code], text=True).strip()
+
+
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()

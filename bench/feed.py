@@ -83,8 +83,7 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
     for contender, package in {"tf.data": "tensorflow-cpu", "grain": "grain"}.items():
         if contender in rates["a"]:
-            code = f"import importlib.metadata as m; print(m.version({package!r}))"
-            versions[package] = subprocess.check_output([common.PEERS, "-c", code], text=True).strip()
+            versions[package] = common.peer_version(package)
     about = (
         f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
         f"passes over {IMAGES} images, after one pass that is not counted."

@@ -53,8 +53,8 @@ def main() -> None:
         "python bench/step.py CAMVID WORK",
         {
             "versions": common.versions("penstock", "torch", "torchvision", "segmentation-models-pytorch"),
-            "lightning": version_of("lightning", loops),
-            "peers_torch": version_of("torch", loops),
+            "lightning": common.peer_version("lightning") if "lightning" in loops else "",
+            "peers_torch": common.peer_version("torch") if loops else "",
             "batch": BATCH,
             "crop": CROP,
             "steps": STEPS - WARM,
@@ -92,12 +92,6 @@ def program(name: str, *arguments: str, python: str = "") -> str:
     """The last line that a program prints."""
     command = [python or common.PEERS, str(PEERS / name), *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-
-
-def version_of(package: str, loops: dict[str, tuple[str, ...]]) -> str:
-    """The version of a package that the peers have; "" where there are none."""
-    code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    return subprocess.check_output([common.PEERS, "-c", code], text=True).strip() if loops else ""
 
 
 if __name__ == "__main__":

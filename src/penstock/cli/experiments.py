@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -15,6 +14,7 @@ from penstock.errors import RunError
 from penstock.progress import counted, duration
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
+from penstock.runs.comparing import format_value
 from penstock.runs.listing import change_tags, find_runs, summarize, write_note
 from penstock.runs.pruning import prunable
 from penstock.runs.pruning import prune as remove_spare
@@ -172,17 +172,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 
 
 def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[tuple[str, ...]]:
-    return [(f"  {name}", *map(_said, own)) for name, own in values.items()]
-
-
-def _said(value: Any) -> str:
-    """A value in a cell."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return [(f"  {name}", *(format_value(value, _LONGEST) for value in own)) for name, own in values.items()]
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -30,8 +30,8 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 class Mirror(Hook):
-    """The base of hooks that write elsewhere what the run folder already has: an error in one of their methods is told
-    once, and they write nothing more; training goes on.
+    """The base of hooks that write elsewhere what the run folder already has: an error in one of their methods is
+    reported once, and they write nothing more; training goes on.
 
     Subclasses override `open`, `log_step`, `log_scores` and `close`.
     """

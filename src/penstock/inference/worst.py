@@ -50,8 +50,8 @@ class Worst:
 
         Args:
             outputs: of the model, one for each.
-            tensors: theirs.
-            positions: theirs.
+            tensors: of the samples, by name.
+            positions: of the samples in the plan.
         """
         for row, position in enumerate(positions):
             part = {name: tensor[row : row + 1] for name, tensor in tensors.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
@@ -12,7 +11,7 @@ from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.summary import score_lines, step_lines
 from penstock.report.template import page_of, section, table
 from penstock.runs import RunFolder
-from penstock.runs.comparing import compare
+from penstock.runs.comparing import compare, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,14 +106,5 @@ def _differences(names: Sequence[str], values: Mapping[str, tuple[Any, ...]]) ->
 
 
 def _values(names: Sequence[str], values: Mapping[str, tuple[Any, ...]]) -> str:
-    rows = [(name, *map(_said, own)) for name, own in values.items()]
+    rows = [(name, *(format_value(value, _LONGEST) for value in own)) for name, own in values.items()]
     return table(("", *names), rows) if rows else "<p>no evaluation</p>"
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

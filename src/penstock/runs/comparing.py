@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -64,6 +65,16 @@ class RunComparison:
     environment: Mapping[str, Values] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
+
+
+def format_value(value: Any, length: int) -> str:
+    """A value of a difference as text; one that is longer than `length` letters is cut."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def compare(paths: Sequence[Path]) -> RunComparison:

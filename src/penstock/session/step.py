@@ -30,7 +30,7 @@ class Real(NamedTuple):
     """The samples of a share that weigh something, on the device.
 
     Attributes:
-        tensors: theirs.
+        tensors: of these samples, by name.
         rows: how many there are.
         places: their positions in the plan, modulo 2**32, int64 of shape (rows,); none where no layer drops anything.
         blank: a sample that weighs nothing, if there is one.
@@ -101,7 +101,7 @@ class Gradients:
         return torch.arange(batch.first, batch.first + size, device=self.device) % 2**32
 
     def part(self, real: Real, start: int, stop: int) -> Tensors:
-        """Some of the samples, which the network sees next: what dropout draws is theirs."""
+        """Some of the samples, which the network sees next: dropout draws for them."""
         if self.keys:
             self.keys.show(real.places[start:stop])
         if stop - start == real.rows:

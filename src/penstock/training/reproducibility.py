@@ -49,7 +49,7 @@ def note_changes(folder: RunFolder, now: dict[str, Any], events: Events, *, apar
     Args:
         folder: the run's.
         now: of `promise`.
-        events: told what changed.
+        events: where changes are reported.
         apart: whether each rank's batch norms learn from its own samples alone.
     """
     environment = folder.read_json("environment.json")
@@ -79,7 +79,7 @@ def note_session(folder: RunFolder, now: dict[str, Any], step: int, events: Even
         folder: the run's.
         now: of `runs.environment`, and of `promise`.
         step: that it goes on from.
-        events: told what changed.
+        events: where changes are reported.
     """
     kept = folder.read_json("environment.json")
     with folder.reading("environment.json"):

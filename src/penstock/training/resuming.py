@@ -132,7 +132,7 @@ def check_sample(folder: RunFolder, session: Session, events: Events, *, accept:
     Args:
         folder: of the run.
         session: restored from its checkpoint.
-        events: told what changed.
+        events: where changes are reported.
         accept: whether to go on all the same.
 
     Raises:
