@@ -79,10 +79,10 @@ def test_a_checkpoint_that_cannot_be_written_costs_no_other(chosen, whole, tmp_p
 
 
 class Moves(Hook):
-    """Moves the run's folder away after a step."""
+    """Moves the run's folder away after a step, before that is logged or, of the band "persist", before it is saved."""
 
-    def __init__(self, step, root):
-        self.step, self.root = step, root
+    def __init__(self, step, root, band):
+        self.step, self.root, self.band = step, root, band
 
     def after_step(self, session):
         if session.step == self.step:
@@ -90,11 +90,11 @@ class Moves(Hook):
             run.rename(self.root.with_name("moved"))
 
 
-@pytest.mark.parametrize("step", [1, 3])
-def test_a_run_whose_folder_is_moved_ends_and_goes_on_from_there(chosen, whole, tmp_path, step):
+@pytest.mark.parametrize(("step", "band"), [(1, "measure"), (3, "measure"), (2, "persist")])
+def test_a_run_whose_folder_is_moved_ends_and_goes_on_from_there(chosen, whole, tmp_path, step, band):
     root = tmp_path / "runs"
     with pytest.raises((PenstockError, OSError)):
-        train(chosen, root, hooks=[Moves(step, root)])
+        train(chosen, root, hooks=[Moves(step, root, band)])
     assert not list(root.iterdir())
     resume(tmp_path / "moved")
 

@@ -216,3 +216,18 @@ def test_a_layer_that_a_model_has_not_is_named(tmp_path):
     assert str(caught.value) == (
         "optimizer.head = logits has no effect, as ssd:test_resnet has no layer of that name. Remove optimizer.head."
     )
+
+
+@pytest.mark.parametrize("setting", ["mosaic=1", "perspective=0.5", "elastic=6", "blur=3", "noise=10"])
+def test_a_training_changes_its_images_as_its_recipe_says(packed, tmp_path, setting):
+    """What each change is like is shown of feeds, in unit/tasks/test_augment_settings.py."""
+
+    def first(name, *settings):
+        seen = Batches()
+        train(apply(recipe(packed.folder, steps=1, evaluate_every=9), settings), tmp_path / name, hooks=[seen])
+        return seen.batches[0]["image"]
+
+    plain, again = first("plain"), first("again")
+
+    assert torch.equal(plain, again)
+    assert not torch.equal(first("changed", f"augment.{setting}"), plain)
