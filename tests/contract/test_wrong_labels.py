@@ -147,7 +147,7 @@ def test_6_a_mask_has_a_palette(folder):
     refused(
         folder,
         "masks/val/a.png: expected a mask with one channel of class ids, as PNG, found a palette PNG. If the palette's "
-        "indices are the class ids, as in Pascal VOC, say so with --masks palette.",
+        "indices are the class ids, as in Pascal VOC, say so with --palette.",
     )
 
 

@@ -78,6 +78,40 @@ def _masks(image, mask, form="JPEG", encode=gray, values=(0, 1)):
     return make
 
 
+def _two_views(root):
+    _masks("left/{}.jpg", "truth/{}.png")(root)
+    for number in range(3):
+        write(root / f"right/{number}.jpg", encoded(_pixels(60 + number), "JPEG"))
+
+
+def _patients(image, mask):
+    def make(root):
+        for patient in range(1, 4):
+            for number in range(2):
+                write(root / image.format(patient, number), encoded(_pixels(10 * patient + number), "JPEG"))
+                write(root / mask.format(patient, number), gray(square(at=2 + number)))
+
+    return make
+
+
+def _listed(root):
+    _masks("images/{}.jpg", "masks/{}.png")(root)
+    write(root / "train.txt", "0\n1\n")
+    write(root / "val.txt", "2\n")
+
+
+def _several(pattern, places):
+    """Several masks of 0 and 1 for each image, with squares at places by name."""
+
+    def make(root):
+        images_of(root, "images/{}.jpg")
+        for number in range(3):
+            for name, at in places.items():
+                write(root / pattern.format(number, name), gray(square(at=at)))
+
+    return make
+
+
 def cells(count, size=SIZE):
     """A mask that numbers so many squares, from the last one to the first."""
     numbers = np.zeros(size, np.uint16)
@@ -396,7 +430,14 @@ FOLDERS = (
     RawFolder("masks of 0 and 255", "images/0.jpg masks/0.png", _masks("images/{}.jpg", "masks/{}.png", values=(0, 255)), "--map 255=1"),
     RawFolder("masks as JPEG", "images/0.jpg masks/0.jpg", _masks("images/{}.jpg", "masks/{}.jpg", encode=lambda ids: encoded(ids, "JPEG"), values=(0, 255)), "--mask-threshold 128"),
     RawFolder("masks in colour with a legend", "images/0.jpg masks/0.png class_dict.csv", _colored),
-    RawFolder("images in a folder of any name", "photos/0.jpg masks/0.png", _masks("photos/{}.jpg", "masks/{}.png")),
+    RawFolder("images and masks in folders of any name", "RGB/0.jpg GT/0.png, or x_train/0.jpg y_train/0.png", _masks("RGB/{}.jpg", "GT/{}.png")),
+    RawFolder("the same, where several folders fit", "left/0.jpg right/0.jpg truth/0.png", _two_views, "--images left --masks truth"),
+    RawFolder("a folder for each patient", "p1/images/0.jpg p1/masks/0.png p2/images/0.jpg", _patients("p{}/images/{}.jpg", "p{}/masks/{}.png"), "--validation 0.4"),
+    RawFolder("patients in the names of files", "images/p1_0.jpg masks/p1_0.png", _patients("images/p{}_{}.jpg", "masks/p{}_{}.png"), "--validation 0.4 --group p[0-9]+"),
+    RawFolder("lists of images for each split", "images/0.jpg masks/0.png train.txt val.txt", _listed),
+    RawFolder("a mask for each class", "images/0.jpg masks/cell/0.png masks/nucleus/0.png", _several("masks/{1}/{0}.png", {"cell": 2, "nucleus": 12})),
+    RawFolder("a mask for each object", "images/0.png masks/0/1.png masks/0/2.png", _several("masks/{0}/{1}.png", {"1": 2, "2": 12}), task="instances"),
+    RawFolder("masks of several raters", "images/0.jpg masks/0_rater1.png masks/0_rater2.png", _several("masks/{0}_{1}.png", {"rater1": 2, "rater2": 3, "rater3": 3}), "--rater majority"),
     RawFolder("masks that number the objects of an image", "images/0.tif masks/0.tif", numbered(), task="instances"),
     RawFolder("masks of Cellpose, of which the class is named", "0.tif 0_cp_masks.tif", numbered("{}.tif", "{}_cp_masks.tif"), "--classes cell", task="instances"),
     RawFolder("masks beside the images", "0.jpg 0_mask.png", _masks("{}.jpg", "{}_mask.png")),

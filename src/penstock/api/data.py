@@ -239,6 +239,10 @@ def inspect(
     limit: int = 0,
     max_side: int = 0,
     value_range: tuple[float, float] | None = None,
+    images: str = "",
+    masks: str = "",
+    group: str = "",
+    rater: str = "",
 ) -> Inspection:
     """What lies in a folder of raw images, and what is wrong with it.
 
@@ -256,11 +260,19 @@ def inspect(
         value_range: the values of TIFF and DICOM images of more than 8 bits that become 0 and 65535; by default values
             of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images have the range
             that their headers allow.
+        images: folder of images, where it is not found by itself; given with `masks`.
+        masks: folder of masks, given with `images`.
+        group: regular expression that finds, in file names, what images have in common that belong together and are
+            never divided between splits; by default the images of a folder belong together.
+        rater: whose masks are taken, where several raters have drawn them, or "majority".
 
     Raises:
         DatasetError: the folder has no layout that is known.
     """
-    how = datasets.How(layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side, value_range)
+    how = datasets.How(
+        layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side, value_range,
+        images=images, masks=masks, group=group, rater=rater,
+    )  # fmt: skip
     return datasets.inspect(Path(folder), labels, how=how)
 
 

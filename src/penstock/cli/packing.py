@@ -53,9 +53,22 @@ MaskThreshold = Annotated[
         "others class 0. By default masks hold class ids.",
     ),
 ]
-Masks = Annotated[
-    Literal["ids", "palette"],
-    Parameter(help="How masks hold class ids: as gray values ('ids'), or as indices of palette PNGs ('palette')."),
+Palette = Annotated[
+    bool,
+    Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids."),
+]
+Images = Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")]
+Masks = Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")]
+Group = Annotated[
+    str,
+    Parameter(
+        help="Regular expression that finds in file names what images have in common that belong together, such as "
+        "'patient[0-9]+'. They are never divided between splits. By default the images of a folder belong together."
+    ),
+]
+Rater = Annotated[
+    str,
+    Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
 ]
 LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
 Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
@@ -109,7 +122,8 @@ Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 
 def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
-    classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
+    classes: Classes = "", ignore: Ignore = _IGNORED, mapping: Map | None = None,
+    images: Images = "", masks: Masks = "", palette: Palette = False, rater: Rater = "", group: Group = "",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
@@ -128,7 +142,8 @@ def inspect(
         from penstock.cli.topics import describe as describe_topic
 
         _refuse_for_topic(
-            {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping, "--masks": masks != "ids",
+            {"--classes": classes, "--ignore": ignore != _IGNORED, "--map": mapping,
+             "--images": images, "--masks": masks, "--palette": palette, "--rater": rater, "--group": group,
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
              "--clip-boxes": clip_boxes, "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
@@ -137,8 +152,11 @@ def inspect(
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range)
-    labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
+    how = How(
+        layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range,
+        images=images, masks=masks, group=group, rater=rater,
+    )  # fmt: skip
+    labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
     found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes), how, threads)
     found = _parted(found, validation, skip_bad=skip_bad)
     print(describe(found))
@@ -176,7 +194,8 @@ def _drawn_duplicates(found: Inspection, output: Path) -> str:
 def pack(
     folder: Annotated[Path, Parameter(help="A folder of raw images.")], /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")], classes: Classes = "",
-    ignore: Ignore = _IGNORED, mapping: Map | None = None, masks: Masks = "ids",
+    ignore: Ignore = _IGNORED, mapping: Map | None = None,
+    images: Images = "", masks: Masks = "", palette: Palette = False, rater: Rater = "", group: Group = "",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
@@ -189,8 +208,11 @@ def pack(
 
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
-    how = How(layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range)
-    labels = _labels(classes, ignore, mapping, masks, colors, mask_threshold)
+    how = How(
+        layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range,
+        images=images, masks=masks, group=group, rater=rater,
+    )  # fmt: skip
+    labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
     found = _inspect(folder, replace(labels, clip_boxes=clip_boxes), how, threads)
     found = _parted(found, validation, skip_bad=skip_bad)
     print(taken_as(found))
@@ -264,7 +286,7 @@ def _refuse_for_topic(given: dict[str, object]) -> None:
 
 
 def _labels(
-    classes: str, ignore: int, mapping: list[str] | None, masks: str, colors: Path | None, threshold: int
+    classes: str, ignore: int, mapping: list[str] | None, colors: Path | None, threshold: int, *, palette: bool
 ) -> Labels:
     names_file = bool(classes) and os.path.isfile(classes)  # noqa: PTH113 - a long list is no name that a Path would take
     if names_file:
@@ -280,7 +302,7 @@ def _labels(
             "--map", expected="every old id once", found=", ".join(mapping or []), remedy="Remove one of the two"
         )
     stated = _legend(colors) if colors else Labels()
-    return Labels(names, ignore, pairs, palette=masks == "palette", threshold=threshold).over(stated)
+    return Labels(names, ignore, pairs, palette=palette, threshold=threshold).over(stated)
 
 
 def _legend(colors: Path) -> Labels:

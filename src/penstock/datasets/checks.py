@@ -99,7 +99,7 @@ def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Probl
 def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
     """The same image in two splits."""
     # Slices of air are alike in all volumes.
-    single = [each for each in items if not each.item.group or each.item.slices]
+    single = [each for each in items if not each.item.is_slice]
     for first, each in copies(single):
         if first.item.split != each.item.split:
             name, other = (named(f.item.image, folder) for f in (each, first))

@@ -65,8 +65,8 @@ def pairs_of(items: Sequence[InspectedItem]) -> list[tuple[InspectedItem, Inspec
 
 
 def _single(items: Sequence[InspectedItem]) -> list[InspectedItem]:
-    """Sound images that are no slices and no frames."""
-    return [each for each in items if each.content and not each.item.group]
+    """Sound images that are no slices."""
+    return [each for each in items if each.content and not each.item.is_slice]
 
 
 def _alike(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, InspectedItem]]:

@@ -149,7 +149,7 @@ def _home() -> Path:
 
 def _identity(item: Item) -> str:
     """What the finding of an item follows from; "" where that is more than its files, or these are new."""
-    if not isinstance(item.image, Path) or item.group or item.slices or item.instances is not None:
+    if not isinstance(item.image, Path) or item.slices or item.instances is not None:
         return ""
     parts = [item.split, item.name, repr(item.label), repr(item.boxes), repr(item.relative), repr(item.size)]
     for place in (item.image, item.mask):
@@ -163,5 +163,5 @@ def _identity(item: Item) -> str:
         if time.time() - seen.st_mtime < _FRESH:
             return ""
         part = place.part if isinstance(place, FilePart) else ""
-        parts += [str(file), part, str(seen.st_mtime_ns), str(seen.st_size), str(seen.st_ino)]
+        parts += [str(file), part, str(seen.st_mtime_ns), str(seen.st_ctime_ns), str(seen.st_size), str(seen.st_ino)]
     return hashed("\0".join(parts).encode(errors="surrogateescape"))

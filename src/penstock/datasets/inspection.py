@@ -163,7 +163,7 @@ def _check_mask_options(layout: Layout, wanted: Labels) -> None:
     masks = any(item.mask is not None for item in layout.items)
     drawn = masks and (layout.complete or layout.names_masks)
     labelled = any(item.label is not None or item.boxes is not None or item.instances for item in layout.items)
-    given = {"--mask-threshold": wanted.threshold, "--masks": wanted.palette, "--colors": wanted.colors}
+    given = {"--mask-threshold": wanted.threshold, "--palette": wanted.palette, "--colors": wanted.colors}
     options = given if drawn else {"--map": wanted.mapping, **given} if labelled and not masks else {}
     for option, value in options.items():
         if value:

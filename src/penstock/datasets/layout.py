@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from penstock.kinds import find_kind
 from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.kinds.base import Kind
     from penstock.kinds.items import Item, Problem
 
@@ -33,6 +35,7 @@ class Layout:
         complete: whether there can be no more classes than those, whatever their names.
         names_masks: whether its masks are drawn from annotations that name their classes, so that nobody else can.
         value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
+        raters: the same images with the masks of each rater, by name, where several have drawn them.
         option: of the others, what chooses it on the command line.
     """
 
@@ -52,6 +55,7 @@ class Layout:
     complete: bool = False
     value_range: tuple[float, float] | None = None
     names_masks: bool = False
+    raters: Mapping[str, tuple[Item, ...]] = field(default_factory=dict)
 
     @property
     def labelled(self) -> int:

@@ -18,6 +18,8 @@ _SYSTEM: Final = {"lost+found", "@eaDir", "#recycle", "__MACOSX", "$RECYCLE.BIN"
 """Folders that systems make: of Linux, Synology's storage, macOS (in archives) and Windows."""
 _YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
 _PLAIN: Final = re.compile(r"[\w-]+")
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_SHORT: Final = {"Tr": "train", "Ts": "test", "Va": "val"}  # as nnU-Net ends the names of its folders
 PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
 PREDICTIONS: Final = ".penstock-predictions"
@@ -87,6 +89,15 @@ def split_of(name: str) -> str:
     return next((split for split, names in SPLITS.items() if plain in names), "")
 
 
+def role_of(name: str) -> tuple[str, str]:
+    """What a folder is called beside its split, in lower case, and our name for the split, "" where it names none:
+    `train_masks` is ("masks", "train"), `imagesTr` is ("images", "train"), `val` is ("", "val").
+    """
+    words = _WORDS.findall(name)
+    splits = {word: split for word in words if (split := _SHORT.get(word) or split_of(word))}
+    return "_".join(word.lower() for word in words if word not in splits), next(iter(splits.values()), "")
+
+
 def files(folder: Path) -> list[Path]:
     """All files below a folder, sorted, those of systems, hidden ones, packed datasets and predictions left out; links
     to folders are followed, and links to nothing are files that cannot be read.
@@ -143,7 +154,7 @@ def is_image(path: Path) -> bool:
 
 def is_mask(path: Path) -> bool:
     """Whether a name ends as those of the masks we read do."""
-    return is_image(path) or path.suffix.lower() == ".npy"
+    return is_image(path) or path.suffix.lower() in {".npy", ".npz"}
 
 
 def read_classes(folder: Path) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from penstock.datasets.pixel_formats import statistics
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
 from penstock.images.formats import stored
-from penstock.kinds.items import FilePart, hashed, named
+from penstock.kinds.items import hashed, named
 from penstock.names import Place
 from penstock.progress import counted, silent
 from penstock.records import ShardWriter, open_shard
@@ -335,7 +335,7 @@ def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading
             raise InterruptedError
         return _payload(inspected, found)
 
-    if not all(each.item.group and isinstance(each.item.image, FilePart) and not each.item.slices for each in items):
+    if not all(each.item.is_slice for each in items):
         yield from map(payload, items)
         return
     ready = {number: payload(items[number]) for number in sorted(range(len(items)), key=lambda n: items[n].item.group)}

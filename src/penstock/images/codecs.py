@@ -146,7 +146,7 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
             "JPEG changes the ids of pixels; save masks as PNG, or give --mask-threshold 128 for black and white masks",
         )
     if info.palette and not palette:
-        remedy = "If the palette's indices are the class ids, as in Pascal VOC, say so with --masks palette"
+        remedy = "If the palette's indices are the class ids, as in Pascal VOC, say so with --palette"
         raise _unfit(where, "a palette PNG", remedy)
     if info.channels != 1:
         kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}[info.channels]

@@ -10,6 +10,7 @@ import contextlib
 import io
 import struct
 import tokenize
+import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import cv2
@@ -33,9 +34,11 @@ SUFFIXES: Final = frozenset(
 )  # fmt: skip
 """Endings of the names of images that are converted."""
 
-_NUMPY: Final = b"\x93NUMPY"
+_ZIP: Final = b"PK\x03\x04"
+_ARRAYS: Final = (b"\x93NUMPY", _ZIP)  # .npy and .npz
 _HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
 _SIXTEEN: Final = 16
+_WIDEST: Final = 8  # bytes of a number
 _BYTE: Final = 255
 _NUMBER_THEM: Final = "Save 0 for the background and a number for each object"
 _IN_COLOUR: Final = frozenset({"RGB", "RGBA", "CMYK", "YCbCr", "LAB", "LA", "PA"})
@@ -83,7 +86,8 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
     """A mask of class ids as PNG: of a palette of grays the grays are the ids, of any other one the indices.
 
     Args:
-        data: an encoded image of any format that `stored` takes, or an array of NumPy (.npy) of shape (height, width).
+        data: an encoded image of any format that `stored` takes, or an array of NumPy (.npy, .npz) of shape (height,
+            width).
         where: named in errors.
         palette: whether the indices of a palette are the ids whatever its colours are.
         soft: whether a threshold makes ids of its values, so that a lossy format does no harm.
@@ -93,7 +97,7 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
         LabelError: it holds no ids from 0 to 255, or its format changes them.
         RecipeError: HEIC, and pi-heif is not installed.
     """
-    if data[:6] == _NUMPY:
+    if data.startswith(_ARRAYS):
         return encode_mask(_ids(_array(data, where), where))
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data
@@ -123,7 +127,7 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
         ImageError: the mask is damaged.
         LabelError: its values are no whole numbers from 0 on, or its format changes them.
     """
-    if data[:6] == _NUMPY:
+    if data.startswith(_ARRAYS):
         return _whole(_array(data, where), where)
     if lossy := "a JPEG" if data[:2] == b"\xff\xd8" else lossy_name(data):
         raise LabelError(where, expected="a mask in a format that keeps numbers", found=lossy, remedy="Save it as PNG")
@@ -296,10 +300,29 @@ def _palette_mask(image: Image, *, palette: bool) -> bytes:
 
 def _array(data: bytes, where: str) -> NDArray[Any]:
     try:
-        found = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError, MemoryError) as error:
+        found = _single(data, where) if data.startswith(_ZIP) else np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError, MemoryError, zipfile.BadZipFile) as error:
         raise _undecodable(where, f"a damaged array of NumPy ({reason_of(error)})") from None
     return np.asarray(found)
+
+
+def _single(data: bytes, where: str) -> NDArray[Any]:
+    """The only array of an archive of NumPy (.npz).
+
+    Raises:
+        LabelError: it holds several, or a larger one than an image may be.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if len(members) != 1 or members[0].file_size > _WIDEST * MAX_PIXELS:
+            held = ", ".join(member.filename.removesuffix(".npy") for member in members[:8])
+            raise LabelError(
+                where,
+                expected=f"one array of the pixels of a mask, of at most {MAX_PIXELS:,}",
+                found=f"an archive of {held or 'nothing'}",
+                remedy="Save the mask alone, with numpy.savez(FILE, mask=IDS)",
+            )
+        return np.load(io.BytesIO(archive.read(members[0])), allow_pickle=False)  # type: ignore[no-any-return]
 
 
 def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:

@@ -108,6 +108,11 @@ class Item:
     size: tuple[int, int] = (0, 0)
     slices: int = 0
 
+    @property
+    def is_slice(self) -> bool:
+        """Whether it is a slice of a volume, which is like its neighbours."""
+        return bool(self.group) and isinstance(self.image, FilePart) and not self.slices
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -163,7 +163,7 @@ def _one_id_only(items: Sequence[InspectedItem], labels: Labels, folder: Path) -
             yield _one_id_in_all(split, group, flat, labels, folder)
             continue
         # A volume begins and ends with such slices.
-        yield from (_one_id_in(each, labels, folder) for each in flat if not each.item.group)
+        yield from (_one_id_in(each, labels, folder) for each in flat if not each.item.is_slice)
 
 
 def _one_id_in_all(

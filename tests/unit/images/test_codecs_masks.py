@@ -45,7 +45,7 @@ class TestDecodeMask:
             codecs.decode_mask(png(image), "m.png")
         assert str(caught.value) == (
             "m.png: expected a mask with one channel of class ids, as PNG, found a palette PNG. If the palette's "
-            "indices are the class ids, as in Pascal VOC, say so with --masks palette."
+            "indices are the class ids, as in Pascal VOC, say so with --palette."
         )
 
     @pytest.mark.parametrize(

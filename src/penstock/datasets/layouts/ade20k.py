@@ -30,7 +30,8 @@ def recognise(folder: Path) -> Layout | None:
     if not pairs or not (root / _NAMES).is_file():
         return None
     mapping = {0: 255, **{i: i - 1 for i in range(1, _CLASSES + 1)}}
-    reasons = (f"images/ and annotations/ in {', '.join(pairs)}", f"the names in {_NAMES}; id 0 is not labelled")
+    found = ", ".join(pair.split for pair in pairs)
+    reasons = (f"images/ and annotations/ in {found}", f"the names in {_NAMES}; id 0 is not labelled")
     return masks.paired(folder, pairs, "ADE20K", reasons, Labels(_names(root / _NAMES), 255, mapping), left)
 
 

@@ -25,7 +25,7 @@ def recognise(folder: Path) -> Layout | None:
     pairs, left = masks.labelled(folder, splits)
     if not pairs:
         return None
-    reason = f"{', '.join(path.name for path, _ in pairs.values())} with folders beside them that end in annot"
+    reason = f"{', '.join(pair.images.name for pair in pairs)} with folders beside them that end in annot"
     return masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID), left)
 
 

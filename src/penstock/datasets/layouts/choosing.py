@@ -105,6 +105,8 @@ _ON_EVIDENCE: Final = {"numbered-masks": numbered.is_evident}
 def named(folder: Path, name: str, task: str) -> Layout | None:
     """The layout of a name; None where the folder has another one, or it is for another task."""
     found = LAYOUTS[name](folder)
+    if found is not None and name in _LAST_RESORTS:  # which the user has confirmed
+        found = replace(found, problems=tuple(each for each in found.problems if each.kind not in folders.DOUBTS))
     return next((each for each in _ways(name, found) if task in {"", each.kind.name}), None)
 
 

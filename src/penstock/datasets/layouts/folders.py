@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts.masks import ENDS, IMAGES, MASKS, outside
+from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.errors import ImageError
 from penstock.images import probe
 from penstock.kinds.items import Item, Labels, Problem, named
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
+DOUBTS: Final = frozenset({"masks as a class", "data sets as classes"})
+"""Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
 _LOOKED_AT: Final = 8
 
@@ -48,7 +51,8 @@ def recognise(folder: Path) -> Layout | None:
             if name in names:  # a.jpg and a.png
                 name = inside.as_posix()
             names.add(name)
-            items.append(Item(split, name, path, label=classes.index(inside.parts[depth])))
+            group = "/".join(inside.parts[depth + 1 : -1])
+            items.append(Item(split, name, path, label=classes.index(inside.parts[depth]), group=group))
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"
@@ -110,15 +114,14 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
     if not any(map(_parts, folders)) and (inner := _repeated(folders)):
         yield _inner_classes(folder, folders, inner)
-    if len(folders) == _PAIR and (end := _named_masks(*folders)):
-        yield _masks_by_name(folder, end, *folders)
-    elif len(folders) == _PAIR and _are_masks(*folders):
-        one, other = (named(path, folder) for path in folders)
+    if len(folders) == _PAIR and (gray := _gray_one(*folders)):
+        images, masks = (named(path, folder) for path in sorted(folders, key=gray.__eq__))
         message = (
-            f"{one}: it and {other} are taken for classes, but hold images of the same names, in one of them of one "
-            "channel. If those are masks, call the folders images/ and masks/."
+            f"{masks}: expected the images of a class, found images with the names of those of {images}, and of one "
+            f"channel. If they are masks, use --images {shlex.quote(images)} --masks {shlex.quote(masks)}. If both are "
+            "classes, confirm it with --layout folders."
         )
-        yield Problem("masks as a class", one, message, fatal=False, whole=True)
+        yield Problem("masks as a class", masks, message, whole=True)
 
 
 def _parts(path: Path) -> list[str]:
@@ -157,42 +160,26 @@ def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
     return Problem("data sets as classes", named(folders[0], folder), message, whole=True)
 
 
-def _named_masks(one: Path, other: Path) -> str:
-    """What the names of all images of one folder have behind those of the other, as masks have; "" if they do not."""
-    first, second = ({path.stem for path in filter(listing.is_image, listing.files(root))} for root in (one, other))
-    for names, longer in ((first, second), (second, first)):
-        for end in ENDS:
-            if names and {name + end for name in names} == longer:
-                return end
-    return ""
-
-
-def _masks_by_name(folder: Path, end: str, one: Path, other: Path) -> Problem:
-    ends = all(path.stem.endswith(end) for path in filter(listing.is_image, listing.files(one)))
-    images, masks = (other, one) if ends else (one, other)
-    message = (
-        f"{named(masks, folder)}: expected the images of a class, found files that are called as those of "
-        f"{named(images, folder)} are, with {end}: masks. Call the folders images/ and masks/."
-    )
-    return Problem("masks as a class", named(masks, folder), message, whole=True)
-
-
-def _are_masks(one: Path, other: Path) -> bool:
-    """Whether two folders hold images of the same names, with one channel in one of them and more in the other."""
+def _gray_one(one: Path, other: Path) -> Path | None:
+    """Of two folders with images of the same names the one whose images have one channel; None where they do not
+    differ in that.
+    """
     first, second = (
         {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_image, listing.files(root))}
         for root in (one, other)
     )
     if not first or first.keys() != second.keys():
-        return False
+        return None
     try:
         gray = [
             {probe(path.read_bytes(), "").channels == 1 for path in [*each.values()][:_LOOKED_AT]}
             for each in (first, second)
         ]
     except (ImageError, OSError):
-        return False
-    return gray in ([{True}, {False}], [{False}, {True}])
+        return None
+    if gray == [{True}, {False}]:
+        return one
+    return other if gray == [{False}, {True}] else None
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:

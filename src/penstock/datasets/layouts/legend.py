@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
 _CALLED: Final = re.compile(r"colou?r|palette|legend", re.IGNORECASE)
 _ENDS: Final = frozenset({".txt", ".csv", ".json"})
+_NNUNET: Final = "dataset.json"
 _NAME: Final = ("name", "class", "label", "class_name")
 _CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
 
@@ -46,6 +47,21 @@ def find(folder: Path) -> Labels | None:
             except DatasetError:
                 continue
     return None
+
+
+def nnunet(folder: Path) -> Labels | None:
+    """The classes that nnU-Net's dataset.json names by id, or whose ids it gives by name; None where there are none."""
+    path = folder / _NNUNET
+    try:
+        tree = json.loads(listing.text_of(path)) if path.is_file() else {}
+        labels = tree["labels"]
+        ids = {int(key): str(name) for key, name in labels.items() if str(key).isdigit()}
+        ids = ids or {int(label): str(name) for name, label in labels.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DatasetError):
+        return None
+    if not ids or sorted(ids) != [*range(len(ids))]:
+        return None
+    return Labels(listing.check_names([ids[number] for number in sorted(ids)], str(path)))
 
 
 def read(path: Path) -> Labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,24 +10,25 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import legend
+from penstock.datasets.layouts import groups, legend, roles, several
+from penstock.datasets.layouts.matching import ending, match
+from penstock.datasets.layouts.roles import Pair
+from penstock.datasets.layouts.several import Row
+from penstock.errors import DatasetError
 from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.datasets.layouts.roles import Roles
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
-ENDS: Final = (
-    "_mask", "_masks", "_cp_masks", "_label", "_labels", "_gt", "_seg", "_segmentation", "_instances", "_L", "_P"
-)  # fmt: skip
-"""What the names of masks have behind those of their images; Cellpose writes `_cp_masks`."""
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
-_SUFFIXES: Final = ("", *ENDS)
-_MOSTLY: Final = 0.5  # of the images have a mask of their name
+_PAIR: Final = 2
 
 
 def is_mask(path: Path, folder: Path) -> bool:
@@ -45,53 +47,118 @@ def _holds_masks(folder: Path) -> bool:
 
 
 def recognise(folder: Path) -> Layout | None:
-    """The layout, or None where there are no folders with such names."""
-    images = _images(folder)
-    if images is not None:
-        return _by_kind(folder, images, listing.subfolder(folder, MASKS))
-    every = {split: (_images(path), listing.subfolder(path, MASKS)) for split, path in listing.splits(folder).items()}
+    """The layout by the names of the folders, else by what lies in them; None where neither shows images with masks."""
+    images, masks = listing.subfolder(folder, IMAGES), listing.subfolder(folder, MASKS)
+    if images and masks and _hold_pairs(images, masks):
+        return _by_kind(folder, images, masks)
+    every = {split: _named_pair(path) for split, path in listing.splits(folder).items()}
     pairs = {split: pair for split, pair in every.items() if pair[0]}
-    if not pairs:
-        return None
-    return _by_split(folder, pairs)
+    if any(masks for _, masks in pairs.values()):
+        return _by_split(folder, pairs)
+    if found := roles.find(folder, [name.lower() for name in MASKS]):
+        return _by_evidence(folder, found)
+    if images:
+        return _by_kind(folder, images, masks)
+    return _by_split(folder, pairs) if pairs else None
+
+
+def _named_pair(path: Path) -> tuple[Path | None, Path | None]:
+    return listing.subfolder(path, IMAGES), listing.subfolder(path, MASKS)
+
+
+def _hold_pairs(images: Path, masks: Path) -> bool:
+    """Whether any mask belongs to an image by its name."""
+    one, other = (
+        {_stem(root, path) for path in listing.files(root) if listing.is_mask(path)} for root in (images, masks)
+    )
+    return bool(match(one, other))
+
+
+def _by_evidence(folder: Path, found: Roles) -> Layout:
+    about = (
+        f"{found.images}/ holds images and {found.masks}/ their masks: the names of their files fit, and those in "
+        f"{found.masks}/ have few colours"
+    )
+    dropped = [pair for pair in found.pairs if pair.masks is None]
+    kept = [pair for pair in found.pairs if pair.masks is not None]
+    notes = [unlabelled_split(folder, pair.images, folder) for pair in dropped]
+    layout = paired(folder, kept, "image and mask folders", (about,), labels_of(folder), notes)
+    return replace(layout, problems=(*layout.problems, *_several(found), *_elsewhere(folder, found)))
+
+
+def _elsewhere(folder: Path, found: Roles) -> Iterator[Problem]:
+    """Notes of the images that lie in no folder of images or masks."""
+    names = {found.images, found.masks, *found.other_images, *found.other_masks}
+    roots = [path for pair in found.pairs for path in (pair.images, pair.masks) if path]
+    for path in filter(listing.is_image, listing.files(folder)):
+        inside = path.relative_to(folder).parts[:-1]
+        if names.isdisjoint(inside) and not any(path.is_relative_to(root) for root in roots):
+            name = named(path, folder)
+            message = (
+                f"{name}: it lies beside {found.images}/ and {found.masks}/, and in neither of them. It is left out."
+            )
+            yield Problem("image in no pair", name, message, fatal=False)
+
+
+def _several(found: Roles) -> Iterator[Problem]:
+    """The problem of folders that fit as well as the ones that were taken."""
+    images, masks = (found.images, *found.other_images), (found.masks, *found.other_masks)
+    if len(images) + len(masks) > _PAIR:
+        message = (
+            f"{', '.join(f'{name}/' for name in images)}: expected one folder of images and one of their masks, found "
+            f"that {', '.join(f'{name}/' for name in masks)} fit. Choose both, for example with --images {images[0]} "
+            f"--masks {masks[0]}."
+        )
+        yield Problem("several folders of masks", found.masks, message, whole=True)
+
+
+def given(folder: Path, images: str, masks: str) -> Layout:
+    """The layout of two folders that the user names.
+
+    Args:
+        folder: of the data.
+        images: the folder of images, below it or anywhere.
+        masks: that of their masks.
+
+    Raises:
+        DatasetError: one is no folder.
+    """
+    one, other = _folder_given(folder, images, "--images"), _folder_given(folder, masks, "--masks")
+    about = f"--images and --masks name {images} and {masks}"
+    return paired(folder, [*roles.divided(one, other)], "image and mask folders", (about,), labels_of(folder))
+
+
+def _folder_given(folder: Path, name: str, option: str) -> Path:
+    path = folder / name
+    if not path.is_dir():
+        there = ", ".join(f"{each.name}/" for each in listing.folders(folder)) or "no folders"
+        raise DatasetError(
+            f"{option} {name}", expected=f"a folder in {folder}", found="none", remedy=f"There are {there}"
+        )
+    return path
 
 
 def _by_split(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]]) -> Layout:
     every = listing.splits(folder)
     splits = {split: path for split, path in every.items() if split in pairs}
     names = ", ".join(path.name for path in splits.values())
-    layout = _layout(folder, pairs, f"split folders {names}, each with images and masks in folders of their own")
+    layout = _layout(
+        folder, _as_pairs(pairs), f"split folders {names}, each with images and masks in folders of their own"
+    )
     notes = [unlabelled_split(folder, path, path) for split, path in every.items() if split not in splits]
     return replace(layout, problems=(*layout.problems, *notes, *outside(folder, folder, every)))
 
 
-def _images(folder: Path) -> Path | None:
-    """The folder of images: one that is called so, or else one beside masks that have the names of its images."""
-    if called := listing.subfolder(folder, IMAGES):
-        return called
-    masks = listing.subfolder(folder, MASKS)
-    if masks is None:
-        return None
-    masked = {_stem(masks, path) for path in listing.files(masks) if listing.is_mask(path)}
-    others = [path for path in listing.folders(folder) if path != masks] if masked else []
-    found = [path for path in others if _are_masked(path, masked)]
-    return found[0] if len(found) == 1 else None
-
-
-def _are_masked(folder: Path, masked: set[str]) -> bool:
-    """Whether most images of a folder have a mask of their name."""
-    stems = [_stem(folder, path) for path in listing.files(folder) if listing.is_image(path)]
-    fitting = sum(any(stem + end in masked for end in _SUFFIXES) for stem in stems)
-    return fitting > _MOSTLY * len(stems)
+def _as_pairs(pairs: Mapping[str, tuple[Path | None, Path | None]]) -> list[Pair]:
+    return [Pair(split, images, masks) for split, (images, masks) in pairs.items() if images]
 
 
 def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
     splits = listing.splits(images)
+    pairs = [*roles.divided(images, masks)]
     if not splits:
         reason = f"{images.name}/ holds images and no split folders: all of them are training data"
-        return _layout(folder, {"train": (images, masks)}, reason)
-    mask_splits = listing.splits(masks) if masks else {}
-    pairs = {split: (path, mask_splits.get(split)) for split, path in splits.items()}
+        return _layout(folder, pairs, reason)
     names = ", ".join(path.name for path in splits.values())
     layout = _layout(folder, pairs, f"{images.name}/ is divided into {names}")
     return replace(layout, problems=(*layout.problems, *outside(folder, images, splits)))
@@ -109,100 +176,108 @@ def _outside(folder: Path, path: Path) -> Problem:
     return Problem("outside the splits", name, message, fatal=False)
 
 
-def _layout(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]], reason: str) -> Layout:
-    masks_named = next(
-        (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, m in pairs.values() if m), None
-    )
-    about = f"masks are found by name in {masks_named}/" if masks_named else "no folder of masks was found"
+def _layout(folder: Path, pairs: Sequence[Pair], reason: str) -> Layout:
+    names = (m.relative_to(folder).parts[0] if m.parent != folder else m.name for _, _, m, _ in pairs if m)
+    called = next(names, None)
+    about = f"masks are found by name in {called}/" if called else "no folder of masks was found"
     return paired(folder, pairs, "image and mask folders", (reason, about), labels_of(folder))
 
 
 def labels_of(folder: Path) -> Labels:
     """The classes that a file beside the data names: a legend of colours, or a list of names."""
-    return legend.find(folder) or Labels(listing.read_classes(folder))
+    return legend.find(folder) or legend.nnunet(folder) or Labels(listing.read_classes(folder))
 
 
 def paired(
     folder: Path,
-    pairs: Mapping[str, tuple[Path | None, Path | None]],
+    pairs: Sequence[Pair],
     name: str,
     reasons: tuple[str, ...],
     labels: Labels,
     notes: Sequence[Problem] = (),
 ) -> Layout:
     """A layout of images and masks that have the same names in two folders, for every split."""
-    items: list[Item] = []
+    rows: list[Row] = []
     problems: list[Problem] = []
     ignored: list[str] = []
-    for split, (images, masks) in pairs.items():
-        if images is None:
-            continue
-        found, wrong, left = _pair(folder, split, images, masks)
-        items += found
+    for pair in pairs:
+        found, wrong, left = _pair(folder, pair)
+        rows += found
         problems += wrong
         ignored += left
-    return Layout("segmentation", name, reasons, tuple(items), labels, (*problems, *notes), tuple(ignored))
+    layout = Layout("segmentation", name, reasons, (), labels, (*problems, *notes), tuple(ignored))
+    if several.are_usual(rows):
+        return several.read(layout, rows)
+    again = [
+        problem for row in rows for other in row.masks[1:] for problem in twice(folder, other, row.masks[0], "mask")
+    ]
+    items = tuple(replace(row.item, mask=row.masks[0]) if row.masks else row.item for row in rows)
+    return replace(layout, items=items, problems=(*layout.problems, *again))
 
 
-def labelled(
-    folder: Path, splits: Mapping[str, tuple[Path, Path]]
-) -> tuple[dict[str, tuple[Path, Path]], list[Problem]]:
+def labelled(folder: Path, splits: Mapping[str, tuple[Path, Path]]) -> tuple[list[Pair], list[Problem]]:
     """The splits whose folder of labels is there, and notes of the others."""
-    there = {split: (path, beside) for split, (path, beside) in splits.items() if beside.is_dir()}
-    return there, [unlabelled_split(folder, *pair) for split, pair in splits.items() if split not in there]
+    there = [Pair(split, path, beside) for split, (path, beside) in splits.items() if beside.is_dir()]
+    known = {pair.split for pair in there}
+    return there, [unlabelled_split(folder, *pair) for split, pair in splits.items() if split not in known]
 
 
-def _pair(folder: Path, split: str, images: Path, masks: Path | None) -> tuple[list[Item], list[Problem], list[str]]:
-    """Match the images of a split with their masks by name."""
-    files = [path for path in listing.files(masks) if listing.is_mask(path)] if masks else []
-    waiting: dict[str, Path] = {}
-    items: dict[str, Item] = {}
+def _pair(folder: Path, pair: Pair) -> tuple[list[Row], list[Problem], list[str]]:
+    """Match the images of two folders with their masks by name."""
+    images, problems, ignored = _images(folder, pair.images)
+    masks: dict[str, Path] = {}
+    for path in listing.files(pair.masks) if pair.masks else []:
+        if listing.is_mask(path) and masks.setdefault(_stem(pair.masks or path, path), path) is not path:
+            problems += twice(folder, path, masks[_stem(pair.masks or path, path)], "mask")
+    found = match(images, masks)
+    rows = []
+    for stem, path in images.items():
+        names = found.get(stem, [])
+        name = f"{pair.case}/{stem}" if pair.case else stem
+        item = Item(pair.split, name, path, group=groups.of_name(name))
+        rows.append(Row(item, [masks[name] for name in names], [ending(stem, name) for name in names]))
+    end = _usual_end(rows)
+    problems += [_no_mask(folder, row.item.image, pair, end) for row in rows if not row.masks]
+    known = {name for names in found.values() for name in names}
+    problems += [_orphan(folder, path) for name, path in masks.items() if name not in known]
+    return rows, problems, ignored
+
+
+def _images(folder: Path, images: Path) -> tuple[dict[str, Path], list[Problem], list[str]]:
+    """The images of a folder by name, those of one name twice, and the files that are none."""
+    found: dict[str, Path] = {}
     problems: list[Problem] = []
     ignored: list[str] = []
-    missing: list[Path] = []
-    for path in files:
-        first = waiting.setdefault(_stem(masks or images, path), path)
-        if first is not path:
-            problems += twice(folder, path, first, "mask")
     for path in listing.files(images):
-        name = _stem(images, path)
         if not listing.is_image(path):
             ignored.append(str(path.relative_to(folder)))
-            continue
-        if name in items:
-            problems += twice(folder, path, items[name].image, "image")
-            continue
-        mask = next((waiting.pop(name + s) for s in _SUFFIXES if name + s in waiting), None)
-        items[name] = Item(split, name, path, mask=mask)
-        if mask is None:
-            missing.append(path)
-    end = _usual_end(items)
-    problems += [_no_mask(folder, path, images, masks, end) for path in missing]
-    for name, path in waiting.items():
-        own = next((items[stem] for end in _SUFFIXES if (stem := name.removesuffix(end)) in items), None)
-        problems += twice(folder, path, own.mask, "mask") if own and own.mask else [_orphan(folder, path)]
-    return list(items.values()), problems, ignored
+        elif found.setdefault(_stem(images, path), path) is not path:
+            problems += twice(folder, path, found[_stem(images, path)], "image")
+    return found, problems, ignored
 
 
 def _stem(root: Path, path: Path) -> str:
     return path.relative_to(root).with_suffix("").as_posix()
 
 
-def _usual_end(items: Mapping[str, Item]) -> str:
+def _usual_end(rows: Sequence[Row]) -> str:
     """What most masks have behind the names of their images, with the suffix of the file."""
     ends = Counter(
-        item.mask.name.removeprefix(item.image.stem)
-        for item in items.values()
-        if isinstance(item.image, Path) and isinstance(item.mask, Path)
+        row.masks[0].name.removeprefix(row.item.image.stem)
+        for row in rows
+        if row.masks and isinstance(row.item.image, Path)
     )
     return ends.most_common(1)[0][0] if ends else ".png"
 
 
-def _no_mask(folder: Path, path: Path, images: Path, masks: Path | None, end: str) -> Problem:
+def _no_mask(folder: Path, image: Path | FilePart, pair: Pair, end: str) -> Problem:
     """The problem of an image without a mask, which names the one that is missing as the others are named."""
-    name = path.relative_to(folder).as_posix()
-    wanted = named((masks / path.relative_to(images)).with_name(path.stem + end), folder) if masks else "in masks/"
-    message = f"{name}: expected a mask {wanted}, found none. Add the mask, or leave the image out with --skip-bad."
+    name, wanted, found = named(image, folder), "in masks/", "none"
+    if pair.masks and isinstance(image, Path):
+        place = pair.masks / image.relative_to(pair.images)
+        wanted = named(place.with_name(place.stem + end), folder)
+        found = next((path.name for path in listing.plain(place.parent, f"{glob.escape(place.stem)}.*")), "none")
+    message = f"{name}: expected a mask {wanted}, found {found}. Add the mask, or leave the image out with --skip-bad."
     return Problem("mask missing", name, message)
 
 

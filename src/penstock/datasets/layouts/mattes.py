@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.masks import ALPHAS, IMAGES, outside, paired
+from penstock.datasets.layouts.roles import Pair, divided
 from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
@@ -20,15 +21,16 @@ _CLASSES: Final = ("background", "foreground")
 def recognise(folder: Path) -> Layout | None:
     """Both folders, with or without splits in them, or in split folders."""
     images, alphas = listing.subfolder(folder, IMAGES), listing.subfolder(folder, ALPHAS)
-    pairs: dict[str, tuple[Path | None, Path | None]]
     if images and alphas:
-        inside, beside = listing.splits(images), listing.splits(alphas)
-        pairs = {split: (path, beside.get(split)) for split, path in inside.items()} or {"train": (images, alphas)}
+        pairs, inside = [*divided(images, alphas)], listing.splits(images)
         notes = outside(folder, images, inside) if inside else []
     else:
         splits = listing.splits(folder)
-        pairs = {s: (listing.subfolder(p, IMAGES), listing.subfolder(p, ALPHAS)) for s, p in splits.items()}
-        if not any(image and alpha for image, alpha in pairs.values()):
+        both = {
+            split: (listing.subfolder(path, IMAGES), listing.subfolder(path, ALPHAS)) for split, path in splits.items()
+        }
+        pairs = [Pair(split, image, alpha) for split, (image, alpha) in both.items() if image]
+        if not any(pair.masks for pair in pairs):
             return None
         notes = outside(folder, folder, splits)
     reason = "images with alpha mattes of the same names, whose values are alpha"

@@ -1,70 +1,27 @@
-"""Masks that only their names tell apart: `a_mask.png` beside `a.jpg`, or a folder `train_masks/` beside `train/`."""
+"""Masks beside their images in one folder: `a.jpg` and `a_mask.png`."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import masks
-from penstock.kinds.items import Item, Problem, named, unlabelled_split
+from penstock.datasets.layouts.evidence import are_masks
+from penstock.datasets.layouts.matching import shorter_among
+from penstock.kinds.items import Item, Problem, named
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-_FOLDERS: Final = ("_masks", "_mask", "_labels", "_label", "_annotations")
+_ENDS: Final = 16  # the most frequent endings are looked at
 _ARRAY: Final = ".npy"  # of Cellpose, beside the same mask as an image
-_ISIC: Final = ("_Input", "_GroundTruth")
 
 
 def recognise(folder: Path) -> Layout | None:
-    """Folders of masks beside folders of images, else masks beside their images in one folder."""
-    return _beside(folder) or _inputs(folder) or _among(folder)
-
-
-def _beside(folder: Path) -> Layout | None:
-    """`train/` and `train_masks/`, as Carvana's are called."""
-    splits = {split: (path, _masks_of(path)) for split, path in listing.splits(folder).items()}
-    pairs: dict[str, tuple[Path | None, Path | None]] = {
-        s: (path, beside) for s, (path, beside) in splits.items() if beside
-    }
-    if not pairs:
-        return None
-    names = ", ".join(f"{images.name}/ with {beside.name}/" for images, beside in pairs.values() if images and beside)
-    left = [unlabelled_split(folder, path, folder) for split, (path, _) in splits.items() if split not in pairs]
-    return masks.paired(folder, pairs, "image folders and mask folders", (names,), masks.labels_of(folder), left)
-
-
-def _inputs(folder: Path) -> Layout | None:
-    """Folders such as `ISIC2018_Task1-2_Training_Input` and `ISIC2018_Task1_Training_GroundTruth`."""
-    inputs, truths = (
-        {_split(path): path for path in listing.folders(folder) if path.name.endswith(end)} for end in _ISIC
-    )
-    pairs: dict[str, tuple[Path | None, Path | None]] = {
-        split: (path, truths[split])
-        for split, path in inputs.items()
-        if split in truths and any(map(listing.is_mask, listing.files(truths[split])))
-    }
-    if not pairs:
-        return None
-    names = ", ".join(f"{images.name}/ with {beside.name}/" for images, beside in pairs.values() if images and beside)
-    left = [unlabelled_split(folder, path, folder) for split, path in inputs.items() if split not in pairs]
-    return masks.paired(folder, pairs, "image folders and mask folders", (names,), masks.labels_of(folder), left)
-
-
-def _split(path: Path) -> str:
-    """The split that a word of a folder's name is."""
-    return next(filter(None, map(listing.split_of, path.name.split("_"))), "train")
-
-
-def _masks_of(images: Path) -> Path | None:
-    beside = (images.with_name(f"{images.name}{end}") for end in _FOLDERS)
-    return next((path for path in beside if path.is_dir()), None)
-
-
-def _among(folder: Path) -> Layout | None:
     """Images and masks in one folder, or in one folder for each case."""
     divided = listing.splits(folder)
     items: list[Item] = []
@@ -92,10 +49,10 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
     stems: dict[Path, list[Path]] = defaultdict(list)
     for path in files:
         stems[path.with_suffix("")].append(path)
-    owner = {path: own for path in files if (own := _owner(path, stems))}
+    owner = _owners(files, stems)
     mask_of: dict[Path, Path] = {}
     items, problems = [], []
-    for path in sorted(owner, key=lambda path: path.suffix.lower() == _ARRAY):
+    for path in sorted(owner, key=lambda path: (path.suffix.lower() == _ARRAY, path)):
         first = mask_of.setdefault(owner[path], path)
         if first is not path and path.suffix.lower() != _ARRAY:
             problems += masks.twice(folder, path, first, "mask")
@@ -111,10 +68,19 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
     return items, problems
 
 
-def _owner(path: Path, stems: dict[Path, list[Path]]) -> Path | None:
-    """The image that a mask belongs to, without its suffix."""
-    plain = (path.with_name(path.stem.removesuffix(end)) for end in masks.ENDS if path.stem.endswith(end))
-    return next((own for own in plain if own in stems), None)
+def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Path, Path]:
+    """The image of every mask, without its suffix: files that are called as another one with an ending behind, where
+    all files of that ending look like masks.
+    """
+    by_end: dict[str, dict[Path, Path]] = defaultdict(dict)
+    names = {path.as_posix() for path in stems}
+    for path in files:
+        whole = path.with_suffix("").as_posix()
+        if own := shorter_among(whole, names):
+            by_end[whole.removeprefix(own)][path] = Path(own)
+    often = sorted(by_end.values(), key=len, reverse=True)[:_ENDS]
+    shown = (each for each in often if are_masks([*each], [stems[own][0] for own in each.values()]))
+    return {path: own for each in shown for path, own in each.items()}
 
 
 def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:

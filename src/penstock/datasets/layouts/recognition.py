@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final, Literal
 from penstock import names
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import advice, choosing, table, tfrecords
+from penstock.datasets.layouts import (
+    advice,
+    choosing,
+    groups,
+    masks,
+    several,
+    split_lists,
+    table,
+    tfrecords,
+)
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
 from penstock.datasets.scaling import dicom_range, scaled
@@ -52,6 +61,10 @@ class How:
         max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
         value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
         limit: the largest number of images of each split, spread evenly over them; 0 takes all.
+        images: the folder of images, and `masks` that of their masks, below the folder or anywhere.
+        masks: as `images`; neither is given without the other.
+        group: a regular expression that finds, in the names of images, what those have in common that stay together.
+        rater: whose masks are taken where several have drawn them; "majority" takes the most frequent value of a pixel.
     """
 
     layout: str = ""
@@ -63,6 +76,10 @@ class How:
     fields: Mapping[str, str] = field(default_factory=dict)
     max_side: int = 0
     value_range: tuple[float, float] | None = None
+    images: str = ""
+    masks: str = ""
+    group: str = ""
+    rater: str = ""
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -100,6 +117,7 @@ def recognise(folder: Path, how: How) -> Layout:
             remedy="Remove one of the two options",
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
+    found = _gathered(folder, found, how) if found is not None and found.items else found
     nameless = table.without_names(folder) if found is None or _unlabelled(found) else None
     if nameless or found is None:
         raise nameless or _unknown(folder, how)
@@ -233,7 +251,43 @@ def _unlabelled(found: Layout) -> bool:
     )
 
 
+def _gathered(folder: Path, found: Layout, how: How) -> Layout:
+    """The layout with the splits of lists, the masks of one rater, and images that belong together."""
+    found = split_lists.divide(folder, _of_rater(found, how.rater))
+    return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
+
+
+def _of_rater(found: Layout, rater: str) -> Layout:
+    """The layout with the masks of one rater.
+
+    Raises:
+        DatasetError: there are no masks of several raters, or of none that is called so.
+    """
+    if not rater:
+        return found
+    if rater not in found.raters:
+        raise DatasetError(
+            f"--rater {rater}",
+            expected=f"one of {', '.join(found.raters)}" if found.raters else "masks of several raters",
+            found=rater if found.raters else f"{found.name}, with one mask for each image at most",
+            remedy="Choose one of them" if found.raters else "Remove --rater",
+        )
+    problems = tuple(problem for problem in found.problems if problem.kind != several.RATERS)
+    reasons = (*found.reasons, f"masks are those of --rater {rater}")
+    return replace(found, items=found.raters[rater], problems=problems, reasons=reasons)
+
+
 def _found(folder: Path, how: How) -> Layout | None:
+    if how.images or how.masks:
+        if not (how.images and how.masks):
+            raise DatasetError(
+                "--images" if how.images else "--masks",
+                expected="both folders",
+                found="one",
+                remedy=f"Give --{'masks' if how.images else 'images'} too",
+                message="--images and --masks need each other. Give both folders.",
+            )
+        return masks.given(folder, how.images, how.masks)
     if how.fields:
         return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
     if place := names.place_of(how.layout):

@@ -37,6 +37,10 @@ _FILE: Final = (
 )  # fmt: skip
 _LABEL: Final = ("label", "class", "category", "class_name", "target", "diagnosis", "breed", "species", "labelname")
 _SPLIT: Final = ("split", "set", "subset")
+_GROUP: Final = (
+    "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
+    "video_id", "clip", "sequence",
+)  # fmt: skip
 _CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
 _SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
@@ -214,17 +218,19 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             part = listing.split_named(row.get(split) or usual, str(path))
             objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
     items = []
+    of_group = _first(_GROUP, columns)
     for (part, image), own in objects.items():
         name, said = plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
+        group = lines[own[0]].get(of_group, "")
         labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
-            items.append(Item(part, _stem(name), image, label=labels[0]))
+            items.append(Item(part, _stem(name), image, label=labels[0], group=group))
             problems += [_twice(named(image, folder), path.name, own)] * (len(own) > 1)
         else:
             none = [number for number in said if number not in read.edges]
             problems += [_boxless(folder, path, number, image, _cells(lines[number], edges)) for number in none]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
-            items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative))
+            items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative, group=group))
     problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}",

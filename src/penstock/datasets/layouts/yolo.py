@@ -13,7 +13,7 @@ import yaml
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import shapes
+from penstock.datasets.layouts import groups, shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.masks import outside, twice
 from penstock.datasets.layouts.shapes import Shape
@@ -62,7 +62,7 @@ def recognise(folder: Path) -> Layout | None:
             objects = _read_text(folder, image, text, problems, posed=posed)
             name = image.relative_to(images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
-            items.append(Item(split, name, image, boxes=boxes, relative=True))
+            items.append(Item(split, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
             drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in _texts(labels) if path not in of_text]
     reason = "images/ and text files in labels/: boxes as middle and size, in fractions of the image"

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from support import miniatures
 from support.commands import call
-from support.layouts import notes, outside
+from support.layouts import notes, outside, words
 
 from penstock.cli import main
-from penstock.datasets import Labels, inspect, pack, scenes
-from penstock.errors import DatasetError
+from penstock.datasets import How, Labels, inspect, scenes
 
 
 class TestSplits:
@@ -74,9 +73,9 @@ class TestClasses:
         miniatures.masks(tmp_path / "camvid")
         miniatures.write(tmp_path / "other" / "a.jpg", miniatures.make_image(seed=40))
 
+        assert inspect(tmp_path).layout.task == "segmentation"
         assert notes(tmp_path) == [
-            "camvid: it is taken for a class, but holds images/ and masks/. If it is a data set by itself, inspect and "
-            "pack that folder."
+            "other/a.jpg: it lies beside images/ and masks/, and in neither of them. It is left out."
         ]
 
     @pytest.mark.parametrize("split", ["", "train/"])
@@ -106,35 +105,18 @@ class TestClasses:
 
         assert notes(tmp_path) == []
 
-    def test_masks_are_hardly_a_class(self, tmp_path):
+    def test_folders_of_the_same_names_one_of_them_gray_may_be_no_classes(self, tmp_path):
         for number in range(2):
             miniatures.write(tmp_path / f"photos/{number}.jpg", miniatures.make_image(seed=number))
-            ids = np.full((24, 32), number, np.uint8)
-            miniatures.write(tmp_path / f"outlines/{number}.png", miniatures.gray(ids))
+            noise = np.random.default_rng(number).integers(0, 256, (24, 32), np.uint8)
+            miniatures.write(tmp_path / f"depth/{number}.png", miniatures.gray(noise))
 
-        assert notes(tmp_path) == [
-            "outlines: it and photos are taken for classes, but hold images of the same names, in one of them of one "
-            "channel. If those are masks, call the folders images/ and masks/."
+        assert words(tmp_path) == [
+            "depth: expected the images of a class, found images with the names of those of photos, and of one "
+            "channel. If they are masks, use --images photos --masks depth. If both are classes, confirm it with --layout "
+            "folders."
         ]
-
-    @pytest.mark.parametrize(("images", "masks", "end"), [("photos", "labs", "_mask"), ("z", "a", "_seg")])
-    def test_masks_by_their_names_are_no_class(self, tmp_path, images, masks, end):
-        """In colour too; called as the message says, they are masks."""
-        for number in range(3):
-            miniatures.write(tmp_path / f"raw/{images}/{number}.jpg", miniatures.make_image(seed=number))
-            ids = np.full((24, 32), number % 2, np.uint8)
-            miniatures.write(tmp_path / f"raw/{masks}/{number}{end}.png", miniatures.gray(ids))
-        found = inspect(tmp_path / "raw")
-        assert [problem.message for problem in found.problems if problem.fatal] == [
-            f"{masks}: expected the images of a class, found files that are called as those of {images} are, with {end}: "
-            "masks. Call the folders images/ and masks/."
-        ]
-        with pytest.raises(DatasetError):
-            pack(found, tmp_path / "data")
-        (tmp_path / "raw" / images).rename(tmp_path / "raw/images")
-        (tmp_path / "raw" / masks).rename(tmp_path / "raw/masks")
-        again = inspect(tmp_path / "raw")
-        assert (again.layout.task, again.fatal) == ("segmentation", [])
+        assert words(tmp_path, How("folders")) == []
 
     def test_two_classes_whose_images_are_numbered_are_two_classes(self, tmp_path):
         for number in range(2):

@@ -44,19 +44,23 @@ class TestFoldersOfAnyName:
         assert [(each.item.name, each.item.mask.suffix) for each in found.items] == [(str(n), ".png") for n in range(3)]
 
     def test_most_of_them_have_one(self, tmp_path):
-        """Two of four have none: those are rather two classes, one of which is called labels."""
         pairs(tmp_path, "pictures/{}.jpg", "labels/{}.png", count=4)
         (tmp_path / "labels/3.png").unlink()
         assert words(tmp_path) == [
             "pictures/3.jpg: expected a mask labels/3.png, found none. Add the mask, or leave the image out with --skip-bad."
         ]
         (tmp_path / "labels/2.png").unlink()
+        assert [problem.kind for problem in inspect(tmp_path).fatal] == ["mask missing"] * 2
+        (tmp_path / "labels/1.png").unlink()
         assert inspect(tmp_path).labels.classes == ("labels", "pictures")
 
     def test_two_such_folders_leave_it_open(self, tmp_path):
         pairs(tmp_path, "left/{}.jpg", "masks/{}.png")
         pairs(tmp_path, "right/{}.jpg", "masks/{}.png")
-        assert inspect(tmp_path).labels.classes == ("left", "masks", "right")
+        assert words(tmp_path) == [
+            "left/, right/: expected one folder of images and one of their masks, found that masks/ fit. Choose both, for "
+            "example with --images left --masks masks."
+        ]
 
     def test_without_masks_they_are_classes(self, tmp_path):
         for number, name in enumerate(("photos", "drawings")):

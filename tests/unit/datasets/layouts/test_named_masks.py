@@ -42,7 +42,10 @@ def test_carvana(tmp_path):
     found = inspect(tmp_path / "raw", Labels(("background", "car"), mapping={255: 1}))
     dataset = pack(found, tmp_path / "data")
 
-    assert found.layout.reasons == ("train/ with train_masks/",)
+    assert found.layout.reasons == (
+        "train/ holds images and train_masks/ their masks: the names of their files fit, and those in train_masks/ have "
+        "few colours",
+    )
     assert [problem.message for problem in found.problems] == [
         "test: no labels for it in .: all of this split is left out."
     ]

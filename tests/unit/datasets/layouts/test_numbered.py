@@ -190,7 +190,7 @@ class TestMistakes:
             "as viewers show it (EXIF orientation counts). Use the image that was annotated."
         ]
 
-    @pytest.mark.parametrize("option", ["--map 3=1", "--mask-threshold 128", "--masks palette"])
+    @pytest.mark.parametrize("option", ["--map 3=1", "--mask-threshold 128", "--palette"])
     def test_options_of_masks_have_no_meaning(self, raw, option, capsys):
         code, _, err = call("inspect", raw, *option.split(), capsys=capsys)
         name = option.split()[0]

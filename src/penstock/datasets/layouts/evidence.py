@@ -1,0 +1,73 @@
+"""What the files themselves show: photographs, or masks."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.images import decode_image
+from penstock.images.formats import stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_SAMPLED: Final = 8  # files of each folder
+_FEW: Final = 64  # colours: a mask of ADE20K has fewer classes
+_FLAT: Final = 0.9  # of the pixels are as their left neighbours
+_LOSSY: Final = 24  # values by which JPEG blurs black and white
+_EXTREME: Final = 0.95  # of the pixels of such an image are black or white
+_ARRAYS: Final = frozenset({".npy", ".npz"})
+
+
+class _Look(NamedTuple):
+    """The number of colours of an image, and the fraction of its pixels that are as their left neighbours."""
+
+    colors: float
+    flat: float
+
+
+def are_masks(masks: Sequence[Path], images: Sequence[Path]) -> bool:
+    """Whether files are masks beside those of images: of few colours or in flat areas, and of half the colours of the
+    images or fewer, in the median of some of each. Files that cannot be decoded show nothing.
+    """
+    one, other = _looked_at(masks), _looked_at(images)
+    if one is None or other is None:
+        return False
+    return (one.colors <= _FEW or one.flat >= _FLAT) and 2 * one.colors <= other.colors
+
+
+def _looked_at(paths: Sequence[Path]) -> _Look | None:
+    looks = [found for path in _spread(paths) if (found := _look(path))]
+    if not looks:
+        return None
+    return _Look(median(each.colors for each in looks), median(each.flat for each in looks))
+
+
+def _spread(paths: Sequence[Path]) -> Iterable[Path]:
+    return paths[:: max(1, len(paths) // _SAMPLED)][:_SAMPLED]
+
+
+def _look(path: Path) -> _Look | None:
+    if path.suffix.lower() in _ARRAYS:
+        return _Look(1, 1)
+    try:
+        data = path.read_bytes()
+        pixels = decode_image(stored(data, path.name), path.name)
+    except (PenstockError, OSError):
+        return None
+    if data[:2] == b"\xff\xd8" and _is_black_and_white(pixels):
+        return _Look(2, 1)
+    codes = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    flat = float((codes[:, 1:] == codes[:, :-1]).mean()) if codes.shape[1] > 1 else 1.0
+    return _Look(len(np.unique(codes)), flat)
+
+
+def _is_black_and_white(pixels: NDArray[np.uint8]) -> bool:
+    extreme = (pixels <= _LOSSY) | (pixels >= 255 - _LOSSY)
+    return float(extreme.mean()) >= _EXTREME

@@ -1,0 +1,112 @@
+"""Which masks belong to which image, by the names of both."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+_TOKENS: Final = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
+_SEVERAL: Final = 2  # names show what they have in common
+
+
+def match(images: Collection[str], masks: Collection[str]) -> dict[str, list[str]]:
+    """The masks of every image that has some, as names without suffix, with slashes.
+
+    A mask has the name of its image, perhaps with more behind it (`a_mask`, or `a/3` for an object of it) or a folder
+    before it (`cell/a`); or the image has more behind the name of the mask (`case_0000` and `case`); or both are the
+    same but for what all images and all masks have in common (`img_7` and `lab_07`). Of these ways the one that finds
+    masks for most images is taken. Several masks beside a single image are all of it.
+    """
+    best: dict[str, list[str]] = {}
+    if len(images) == 1 < len(masks):  # a folder for each image, with its objects
+        return {image: [*masks] for image in images}
+    for way in (_longer, _below_folder, _shorter, _by_core):
+        found = way(images, masks)
+        best = found if len(found) > len(best) else best
+        if len(best) == len(images):
+            break
+    return best
+
+
+def ending(image: str, mask: str) -> str:
+    """What the name of a mask has beyond that of its image: `_mask`, or the folder `cell`; all of it where they differ
+    in another way.
+    """
+    if mask.startswith(image):
+        return mask.removeprefix(image)
+    return mask.removesuffix(image).rstrip("/") if mask.endswith(f"/{image}") else mask
+
+
+def prefix_among(name: str, known: Collection[str]) -> str:
+    """The longest of some names that a name is or begins with, before a sign that ends a name; "" for none."""
+    return name if name in known else shorter_among(name, known)
+
+
+def shorter_among(name: str, known: Collection[str]) -> str:
+    """The longest of some names that a longer name begins with, before a sign that ends a name; "" for none."""
+    for length in range(len(name) - 1, 0, -1):
+        if name[:length] in known and _ends_at(name, length):
+            return name[:length]
+    return ""
+
+
+def _ends_at(name: str, length: int) -> bool:
+    """Whether a name may end where a longer one goes on: before a sign, or between a digit and a letter."""
+    last, following = name[length - 1], name[length]
+    return not following.isalnum() or (last.isdigit() and following.isalpha())
+
+
+def _longer(images: Collection[str], masks: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for mask in masks:
+        if own := prefix_among(mask, images):
+            found.setdefault(own, []).append(mask)
+    return found
+
+
+def _below_folder(images: Collection[str], masks: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for mask in masks:
+        inside = mask.partition("/")[2]
+        if inside and (own := prefix_among(inside, images)):
+            found.setdefault(own, []).append(mask)
+    return found
+
+
+def _shorter(images: Iterable[str], masks: Collection[str]) -> dict[str, list[str]]:
+    return {image: [own] for image in images if (own := prefix_among(image, masks))}
+
+
+def _by_core(images: Collection[str], masks: Collection[str]) -> dict[str, list[str]]:
+    """Names whose differences are the same: the part that not all images, or not all masks, have in common."""
+    if min(len(images), len(masks)) < _SEVERAL:
+        return {}
+    inner = dict(zip(_cores(masks), masks, strict=True))
+    outer = dict(zip(_cores(images), images, strict=True))
+    if len(inner) < len(masks) or len(outer) < len(images):
+        return {}
+    return {image: [inner[core]] for core, image in outer.items() if core in inner}
+
+
+def _cores(names: Collection[str]) -> list[tuple[str, ...]]:
+    """The tokens of every name without those that all have at its beginning and at its end; numbers without zeros."""
+    every = [_TOKENS.findall(name) for name in names]
+    first = _common(every)
+    last = _common([tokens[: first - 1 if first else None : -1] for tokens in every])
+    return [
+        tuple(token.lstrip("0") if token.isdigit() else token for token in tokens[first : len(tokens) - last])
+        for tokens in every
+    ]
+
+
+def _common(every: Sequence[Sequence[str]]) -> int:
+    """How many tokens all have in common from the beginning on."""
+    count = 0
+    for together in zip(*every, strict=False):
+        if len(set(together)) > 1:
+            break
+        count += 1
+    return count

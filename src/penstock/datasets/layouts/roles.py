@@ -1,0 +1,169 @@
+"""Which folders hold images and which their masks, by the files in them: their names fit, and one side looks like
+masks. What the folders are called decides nothing, but for the split that a name holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.datasets import listing
+from penstock.datasets.layouts.evidence import are_masks
+from penstock.datasets.layouts.matching import match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    Key = tuple[str, tuple[str, ...]]  # the split, and the folders above that are no splits
+
+_DEEPEST: Final = 4  # folders that are looked into
+_MOST_ROLES: Final = 12  # folders of different names beside each other; of more the names are classes or cases
+
+
+class Pair(NamedTuple):
+    """A folder of images and the one of their masks.
+
+    Attributes:
+        split: train, val or test.
+        images, masks: the folders; masks may be missing.
+        case: the folder above both that belongs to neither, such as a patient; "" for none.
+    """
+
+    split: str
+    images: Path
+    masks: Path | None
+    case: str = ""
+
+
+class Roles(NamedTuple):
+    """Folders of images with those of their masks.
+
+    Attributes:
+        pairs: the folders.
+        images, masks: what both are called, without their splits.
+        other_images, other_masks: folders that could be meant as well.
+    """
+
+    pairs: tuple[Pair, ...]
+    images: str
+    masks: str
+    other_images: tuple[str, ...] = ()
+    other_masks: tuple[str, ...] = ()
+
+
+class _Part(NamedTuple):
+    """A folder with a role, and the files below it."""
+
+    path: Path
+    files: list[Path]
+
+
+class _Fit(NamedTuple):
+    """Two roles that fit, and how many images have a mask."""
+
+    images: str
+    masks: str
+    matched: int
+
+
+def find(folder: Path, preferred: Sequence[str]) -> Roles | None:
+    """The folders of images and masks; None where no two fit.
+
+    Args:
+        folder: of the data.
+        preferred: names of folders of masks, in lower case, of which one is taken where several fit.
+    """
+    files = [path for path in listing.files(folder) if listing.is_mask(path)]
+    every = [_parts(folder, files, depth) for depth in range(_DEEPEST)]
+    found = [(depth, fit) for depth, parts in enumerate(every) if 1 < len(parts) <= _MOST_ROLES for fit in _fits(parts)]
+    masks = {(depth, fit.masks) for depth, fit in found}
+    found = [(depth, fit) for depth, fit in found if (depth, fit.images) not in masks]
+    if not found:
+        return None
+    most = max(fit.matched for _, fit in found)
+    equal = [(depth, fit) for depth, fit in found if fit.matched == most]
+    level, best = min(equal, key=lambda each: (each[1].masks not in preferred, each[1].masks, each[1].images))
+    again = [fit for depth, fit in equal if depth == level and fit is not best]
+    parts, named = every[level], best.masks in preferred
+    return Roles(
+        tuple(_pairs(parts, best)),
+        _called(parts[best.images]),
+        _called(parts[best.masks]),
+        tuple(_called(parts[fit.images]) for fit in again if fit.masks == best.masks),
+        () if named else tuple(_called(parts[fit.masks]) for fit in again if fit.images == best.images),
+    )
+
+
+def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Key, _Part]]:
+    """The folders so deep below the folder by their roles."""
+    found: dict[str, dict[Key, _Part]] = {}
+    for path in files:
+        above = path.relative_to(folder).parts[:-1]
+        if len(above) <= depth:
+            continue
+        role, split = listing.role_of(above[depth])
+        split = split or next(filter(None, map(listing.split_of, above[:depth])), "")
+        case = tuple(name for name in above[:depth] if not listing.split_of(name))
+        own = folder.joinpath(*above[: depth + 1])
+        part = found.setdefault(role, {}).setdefault((split, case), _Part(own, []))
+        if part.path == own:
+            part.files.append(path)
+    return found
+
+
+def _called(parts: Mapping[Key, _Part]) -> str:
+    of_train = (part for (split, _), part in parts.items() if split == "train")
+    return next(of_train, next(iter(parts.values()))).path.name
+
+
+def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:
+    """The pairs of roles of which one holds images, and the other masks of them."""
+    for images in parts:
+        for masks in parts:
+            shared = parts[images].keys() & parts[masks].keys()
+            if images != masks and shared and (count := _matched(parts[images], parts[masks], sorted(shared))):
+                yield _Fit(images, masks, count)
+
+
+def _matched(images: Mapping[Key, _Part], masks: Mapping[Key, _Part], shared: Sequence[Key]) -> int:
+    """How many images have masks; 0 where that are fewer than half of either, or they do not look like masks."""
+    owners: list[Path] = []
+    owned: dict[Path, None] = {}
+    total = 0
+    for key in shared:
+        one, other = _stems(images[key], only_images=True), _stems(masks[key])
+        total += len(one)
+        found = match(one, other)
+        owners += [one[stem] for stem in found]
+        owned.update({other[mask]: None for names in found.values() for mask in names})
+    there = sum(len(masks[key].files) for key in shared)
+    if not owners or 2 * len(owners) < total or 2 * len(owned) < there or not are_masks([*owned], owners):
+        return 0
+    return len(owners)
+
+
+def _stems(part: _Part, *, only_images: bool = False) -> dict[str, Path]:
+    """Files by their names below the folder, without suffix and folders of splits."""
+    found = {}
+    for path in part.files:
+        *above, _ = path.relative_to(part.path).parts
+        if listing.is_image(path) or not only_images:
+            found["/".join([*(name for name in above if not listing.split_of(name)), path.stem])] = path
+    return found
+
+
+def _pairs(parts: Mapping[str, Mapping[Key, _Part]], fit: _Fit) -> Iterator[Pair]:
+    for (split, case), part in parts[fit.images].items():
+        masks = parts[fit.masks].get((split, case))
+        yield from divided(part.path, masks.path if masks else None, split, "/".join(case))
+
+
+def divided(images: Path, masks: Path | None, split: str = "", case: str = "") -> Iterator[Pair]:
+    """Two folders, or those of the splits in them."""
+    inside = {} if split else listing.splits(images)
+    if not inside:
+        yield Pair(split or "train", images, masks, case)
+        return
+    beside = listing.splits(masks) if masks else {}
+    for name, path in inside.items():
+        yield Pair(name, path, beside.get(name) if beside else masks, case)

@@ -1,0 +1,200 @@
+"""Several masks for each image: of classes, of raters, or of objects."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from penstock.errors import DatasetError
+from penstock.images import codecs
+from penstock.images.formats import mask_numbers
+from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from penstock.datasets.layout import Layout
+
+    Numbers = NDArray[np.int64]
+
+_MOST: Final = 32  # classes or raters
+_SHORT: Final = 2  # letters of what is no name of a class
+_MOSTLY: Final = 0.9  # of the images have a mask of the class or rater
+_BINARY: Final = 2  # values
+_SAMPLED: Final = 32  # images whose masks are compared
+_RATER: Final = re.compile(r"rater|reader|expert|observer|annotator|doctor|radiologist|grader", re.IGNORECASE)
+_SIGNS: Final = " _-./"
+RATERS: Final = "several raters"
+MAJORITY: Final = "majority"
+
+
+class Row(NamedTuple):
+    """An image, its masks, and what each of these has beyond the name of the image."""
+
+    item: Item
+    masks: list[Path]
+    ends: list[str]
+
+
+def are_usual(rows: Sequence[Row]) -> bool:
+    """Whether most images that have a mask have several."""
+    return 2 * sum(len(row.masks) > 1 for row in rows) > sum(bool(row.masks) for row in rows)
+
+
+def read(layout: Layout, rows: Sequence[Row]) -> Layout:
+    """A layout of segmentation with the masks of its images put together: by class or by rater, where most images have
+    masks of the same endings, else as objects.
+    """
+    masked = [row for row in rows if row.masks]
+    counts = Counter(end for row in masked for end in row.ends)
+    usual = sorted(end for end, count in counts.items() if count >= _MOSTLY * len(masked))
+    numbered = all(len(end.strip(_SIGNS)) <= _SHORT or end.strip(_SIGNS).isdigit() for end in usual)
+    if numbered or not 1 < len(usual) <= _MOST or len(usual) < len(counts):
+        return _objects(layout, rows)
+    if any(map(_RATER.search, usual)):
+        return _by_rater(layout, rows, usual)
+    return _by_class(layout, rows, usual)
+
+
+def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layout:
+    names = tuple(end.strip(_SIGNS) for end in ends)
+    order = {end: number for number, end in enumerate(ends, 1)}
+    items = []
+    for row in rows:
+        parts = [(order[end], path) for end, path in zip(row.ends, row.masks, strict=True)]
+        mask = FilePart(row.masks[0].parent, row.item.name, partial(_ids_of, parts)) if parts else None
+        items.append(replace(row.item, mask=mask))
+    about = f"a mask for each class is put together with the others: {', '.join(names)}; class 0 is what none shows"
+    problems = (*layout.problems, *_overlaps(rows))
+    return replace(
+        layout, items=tuple(items), labels=Labels(("background", *names)), problems=problems, names_masks=True,
+        reasons=(*layout.reasons, about), others=(_objects(layout, rows),),
+    )  # fmt: skip
+
+
+def _ids_of(parts: Sequence[tuple[int, Path]]) -> bytes:
+    """The masks of several classes as one; of classes that overlap the last one is taken."""
+    masks = [_binary(path) for _, path in parts]
+    ids = np.zeros(masks[0].shape, np.uint8)
+    for (number, path), mask in zip(parts, masks, strict=True):
+        _check_size(path, mask.shape, ids.shape)
+        ids[mask] = number
+    return codecs.encode_mask(ids)
+
+
+def _binary(path: Path) -> NDArray[np.bool_]:
+    numbers = mask_numbers(path.read_bytes(), str(path))
+    values = np.unique(numbers)
+    if len(values) > _BINARY:
+        raise DatasetError(
+            str(path),
+            expected="a mask of one class or object, of two values",
+            found=counted(len(values), "value"),
+            remedy="Save one mask with an id for every class",
+        )
+    there: NDArray[np.bool_] = numbers > 0
+    return there
+
+
+def _check_size(path: Path, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if found != expected:
+        raise DatasetError(
+            str(path),
+            expected=f"a mask of {expected[0]} x {expected[1]} (height x width), like its image",
+            found=f"one of {found[0]} x {found[1]}",
+            remedy="Make both the same size",
+        )
+
+
+def _overlaps(rows: Sequence[Row]) -> list[Problem]:
+    """A note of classes that overlap in some of the first images."""
+    sampled = [row for row in rows if len(row.masks) > 1][:_SAMPLED]
+    overlapping = [row for row in sampled if _is_overlapping(row)]
+    if not overlapping:
+        return []
+    name = overlapping[0].item.name
+    message = (
+        f"{name}: masks of classes overlap in {len(overlapping)} of the first {counted(len(sampled), 'image')}. There "
+        "the last class counts, in the order of their names."
+    )
+    return [Problem("classes overlap", name, message, fatal=False, whole=True)]
+
+
+def _is_overlapping(row: Row) -> bool:
+    try:
+        masks = [_binary(path) for path in row.masks]
+        return bool((np.sum(masks, axis=0) > 1).any())
+    except (DatasetError, ValueError, OSError):
+        return False  # which is named where the masks are read
+
+
+def _by_rater(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layout:
+    """The masks of the first rater, with those of all others to choose from."""
+    names = [end.strip(_SIGNS) for end in ends]
+    choices = {
+        name: tuple(replace(row.item, mask=dict(zip(row.ends, row.masks, strict=True)).get(end)) for row in rows)
+        for name, end in zip(names, ends, strict=True)
+    }
+    choices[MAJORITY] = tuple(
+        replace(row.item, mask=FilePart(row.masks[0].parent, row.item.name, partial(_majority, row.masks)))
+        if row.masks
+        else row.item
+        for row in rows
+    )
+    message = (
+        f"{rows[0].item.name}: expected one mask, found those of {len(names)} raters: {', '.join(names)}. Choose one "
+        f"with --rater {names[0]}, or the most frequent value of each pixel with --rater {MAJORITY}."
+    )
+    problem = Problem(RATERS, rows[0].item.name, message, whole=True)
+    return replace(layout, items=choices[names[0]], problems=(*layout.problems, problem), raters=choices)
+
+
+def _majority(masks: Sequence[Path]) -> bytes:
+    """The most frequent value of every pixel; of several, the lowest."""
+    numbers = [mask_numbers(path.read_bytes(), str(path)) for path in masks]
+    for path, each in zip(masks, numbers, strict=True):
+        _check_size(path, each.shape, numbers[0].shape)
+    together = np.stack(numbers)
+    values = np.unique(together)
+    votes = np.stack([(together == value).sum(axis=0) for value in values])
+    return codecs.encode_mask(values[votes.argmax(axis=0)].astype(np.uint8))
+
+
+def _objects(layout: Layout, rows: Sequence[Row]) -> Layout:
+    """Each mask is an object, for instance segmentation, and all of them the foreground, for segmentation."""
+    whole = [
+        replace(row.item, mask=FilePart(row.masks[0].parent, row.item.name, partial(_any_of, row.masks)))
+        if row.masks
+        else row.item
+        for row in rows
+    ]
+    single = [
+        replace(row.item, instances=tuple(Instance(0, partial(_pixels, path)) for path in row.masks)) for row in rows
+    ]
+    reasons = (*layout.reasons, "each mask of an image is one object")
+    segmentation = replace(
+        layout, items=tuple(whole), labels=Labels(("background", "object")), reasons=reasons, names_masks=True
+    )
+    return replace(
+        layout, task="instances", items=tuple(single), labels=Labels(("object",)), reasons=reasons, nameless=True,
+        complete=True, others=(segmentation,),
+    )  # fmt: skip
+
+
+def _any_of(masks: Sequence[Path]) -> bytes:
+    return _ids_of([(1, path) for path in masks])
+
+
+def _pixels(path: Path, size: tuple[int, int]) -> NDArray[np.bool_]:
+    mask = _binary(path)
+    _check_size(path, mask.shape, size)
+    return mask

@@ -1,0 +1,150 @@
+"""Lists of images beside the data that divide it: `train.txt` and `val.txt`, `ImageSets/Main/train.txt`, `splits/`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layouts.lookup import plain
+from penstock.errors import DatasetError
+from penstock.kinds.items import Item, Problem, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+_FOLDERS: Final = ("", "imagesets", "splits", "split", "lists", "sets", "segmentation", "main", "layout")
+_ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
+_DEEPEST: Final = 3  # folders
+_LARGEST: Final = 64 << 20  # bytes
+_SEVERAL: Final = 2  # splits
+_MOSTLY: Final = 0.5  # of the lines of a list name an image
+
+
+def divide(folder: Path, found: Layout) -> Layout:
+    """The layout with the splits of the lists that lie beside it; as it is where it has splits, or there are no lists.
+
+    Args:
+        folder: of the data.
+        found: the layout.
+
+    Raises:
+        DatasetError: a list is no text in UTF-8.
+    """
+    if {item.split for item in found.items} != {"train"} or any(item.slices for item in found.items):
+        return found
+    names = _names(folder, found.items)
+    lists = {path: lines for path in _paths(folder) if (lines := _lines(path, names))}
+    chosen = _chosen([*lists])
+    if len(chosen) < _SEVERAL:
+        return found
+    assigned: dict[int, str] = {}
+    problems: list[Problem] = []
+    for split, path in chosen.items():
+        problems += _assign(folder, path, split, lists[path], names, assigned, found.items)
+    items = tuple(replace(each, split=assigned[n]) for n, each in enumerate(found.items) if n in assigned)
+    left = [named(each.image, folder) for n, each in enumerate(found.items) if n not in assigned]
+    problems += [_unlisted(name) for name in left]
+    about = f"the splits are those of {', '.join(named(path, folder) for path in chosen.values())}"
+    return replace(found, items=items, problems=(*found.problems, *problems), reasons=(*found.reasons, about))
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    """The files that are named for a split, in the folder and in folders of lists."""
+    for path in listing.files(folder):
+        above = path.relative_to(folder).parts[:-1]
+        if len(above) > _DEEPEST or not all(name.lower() in _FOLDERS for name in above):
+            continue
+        if path.suffix.lower() in _ENDS and _split_of(path) and path.stat().st_size <= _LARGEST:
+            yield path
+
+
+def _chosen(paths: Sequence[Path]) -> dict[str, Path]:
+    """The list of every split: the one that is called so alone, else the only one."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        found.setdefault(_split_of(path), []).append(path)
+    plainly = {split: [path for path in each if listing.split_of(path.stem)] or each for split, each in found.items()}
+    return {split: each[0] for split, each in plainly.items() if len(each) == 1}
+
+
+def _split_of(path: Path) -> str:
+    return listing.role_of(path.stem)[1]
+
+
+def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
+    """What lists call an image: its path or the end of it, with or without suffix; -1 marks names of several."""
+    found: dict[str, int] = {}
+    for number, item in enumerate(items):
+        path = named(item.image, folder).replace("#", "/")
+        parts = path.split("/")
+        for start in range(len(parts)):
+            end = "/".join(parts[start:])
+            for name in {end, end.rpartition(".")[0] or end}:
+                found[name] = number if found.get(name, number) == number else -1
+    return found
+
+
+def _lines(path: Path, names: Mapping[str, int]) -> list[tuple[int, str]]:
+    """The lines with what each calls an image; none where few of them name one."""
+    try:
+        text = listing.text_of(path)
+    except DatasetError:
+        return []
+    lines = [(number, _first_word(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    known = sum(_find(word, names) is not None for _, word in lines)
+    if known and lines and _find(lines[0][1], names) is None and path.suffix.lower() in {".csv", ".tsv"}:
+        lines = lines[1:]  # the names of the columns
+    return lines if known > _MOSTLY * len(lines) else []
+
+
+def _first_word(line: str) -> str:
+    """A line that names a file with spaces is not divided at them."""
+    line = line.strip()
+    for sign in (",", "\t"):
+        line = line.partition(sign)[0]
+    return line
+
+
+def _find(word: str, names: Mapping[str, int]) -> int | None:
+    """The image that a line names, by its path or by ends of it."""
+    for text in (word, word.split(" ", maxsplit=1)[0]):
+        parts = plain(text).removeprefix("./").split("/")
+        for start in range(len(parts)):
+            number = names.get("/".join(parts[start:]), -1)
+            if number >= 0:
+                return number
+    return None
+
+
+def _assign(
+    folder: Path,
+    path: Path,
+    split: str,
+    lines: Sequence[tuple[int, str]],
+    names: Mapping[str, int],
+    assigned: dict[int, str],
+    items: Sequence[Item],
+) -> Iterator[Problem]:
+    """Give the images of a list its split; what does not fit is a problem."""
+    for line, word in lines:
+        place = f"{named(path, folder)}, line {line}"
+        number = _find(word, names)
+        if number is None:
+            message = (
+                f"{place}: expected an image, found {word[:80]}, which is none. Add the image, or remove the line."
+            )
+            yield Problem("image missing", place, message)
+        elif assigned.setdefault(number, split) != split:
+            name = named(items[number].image, folder)
+            found = f"{name}, which is in {assigned[number]} too"
+            message = f"{place}: expected an image of one split, found {found}. Remove one of the two lines."
+            yield Problem("image in two lists", name, message)
+
+
+def _unlisted(name: str) -> Problem:
+    message = f"{name}: no list of train, val or test names it. It is left out."
+    return Problem("image in no list", name, message, fatal=False)

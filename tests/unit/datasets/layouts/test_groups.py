@@ -1,0 +1,80 @@
+"""Images that belong together stay together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.layouts import words
+
+from penstock.datasets import How, inspect
+
+IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+
+
+def image(root, name):
+    miniatures.write(root / name, miniatures.make_image(seed=sum(map(ord, str(name)))))
+
+
+def together(found, fraction=0.3):
+    """What each split has of the folders, or of whatever names a group."""
+    return {split: {each.item.group for each in items} for split, items in found.divided(fraction).splits.items()}
+
+
+def check_apart(found, count):
+    splits = together(found)
+    assert len(splits["train"] | splits["val"]) == count
+    assert splits["val"]
+    assert not splits["train"] & splits["val"]
+
+
+def test_folders_below_images_and_below_classes(tmp_path):
+    for patient in "abcd":
+        for number in range(3):
+            image(tmp_path / "m", f"images/p{patient}/{patient}{number}.jpg")
+            miniatures.write(tmp_path / f"m/masks/p{patient}/{patient}{number}.png", miniatures.gray(IDS))
+            for name in ("ill", "well"):
+                image(tmp_path / "c", f"{name}/p{patient}/{name}{patient}{number}.jpg")
+            image(tmp_path / "y", f"images/p{patient}/{patient}{number}.jpg")
+            miniatures.write(tmp_path / f"y/labels/p{patient}/{patient}{number}.txt", "0 0.5 0.5 0.2 0.3\n")
+    for folder in "mcy":
+        found = inspect(tmp_path / folder)
+        assert found.fatal == []
+        check_apart(found, 4)
+        assert (
+            "images of a group stay together when train is divided: 4 groups by folder or table" in found.layout.reasons
+        )
+
+
+@pytest.mark.parametrize("column", ["group", "patient_id", "Case", "video"])
+def test_a_column_of_a_table(tmp_path, column):
+    rows = [f"file,label,{column}"]
+    for number in range(12):
+        image(tmp_path, f"images/{number}.jpg")
+        rows.append(f"{number}.jpg,{('cat', 'dog')[number % 2]},g{number // 3}")
+    miniatures.write(tmp_path / "labels.csv", "\n".join(rows) + "\n")
+    check_apart(inspect(tmp_path), 4)
+
+
+def test_an_expression_finds_them_in_names(tmp_path):
+    for patient in "abcd":
+        for number in range(3):
+            image(tmp_path, f"images/case-{patient}-{number}.jpg")
+            miniatures.write(tmp_path / f"masks/case-{patient}-{number}.png", miniatures.gray(IDS))
+    image(tmp_path, "images/other.jpg")
+    miniatures.write(tmp_path / "masks/other.png", miniatures.gray(IDS))
+    assert together(inspect(tmp_path))["train"] == {""}
+    for pattern in ("case-[a-z]", "case-([a-z])", "(case)-(?P<group>[a-z])"):
+        found = inspect(tmp_path, how=How(group=pattern))
+        splits = together(found)
+        assert not (splits["train"] & splits["val"]) - {""}
+        assert [problem.message for problem in found.problems] == [
+            f"images/other.jpg: --group {pattern} does not fit the names of 1 image. Each is by itself."
+        ]
+    assert words(tmp_path, How(group="(")) == [
+        "--group (: expected a regular expression, found missing ), unterminated subpattern at position 0. Fix it."
+    ]
+    assert words(tmp_path, How(group="nobody")) == [
+        "--group nobody: expected a regular expression that fits the names of images, found none that it fits, such as "
+        "images/case-a-0.jpg. Write for example --group '(?P<group>patient\\d+)'."
+    ]

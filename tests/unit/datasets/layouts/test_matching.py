@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.datasets.layouts.matching import match
+
+CASES = {
+    "the same name": (["a", "b"], ["b", "a"], {"a": ["a"], "b": ["b"]}),
+    "any ending": (["1", "10"], ["1_anything", "10_anything"], {"1": ["1_anything"], "10": ["10_anything"]}),
+    "a digit ends a name": (
+        ["img1", "img12"],
+        ["img12mask", "img1mask"],
+        {"img1": ["img1mask"], "img12": ["img12mask"]},
+    ),
+    "letters go on": (["cat"], ["cattle", "dog"], {"cat": ["cattle", "dog"]}),  # a single image has all
+    "no word ends within": (["cat", "dog"], ["cattle", "doghouse"], {}),
+    "a folder for each image": (["a", "b"], ["a/1", "a/2", "b/1"], {"a": ["a/1", "a/2"], "b": ["b/1"]}),
+    "a folder for each class": (["a", "b"], ["x/a", "x/b", "y/a"], {"a": ["x/a", "y/a"], "b": ["x/b"]}),
+    "channels of nnU-Net": (
+        ["c_001_0000", "c_002_0000"],
+        ["c_001", "c_002"],
+        {"c_001_0000": ["c_001"], "c_002_0000": ["c_002"]},
+    ),
+    "other words before a number": (
+        ["img_1", "img_2"],
+        ["lab_02", "lab_01"],
+        {"img_1": ["lab_01"], "img_2": ["lab_02"]},
+    ),
+    "both with words behind": (["1_rgb", "2_rgb"], ["1_gt", "2_gt"], {"1_rgb": ["1_gt"], "2_rgb": ["2_gt"]}),
+    "one number twice is none": (["i1", "i2"], ["m1", "m01"], {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_masks_belong_to_the_images_that_their_names_show(case):
+    images, masks, expected = CASES[case]
+    assert match(images, masks) == expected

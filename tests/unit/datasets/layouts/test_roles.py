@@ -1,0 +1,170 @@
+"""Folders of images and masks by what lies in them, whatever they are called."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import miniatures
+from support.datasets import records
+from support.layouts import words
+
+from penstock.datasets import How, Labels, inspect, pack
+from penstock.datasets.listing import role_of
+from penstock.images import decode_mask
+from penstock.records.schema import decode_segmentation
+
+COUNT = 5
+
+
+def ids_of(number):
+    ids = np.zeros((24, 32), np.uint8)
+    ids[3 : 9 + number, 4:20] = 1
+    return ids
+
+
+def fill(root, images, masks, count=COUNT):
+    """Images, and masks that differ from one another."""
+    for number in range(count):
+        miniatures.write(root / images.format(number), miniatures.make_image(seed=number))
+        miniatures.write(root / masks.format(number), miniatures.gray(ids_of(number)))
+
+
+def packed(found, folder):
+    """The masks of a packed training split by the name of their images."""
+    every = (decode_segmentation(record) for record in records(pack(found, folder), "train"))
+    return {each.name: decode_mask(each.mask, "m") for each in every}
+
+
+@pytest.mark.parametrize(
+    ("images", "masks"),
+    [
+        ("RGB/{}.jpg", "GT/{}.png"),
+        ("x_train/{}.jpg", "y_train/{}.png"),
+        ("input/{}.jpg", "target/{}.png"),
+        ("train_images/{}.jpg", "train_labels/{}.png"),
+        ("Original/{}.jpg", "Ground Truth/{}.png"),
+        ("imagesTr/c_00{}_0000.jpg", "labelsTr/c_00{}.png"),
+        ("train/rgb/{}.jpg", "train/sem/{}.png"),
+        ("a/img_{}.jpg", "b/lab_0{}.png"),
+        ("data/photos/{}.jpg", "data/truth/{}_seg.bmp"),
+        ("trainA/{}.jpg", "trainB/{}.png"),
+        ("Bilder/{}.jpg", "Masken/{}.tif"),
+        ("images/{}.jpg", "ground_truth/{}.png"),
+    ],
+)
+def test_names_decide_nothing(tmp_path, images, masks):
+    fill(tmp_path / "raw", images, masks.replace(".tif", ".png").replace(".bmp", ".png"))
+    for path in [*(tmp_path / "raw").rglob("*.png")] if not masks.endswith(".png") else []:
+        Image.open(path).save(path.with_suffix(f".{masks[-3:]}"))
+        path.unlink()
+    found = inspect(tmp_path / "raw")
+
+    assert (found.layout.task, found.fatal) == ("segmentation", [])
+    by_number = {
+        name.strip("/")[-1] if "_0000" not in name else name[-6]: mask
+        for name, mask in packed(found, tmp_path / "d").items()
+    }
+    assert sorted(by_number) == [str(number) for number in range(COUNT)]
+    for number in range(COUNT):
+        assert np.array_equal(by_number[str(number)], ids_of(number))
+
+
+def test_a_patient_is_a_group(tmp_path):
+    for patient in "abcd":
+        fill(tmp_path, f"p{patient}/images/{{}}.jpg", f"p{patient}/masks/{{}}.png")
+        for path in (tmp_path / f"p{patient}/images").iterdir():
+            miniatures.write(path, miniatures.make_image(seed=ord(patient) * 10 + int(path.stem)))
+    found = inspect(tmp_path)
+
+    assert found.fatal == []
+    assert len(found.items) == 4 * COUNT
+    divided = found.divided(0.25).splits
+    patients = {split: {each.item.name.split("/")[0] for each in items} for split, items in divided.items()}
+    assert (len(patients["val"]), patients["train"] & patients["val"]) == (1, set())
+
+
+def test_two_classes_of_photographs_with_equal_names_are_classes(tmp_path):
+    for number in range(COUNT):
+        for seed, name in enumerate(("cat", "dog", "emu")):
+            miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.make_image(seed=10 * number + seed))
+    assert inspect(tmp_path).layout.task == "classification"
+
+
+def test_several_folders_of_masks_are_a_problem_and_both_options_choose(tmp_path):
+    fill(tmp_path, "rgb/{}.jpg", "semantic/{}.png")
+    for number in range(COUNT):
+        miniatures.write(tmp_path / f"coarse/{number}.png", miniatures.gray(ids_of(number) * 0))
+    assert words(tmp_path, How())[0] == (
+        "rgb/: expected one folder of images and one of their masks, found that coarse/, semantic/ fit. Choose both, for "
+        "example with --images rgb --masks coarse."
+    )
+    found = inspect(tmp_path, how=How(images="rgb", masks="semantic"))
+    assert (found.fatal, {each.item.mask.parent.name for each in found.items}) == ([], {"semantic"})
+    assert words(tmp_path, How(images="rgb")) == ["--images and --masks need each other. Give both folders."]
+    assert words(tmp_path, How(images="rgb", masks="no")) == [
+        f"--masks no: expected a folder in {tmp_path}, found none. There are coarse/, rgb/, semantic/."
+    ]
+
+
+def test_folders_given_are_divided_by_the_splits_in_them(tmp_path):
+    for split in ("train", "val"):
+        fill(tmp_path, f"x/{split}/{split}{{}}.jpg", f"y/{split}/{split}{{}}.png", count=2)
+    found = inspect(tmp_path, how=How(images="x", masks="y"))
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
+
+
+def test_classes_of_nnunet(tmp_path):
+    fill(tmp_path, "imagesTr/c{}_0000.png", "labelsTr/c{}.png")
+    for labels in ({"background": 0, "lesion": 1}, {"0": "background", "1": "lesion"}):
+        miniatures.write(tmp_path / "dataset.json", json.dumps({"labels": labels}))
+        assert inspect(tmp_path).labels.classes == ("background", "lesion")
+
+
+def test_a_mask_may_be_an_array_in_an_archive(tmp_path):
+    fill(tmp_path / "raw", "images/{}.jpg", "masks/{}.png")
+    for number in range(COUNT):
+        (tmp_path / f"raw/masks/{number}.png").unlink()
+        done = io.BytesIO()
+        np.savez_compressed(done, mask=ids_of(number))
+        miniatures.write(tmp_path / f"raw/masks/{number}.npz", done.getvalue())
+    masks = packed(inspect(tmp_path / "raw"), tmp_path / "data")
+    assert all(np.array_equal(masks[str(number)], ids_of(number)) for number in range(COUNT))
+    done = io.BytesIO()
+    np.savez(done, a=ids_of(0), b=ids_of(1))
+    miniatures.write(tmp_path / "raw/masks/0.npz", done.getvalue())
+    assert words(tmp_path / "raw") == [
+        "masks/0.npz: expected one array of the pixels of a mask, of at most 268,435,456, found an archive of a, b. Save "
+        "the mask alone, with numpy.savez(FILE, mask=IDS)."
+    ]
+
+
+def test_a_file_in_the_place_of_a_mask_is_named(tmp_path):
+    fill(tmp_path, "images/{}.jpg", "masks/{}.png")
+    (tmp_path / "masks/0.png").rename(tmp_path / "masks/0.mat")
+    assert words(tmp_path) == [
+        "images/0.jpg: expected a mask masks/0.png, found 0.mat. Add the mask, or leave the image out with --skip-bad."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("train", ("", "train")), ("x_train", ("x", "train")), ("imagesTs", ("images", "test")), ("Val Labels", ("labels", "val")),
+     ("ISIC2018_Task1_Training_GroundTruth", ("isic_2018_task_1_ground_truth", "train")), ("train2014", ("2014", "train")),
+     ("images", ("images", "")), ("training-set", ("set", "train")), ("Trees", ("trees", ""))],
+)  # fmt: skip
+def test_a_role_is_a_name_without_its_split(name, expected):
+    assert role_of(name) == expected
+
+
+def test_masks_in_jpeg_of_black_and_white(tmp_path):
+    for number in range(COUNT):
+        done = io.BytesIO()
+        Image.fromarray(ids_of(number) * 255).save(done, "JPEG")
+        miniatures.write(tmp_path / f"photo/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"truth/{number}.jpg", done.getvalue())
+    found = inspect(tmp_path, Labels(threshold=128))
+    assert (found.layout.task, found.fatal, len(found.items)) == ("segmentation", [], COUNT)

@@ -1,0 +1,102 @@
+"""Several masks for each image."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.datasets import records
+from support.layouts import words
+
+from penstock.datasets import How, inspect, pack
+from penstock.images import decode_mask
+from penstock.records.schema import decode_detection, decode_segmentation
+
+TOP, LEFT, CORNER = np.zeros((3, 24, 32), bool)
+TOP[:6], LEFT[:, :5], CORNER[20:, 28:] = True, True, True
+
+
+def fill(root, masks, pattern, count=3, images="images/{}.jpg"):
+    for number in range(count):
+        miniatures.write(root / images.format(number), miniatures.make_image(seed=number))
+        for name, there in masks.items():
+            miniatures.write(root / pattern.format(number, name), miniatures.gray(there.astype(np.uint8) * 255))
+
+
+def masks_of(found, folder):
+    every = (decode_segmentation(record) for record in records(pack(found, folder), "train"))
+    return [decode_mask(each.mask, "m") for each in every]
+
+
+@pytest.mark.parametrize("pattern", ["masks/{1}/{0}.png", "masks/{0}_{1}.png", "masks/{0}/{1}.png"])
+def test_masks_of_classes_are_put_together(tmp_path, pattern):
+    fill(tmp_path / "raw", {"nucleus": TOP, "cell": CORNER}, pattern)
+    found = inspect(tmp_path / "raw")
+    assert (found.problems, found.labels.classes) == ((), ("background", "cell", "nucleus"))
+    for mask in masks_of(found, tmp_path / "data"):
+        assert np.array_equal(mask, CORNER * 1 + TOP * 2)
+
+
+def test_classes_that_overlap_are_reported(tmp_path):
+    fill(tmp_path, {"cell": TOP, "nucleus": LEFT}, "masks/{1}/{0}.png")
+    assert [problem.message for problem in inspect(tmp_path).problems] == [
+        "0: masks of classes overlap in 3 of the first 3 images. There the last class counts, in the order of their names."
+    ]
+
+
+def test_a_mask_of_a_class_has_two_values(tmp_path):
+    fill(tmp_path, {"cell": TOP, "nucleus": CORNER}, "masks/{1}/{0}.png")
+    miniatures.write(tmp_path / "masks/cell/0.png", miniatures.gray(np.arange(768, dtype=np.uint8).reshape(24, 32)))
+    assert words(tmp_path) == [
+        f"{tmp_path}/masks/cell/0.png: expected a mask of one class or object, of two values, found 256 values. Save one "
+        "mask with an id for every class."
+    ]
+
+
+def test_raters_are_chosen_or_vote(tmp_path):
+    fill(tmp_path / "raw", {"rater1": TOP, "rater2": TOP | CORNER, "rater3": LEFT | CORNER}, "masks/{0}_{1}.png")
+    assert words(tmp_path / "raw")[0] == (
+        "0: expected one mask, found those of 3 raters: rater1, rater2, rater3. Choose one with --rater rater1, or the most "
+        "frequent value of each pixel with --rater majority."
+    )
+    expected = {"rater2": TOP | CORNER, "majority": TOP | CORNER}
+    for rater, there in expected.items():
+        (tmp_path / "raw/classes.txt").write_text("no\nyes\n")
+        from penstock.datasets import Labels
+
+        found = inspect(tmp_path / "raw", Labels(mapping={255: 1}), how=How(rater=rater))
+        assert found.fatal == []
+        for mask in masks_of(found, tmp_path / rater):
+            assert np.array_equal(mask, there)
+    assert words(tmp_path / "raw", How(rater="four")) == [
+        "--rater four: expected one of rater1, rater2, rater3, majority, found four. Choose one of them."
+    ]
+
+
+def test_one_mask_each_has_no_raters(tmp_path):
+    fill(tmp_path, {"x": TOP}, "masks/{0}.png")
+    assert words(tmp_path, How(rater="a")) == [
+        "--rater a: expected masks of several raters, found image and mask folders, with one mask for each image at most. "
+        "Remove --rater."
+    ]
+
+
+def test_masks_of_objects_are_instances(tmp_path):
+    """As DSB 2018 has them: a folder for each image, with a mask for each nucleus."""
+    for number in range(3):
+        fill(
+            tmp_path / "raw",
+            {f"{number}f3": TOP, f"{number}a9": CORNER},
+            f"id{number}/masks/{{1}}.png",
+            1,
+            f"id{number}/images/id{number}.png",
+        )
+        miniatures.write(tmp_path / f"raw/id{number}/images/id{number}.png", miniatures.make_image(seed=number))
+    found = inspect(tmp_path / "raw")
+    assert (found.layout.task, found.fatal, len(found.items)) == ("instances", [], 3)
+    for record in records(pack(found, tmp_path / "data"), "train"):
+        objects = [decode_mask(each.mask, "m").astype(bool) for each in decode_detection(record).objects]
+        assert sorted(each.tobytes() for each in objects) == sorted([TOP.tobytes(), CORNER.tobytes()])
+    binary = inspect(tmp_path / "raw", how=How(task="segmentation"))
+    for mask in masks_of(binary, tmp_path / "binary"):
+        assert np.array_equal(mask, TOP | CORNER)

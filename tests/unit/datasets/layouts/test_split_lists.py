@@ -1,0 +1,93 @@
+"""Lists beside the data that divide it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import miniatures
+from support.layouts import words
+
+from penstock.datasets import inspect
+
+IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+
+
+def masks(root):
+    for number in range(6):
+        miniatures.write(root / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(root / f"masks/{number}.png", miniatures.gray(IDS))
+
+
+def classes(root):
+    for number in range(6):
+        miniatures.write(root / f"{('cat', 'dog')[number % 2]}/{number}.jpg", miniatures.make_image(seed=number))
+
+
+def yolo(root):
+    for number in range(6):
+        miniatures.write(root / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(root / f"labels/{number}.txt", "0 0.5 0.5 0.2 0.3\n")
+    miniatures.write(root / "data.yaml", "names: [cup]\n")
+
+
+def splits_of(folder):
+    found = inspect(folder)
+    assert found.fatal == []
+    return {split: sorted(each.item.image.stem for each in items) for split, items in found.splits.items()}
+
+
+@pytest.mark.parametrize("layout", [masks, yolo])
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("{}.txt", "./images/{}.jpg"),
+        ("ImageSets/Main/{}.txt", "{}"),
+        ("splits/{}.lst", "{}.jpg"),
+        ("lists/{}_list.txt", "some/other/root/images/{}.jpg masks/{}.png"),
+        ("{}.csv", "images/{}.jpg,0"),
+    ],
+)
+def test_a_list_is_read_wherever_it_lies(tmp_path, layout, place, line):
+    layout(tmp_path)
+    for split, numbers in {"train": "0145", "val": "23"}.items():
+        text = "".join(line.replace("{}", number) + "\n" for number in numbers)
+        miniatures.write(tmp_path / place.format(split), ("file,x\n" if place.endswith("csv") else "") + text)
+    assert splits_of(tmp_path) == {"train": [*"0145"], "val": [*"23"]}
+
+
+def test_lists_divide_classes(tmp_path):
+    classes(tmp_path)
+    miniatures.write(tmp_path / "train.txt", "cat/0.jpg\ndog/1.jpg\ncat/2.jpg\n")
+    miniatures.write(tmp_path / "test.txt", "dog/3.jpg\ncat/4.jpg\n")
+    found = inspect(tmp_path)
+    assert splits_of(tmp_path) == {"train": [*"012"], "test": [*"34"]}
+    assert "the splits are those of test.txt, train.txt" in found.layout.reasons
+    assert "dog/5.jpg: no list of train, val or test names it. It is left out." in [
+        each.message for each in found.problems
+    ]
+
+
+def test_what_does_not_fit_is_a_problem(tmp_path):
+    masks(tmp_path)
+    miniatures.write(tmp_path / "train.txt", "0\n1\n2\n9\n")
+    miniatures.write(tmp_path / "val.txt", "2\n3\n4\n5\n")
+    assert words(tmp_path) == [
+        "train.txt, line 4: expected an image, found 9, which is none. Add the image, or remove the line.",
+        "val.txt, line 1: expected an image of one split, found images/2.jpg, which is in train too. Remove one of the two "
+        "lines.",
+    ]
+
+
+def test_of_several_lists_of_a_split_the_plain_one_counts(tmp_path):
+    masks(tmp_path)
+    for name, text in {"train": "0\n1\n", "train_extra": "2\n", "val": "3\n"}.items():
+        miniatures.write(tmp_path / f"{name}.txt", text)
+    assert splits_of(tmp_path) == {"train": [*"01"], "val": ["3"]}
+
+
+@pytest.mark.parametrize("names", [["train"], ["notes", "val"], ["train_a", "train_b", "val"]])
+def test_what_is_no_pair_of_lists_divides_nothing(tmp_path, names):
+    masks(tmp_path)
+    for name in names:
+        miniatures.write(tmp_path / f"{name}.txt", "0\n1\n")
+    assert splits_of(tmp_path) == {"train": [*"012345"]}
