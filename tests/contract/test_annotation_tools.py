@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 from support import annotations as tools
 from support.datasets import records as records_of
-from support.layouts import boxes
+from support.layouts import boxes, words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import How, inspect, listing, pack
 from penstock.images import codecs
 from penstock.records.schema import decode_detection, decode_segmentation
 
@@ -71,3 +72,14 @@ def test_instances(tmp_path, tool):
 def test_outlines_are_masks_unless_another_task_is_chosen(tmp_path, tool):
     tools.OUTLINES[tool](tmp_path)
     assert inspect(tmp_path).layout.kind.name == "segmentation"
+
+
+@pytest.mark.parametrize("tool", tools.OUTLINES)
+def test_outlines_of_a_larger_image_are_a_problem_wherever_boxes_are(tmp_path, tool):
+    """Images that were made smaller after somebody had annotated them."""
+    tools.OUTLINES[tool](tmp_path)
+    for path in filter(listing.is_image, listing.files(tmp_path)):
+        Image.open(path).resize((tools.SIZE[1] // 2, tools.SIZE[0] // 2)).save(path)
+    refused = {task: bool(words(tmp_path, How(task=task))) for task in ("detection", "segmentation", "instances")}
+    relative = tool in {"YOLO outlines", "FiftyOne", "Label Studio"}
+    assert refused == dict.fromkeys(refused, not relative)

@@ -41,9 +41,11 @@ def shrunk(item: Item, most: int) -> Item:
     image = _part(item.image, most, partial(_image, item.image, most))
     mask = _part(item.mask, most, partial(_mask, item.mask, most)) if item.mask is not None else None
     changed = replace(item, image=image, mask=mask, size=(0, 0))
-    if item.boxes and not item.relative:
+    if (item.boxes or item.outlines) and not item.relative:
         size = item.size if all(item.size) else _size(item.image)
-        changed = replace(changed, boxes=tuple(_relative(box, size) for box in item.boxes), relative=True)
+        boxes = item.boxes and tuple(_relative(box, size) for box in item.boxes)
+        outlines = tuple(_relative(each, size) for each in item.outlines)
+        changed = replace(changed, boxes=boxes, outlines=outlines, relative=True)
     if item.instances:
         size = item.size if all(item.size) else _size(item.image)
         changed = replace(changed, instances=tuple(_shrunk_instance(each, size) for each in item.instances))

@@ -41,6 +41,22 @@ def check(name: str, inspected: InspectedItem, *, clip: bool = False) -> Inspect
     )
 
 
+def check_outlines(name: str, inspected: InspectedItem, *, clip: bool = False) -> InspectedItem:
+    """What was found of an image whose label is drawn from outlines: those must lie inside it, as boxes must.
+
+    Args:
+        name: the image's, for problems.
+        inspected: the item, whose image has a size.
+        clip: whether outlines that are partly outside the image are cut at its edges, which a note says.
+    """
+    size = (inspected.height, inspected.width)
+    for number, each in enumerate(inspected.item.outlines, 1):
+        edges = _in_pixels(each, size) if inspected.item.relative else each
+        if _reaches_outside(edges, size):
+            inspected = inspected.with_problem(_outside(name, f"outline {number}", edges, size, clip=clip))
+    return inspected
+
+
 def other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
     """The problem of an image that is not of the size that its annotations were made for."""
     said = f"{stated[0]} x {stated[1]} (height x width), which its annotations were made for"
@@ -74,8 +90,8 @@ def _said(box: Box) -> str:
 
 
 def _is_speck(box: Box) -> bool:
-    """Whether a box in pixels is smaller than one: then its edges are fractions of the size, among others in pixels."""
-    return 0 < box.right - box.left < 1 and 0 < box.bottom - box.top < 1
+    """Whether a box in pixels is no larger than one: a point, or fractions of the size among others in pixels."""
+    return 0 < box.right - box.left <= 1 and 0 < box.bottom - box.top <= 1
 
 
 def _again(name: str, number: int, first: int) -> Problem:
@@ -84,10 +100,11 @@ def _again(name: str, number: int, first: int) -> Problem:
 
 
 def _speck(name: str, number: int, box: Box) -> Problem:
-    message = (
-        f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is smaller than one. Write all "
-        "boxes in pixels, or all in fractions of their image's size."
-    )
+    if (box.right - box.left, box.bottom - box.top) == (1, 1):
+        found = "a point. Draw a box, or leave the image out with --skip-bad."
+    else:
+        found = "smaller than one. Write all boxes in pixels, or all in fractions of their image's size."
+    message = f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is {found}"
     return Problem("box smaller than a pixel", name, message)
 
 
@@ -103,18 +120,20 @@ def _is_nowhere(box: Box, size: tuple[int, int]) -> bool:
     return inside.right <= inside.left or inside.bottom <= inside.top
 
 
-def _outside(name: str, number: int, box: Box, size: tuple[int, int], *, clip: bool) -> Problem:
+def _outside(name: str, what: str, box: Box, size: tuple[int, int], *, clip: bool) -> Problem:
     height, width = size
+    kind = what.partition(" ")[0]
     image = f"the image of {height} x {width} (height x width)"
     if _is_nowhere(box, size):
         fix = "Fix it, or leave the image out with --skip-bad."
     elif clip:
-        message = f"{name}: box {number} reaches outside {image}: {_said(box)} (x, y). It is cut at the edge."
-        return Problem("box cut at the edge", name, message, fatal=False)
+        message = f"{name}: {what} reaches outside {image}: {_said(box)} (x, y). It is cut at the edge."
+        return Problem(f"{kind} cut at the edge", name, message, fatal=False)
     else:
-        fix = "Fix it, cut boxes at the edges with --clip-boxes, or leave the image out with --skip-bad."
-    message = f"{name}: expected box {number} inside {image}, found {_said(box)} (x, y). {fix}"
-    return Problem("box outside the image", name, message)
+        every = "boxes" if kind == "box" else "outlines"
+        fix = f"Fix it, cut {every} at the edges with --clip-boxes, or leave the image out with --skip-bad."
+    message = f"{name}: expected {what} inside {image}, found {_said(box)} (x, y). {fix}"
+    return Problem(f"{kind} outside the image", name, message)
 
 
 def _problems(name: str, number: int, box: Box, size: tuple[int, int], *, clip: bool) -> Iterator[Problem]:
@@ -130,7 +149,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int], *, clip: 
         )
         yield Problem("box inside out", name, message)
     elif _reaches_outside(box, size) or _is_nowhere(box, size):
-        yield _outside(name, number, box, size, clip=clip)
+        yield _outside(name, f"box {number}", box, size, clip=clip)
     elif box.crowd:
         message = f"{name}: box {number} is a crowd: nothing is learnt from it, and finding things in it is no mistake."
         yield Problem("crowd box", name, message, fatal=False)

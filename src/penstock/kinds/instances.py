@@ -42,13 +42,13 @@ class InstancesKind(DetectionKind):
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Draw every object; its box is the one around its pixels."""
-        del labels
         item, name = inspected.item, named(inspected.item.image, folder)
         if item.instances is None:
             return self.unlabelled(inspected, folder)
         if 0 not in item.size and item.size != image.size:
             (problem,) = boxes.other_size(name, item.size, image.size)
             return inspected.with_problem(problem)
+        inspected = boxes.check_outlines(name, inspected, clip=labels.clip_boxes)
         wrong, kept, around, text = [], [], [], ""
         for number, each in enumerate(item.instances, 1):
             try:

@@ -90,7 +90,8 @@ class Instance:
 class Item:
     """One image with its label: a mask, the index of a class, boxes, or instances.
 
-    `mask` may be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes are
+    `outlines` are the edges of all that masks or instances are drawn from, which must lie inside the image. `mask` may
+    be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes and outlines are
     in fractions of the image's size. `size` is the (height, width) that boxes or instances were made for, or 0. Images
     of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of
     so many `slices` below one another.
@@ -103,6 +104,7 @@ class Item:
     label: int | None = None
     boxes: tuple[Box, ...] | None = None
     instances: tuple[Instance, ...] | None = None
+    outlines: tuple[Box, ...] = ()
     relative: bool = False
     group: str = ""
     size: tuple[int, int] = (0, 0)

@@ -14,6 +14,7 @@ from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
 from penstock.images.upright import read_shown, read_upright
+from penstock.kinds import boxes
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
@@ -49,6 +50,7 @@ class MaskKind(Kind):
         mask = inspected.item.mask
         if mask is None:
             return self.unlabelled(inspected, folder)
+        inspected = boxes.check_outlines(named(inspected.item.image, folder), inspected, clip=labels.clip_boxes)
         name = named(mask, folder)
         try:
             data = stored_mask(mask.read_bytes(), name, palette=labels.palette, soft=labels.threshold > 0)

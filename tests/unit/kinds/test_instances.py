@@ -50,8 +50,15 @@ class TestRecords:
         assert (split.objects, split.per_class) == (2, (2,))
         assert [each.label for each in (first, second)] == [0, 0]
 
-    def test_an_object_outside_the_image_is_left_out(self, tmp_path):
+    def test_an_outline_outside_the_image_is_a_problem(self, tmp_path):
         found = made(tmp_path, [(40, 2), (50, 2), (50, 20)], [(4, 4), (12, 4), (12, 14), (4, 14)])
+        assert [problem.message for problem in found.problems if problem.fatal] == [
+            "a.jpg: expected outline 1 inside the image of 24 x 32 (height x width), found 40, 2 to 50, 20 (x, y). Fix it, or "
+            "leave the image out with --skip-bad."
+        ]
+
+    def test_an_object_without_a_pixel_is_left_out(self, tmp_path):
+        found = made(tmp_path, [(4, 2.6), (9, 2.6), (9, 2.9)], [(4, 4), (12, 4), (12, 14), (4, 14)])
         data = pack(found, tmp_path / "data")
 
         assert [problem.message for problem in found.problems] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -129,7 +130,9 @@ class Annotations:
             if bare:
                 problems.append(_unlined(named(each.image, folder), bare))
             draw = partial(mask_of, each, classes)
-            items.append(Item(each.split, each.name, each.image, mask=FilePart(each.source, each.name, draw)))
+            mask = FilePart(each.source, each.name, draw)
+            edges = _edges_of(each)
+            items.append(Item(each.split, each.name, each.image, mask=mask, outlines=edges, relative=each.relative))
         reason = "masks drawn from the outlines: class 0 is background, and smaller objects lie on larger ones"
         reasons = (self.reason, reason)
         return Layout(
@@ -150,7 +153,12 @@ class Annotations:
                 for shape in each.shapes
                 if shape.is_outlined and shape.label.lower() != BACKGROUND
             )
-            items.append(Item(each.split, each.name, each.image, instances=drawn, size=each.size))
+            items.append(
+                Item(
+                    each.split, each.name, each.image, instances=drawn, size=each.size,
+                    outlines=_edges_of(each), relative=each.relative,
+                )
+            )  # fmt: skip
         reason = f"objects of {counted(len(classes), 'class')} with their pixels, from the outlines"
         return Layout("instances", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
 
@@ -166,6 +174,15 @@ class Annotations:
         return Layout(
             "classification", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems)
         )
+
+
+def _edges_of(each: AnnotatedImage) -> tuple[Box, ...]:
+    """The edges of every outline; painted pixels that are damaged are named where they are drawn."""
+    found = []
+    for shape in each.shapes:
+        with contextlib.suppress(DatasetError):
+            found += [Box(0, *shape.box())] if shape.is_outlined else []
+    return tuple(found)
 
 
 def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,7 +16,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.coco_json import Annotation, File, Image, Runs, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
-from penstock.images import codecs
+from penstock.images import codecs, geometry
 from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _IGNORED: Final = 255
+CONTRADICTION: Final = "box and outline differ"
+_ALIKE: Final = 0.5  # overlap of a box and its outline
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _POLYGON: Final = 6  # numbers of a triangle
 
@@ -40,16 +43,17 @@ def recognise_boxes(folder: Path) -> Layout | None:
     files, problems = read(folder)
     if not files:
         return None
-    classes, items = _classes(files), []
+    classes, items = _classes(files, problems), []
     for split, file in files.items():
-        order = _order(file.tree)
+        order = _order(file.tree, classes)
         for each in _images(folder, file, problems):
             boxes: tuple[Box, ...] = ()
+            size = (each.image.height, each.image.width)
             try:
-                boxes = tuple(_box(file.path, annotation, order) for annotation in each.own)
+                boxes = tuple(_box(file.path, annotation, order, size) for annotation in each.own)
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
-            size = (each.image.height, each.image.width)
+            problems += _contradictions(named(each.place, folder), each.own)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
@@ -61,7 +65,8 @@ def recognise_masks(folder: Path) -> Layout | None:
     files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
-    labels, items = Labels(("background", *_classes(files))), []
+    names = _classes(files, problems)
+    labels, items = Labels(("background", *names)), []
     if len(labels.classes) > _IGNORED:
         raise DatasetError(
             str(folder),
@@ -70,11 +75,13 @@ def recognise_masks(folder: Path) -> Layout | None:
             remedy="Merge some, or pack it for detection",
         )
     for split, file in files.items():
-        order = _order(file.tree)
+        order = _order(file.tree, names)
         for image, place, own in _images(folder, file, problems):
+            problems += _contradictions(named(place, folder), own)
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
-            items.append(Item(split, Path(image.file_name).stem, place, mask=FilePart(file.path, str(image.id), draw)))
+            mask = FilePart(file.path, str(image.id), draw)
+            items.append(Item(split, Path(image.file_name).stem, place, mask=mask, outlines=_edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
@@ -85,10 +92,11 @@ def recognise_instances(folder: Path) -> Layout | None:
     files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
-    items = []
+    classes, items = _classes(files, problems), []
     for split, file in files.items():
-        order = _order(file.tree)
+        order = _order(file.tree, classes)
         for image, place, own in _images(folder, file, problems):
+            problems += _contradictions(named(place, folder), own)
             problems += [_left_out(named(place, folder), each) for each in own if not each.segmentation]
             where = f"{file.path}, image {image.id}"
             instances = tuple(
@@ -97,34 +105,37 @@ def recognise_instances(folder: Path) -> Layout | None:
                 if each.segmentation
             )
             size = (image.height, image.width)
-            items.append(Item(split, Path(image.file_name).stem, place, instances=instances, size=size))
+            stem = Path(image.file_name).stem
+            items.append(Item(split, stem, place, instances=instances, size=size, outlines=_edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
-    return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(_classes(files)), tuple(problems))
+    return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
 def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
     return _inside(each, size, where)
 
 
-def _order(tree: Tree) -> dict[int, int]:
+def _order(tree: Tree, classes: Sequence[str]) -> dict[int, int]:
     """Category ids, which have gaps, to class ids."""
-    return {number: label for label, number in enumerate(sorted(each.id for each in tree.categories))}
+    return {each.id: classes.index(each.name) for each in tree.categories}
 
 
-def _classes(files: dict[str, File]) -> tuple[str, ...]:
-    """Names by class id, the same in every file."""
+def _classes(files: dict[str, File], problems: list[Problem]) -> tuple[str, ...]:
+    """Names by class id: those of the first file by their ids, then what others add. A note says where they differ."""
     stated = {file.path: _names(file.tree, file.path) for file in files.values()}
-    first, names = next(iter(stated.items()))
+    for path, names in stated.items():
+        listing.check_names(names, str(path))
+    every = tuple(dict.fromkeys(name for names in stated.values() for name in names))
+    first, *_ = stated
     for path, others in stated.items():
-        if others != names:
-            raise DatasetError(
-                str(path),
-                expected=f"the categories of {first.name}: {', '.join(names)}",
-                found=", ".join(others),
-                remedy="Write the same categories into all files",
+        if others != stated[first]:
+            message = (
+                f"{path.name}: its categories ({', '.join(others)}) are not those of {first.name} "
+                f"({', '.join(stated[first])}). They are joined by name: {', '.join(every)}."
             )
-    return listing.check_names(names, str(first))
+            problems.append(Problem("other categories", str(path), message, fatal=False, whole=True))
+    return listing.check_names([*every], str(first))
 
 
 def _names(tree: Tree, path: Path) -> list[str]:
@@ -184,16 +195,73 @@ def _places(folder: Path, path: Path) -> list[Path]:
     ]
 
 
-def _box(path: Path, each: Annotation, order: dict[int, int]) -> Box:
-    if each.bbox is None:
+def _box(path: Path, each: Annotation, order: dict[int, int], size: tuple[int, int]) -> Box:
+    """The box of an annotation, or the one around its outline or its pixels."""
+    label = _category(each, order, str(path))
+    if each.bbox is not None:
+        x, y, width, height = each.bbox
+        return Box(label, x, y, x + width, y + height, bool(each.iscrowd))
+    if around := _extent(each):
+        return replace(around, label=label, crowd=bool(each.iscrowd))
+    pixels = _inside(each, size, str(path)) if each.segmentation else None
+    if pixels is None or not pixels.any():
         raise DatasetError(
             f"{path} (annotation {each.id})",
-            expected="a bbox of four numbers",
+            expected="a bbox of four numbers, or an outline",
             found="none",
             remedy="Fix the file",
         )
-    x, y, width, height = each.bbox
-    return Box(_category(each, order, str(path)), x, y, x + width, y + height, bool(each.iscrowd))
+    return Box(label, *geometry.edges_of(pixels), crowd=bool(each.iscrowd))
+
+
+def _extent(each: Annotation) -> Box | None:
+    """The edges of an outline; None for run lengths, which have the size of their image, and for no outline."""
+    outlines = each.segmentation
+    if not isinstance(outlines, list) or not outlines or not all(map(_is_outline, outlines)):
+        return None
+    x = [number for outline in outlines for number in outline[::2]]
+    y = [number for outline in outlines for number in outline[1::2]]
+    return Box(0, min(x), min(y), max(x), max(y))
+
+
+def _is_outline(numbers: Sequence[float]) -> bool:
+    return len(numbers) >= _POLYGON and not len(numbers) % 2 and max(map(abs, numbers)) < _FAR
+
+
+def _edges(own: Sequence[Annotation]) -> tuple[Box, ...]:
+    return tuple(box for each in own if (box := _extent(each)))
+
+
+def _contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
+    """The problems of annotations whose box lies elsewhere than their outline."""
+    for each in own:
+        around = _extent(each)
+        if around is None or each.bbox is None or each.iscrowd:
+            continue
+        x, y, width, height = each.bbox
+        box = Box(0, x, y, x + width, y + height)
+        if min(width, height) > 0 and _overlap(box, around) < _ALIKE:
+            found = f"{_spoken(box)} and {_spoken(around)} (x, y)"
+            corners = _overlap(Box(0, *each.bbox), around) >= _ALIKE
+            fix = "Read the box as corners with --boxes xyxy" if corners else "Fix it"
+            message = (
+                f"{name}: expected the box and the outline of annotation {each.id} in one place, found {found}. {fix}, "
+                "or leave the image out with --skip-bad."
+            )
+            yield Problem(CONTRADICTION, name, message)
+
+
+def _overlap(one: Box, other: Box) -> float:
+    """The intersection of two boxes over their union, both a pixel larger, as lines have no area."""
+    width = min(one.right, other.right) - max(one.left, other.left) + 1
+    height = min(one.bottom, other.bottom) - max(one.top, other.top) + 1
+    both = max(0.0, width) * max(0.0, height)
+    areas = [(each.right - each.left + 1) * (each.bottom - each.top + 1) for each in (one, other)]
+    return both / max(1.0, sum(areas) - both)
+
+
+def _spoken(box: Box) -> str:
+    return f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
 
 
 def _category(each: Annotation, order: dict[int, int], where: str) -> int:
@@ -234,7 +302,7 @@ def _inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
         sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
     else:
         outlines = shape or []
-        sound = all(len(one) >= _POLYGON and not len(one) % 2 and max(map(abs, one)) < _FAR for one in outlines)
+        sound = all(map(_is_outline, outlines))
     if not sound:
         raise DatasetError(
             f"{where} (annotation {each.id})",

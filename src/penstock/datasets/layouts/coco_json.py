@@ -100,6 +100,9 @@ def _converted(plain: dict[str, Any]) -> tuple[Tree, list[tuple[int, Any, str]]]
     Raises:
         msgspec.ValidationError: something else has another structure.
     """
+    for each in plain["annotations"] if isinstance(plain["annotations"], list) else ():
+        if isinstance(each, dict) and each.get("bbox") in ([], [0, 0, 0, 0]):  # which some tools write for none
+            del each["bbox"]
     try:
         return msgspec.convert(plain, Tree), []
     except msgspec.ValidationError:
@@ -136,7 +139,7 @@ def _without_parents(files: dict[str, File]) -> list[Problem]:
         each.id: each.name for each in every if each.id not in used and children.get(each.name, set()) - {each.id}
     }
     for file in files.values():
-        file.tree.categories = [each for each in file.tree.categories if each.id not in parents]
+        file.tree.categories = [each for each in file.tree.categories if parents.get(each.id) != each.name]
     return [_parent(next(iter(files.values())).path.name, number, name) for number, name in parents.items()]
 
 

@@ -12,6 +12,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import (
     advice,
     choosing,
+    coco,
     groups,
     masks,
     several,
@@ -210,15 +211,16 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
     meant = (
         "corners (left, top, right, bottom)" if boxes == "xyxy" else "a corner and a size (left, top, width, height)"
     )
-    items = found.items
+    items, settled = found.items, {table.MIXED}
     if boxes != found.boxes:
+        settled.add(coco.CONTRADICTION)
         sign = 1 if boxes == "xywh" else -1
         items = tuple(replace(item, boxes=tuple(_resized(box, sign) for box in item.boxes or ())) for item in items)
     return replace(
         found,
         items=items,
         reasons=(found.reasons[0], f"boxes are read as {meant}: --boxes says so"),
-        problems=tuple(problem for problem in found.problems if problem.kind != table.MIXED),
+        problems=tuple(problem for problem in found.problems if problem.kind not in settled),
         boxes=boxes,
     )
 

@@ -259,7 +259,9 @@ class TestObjects:
     def test_two_images_of_one_file_are_put_together(self, tmp_path):
         def twice(tree):
             tree["images"].append({**tree["images"][0], "id": 99})
-            tree["annotations"].append({**tree["annotations"][1], "id": 9, "image_id": 99, "bbox": [1, 2, 3, 4]})
+            tree["annotations"].append(
+                {**tree["annotations"][1], "id": 9, "image_id": 99, "bbox": [1, 2, 3, 4], "segmentation": []}
+            )
 
         changed_coco(tmp_path / "raw", twice)
         found = inspect(tmp_path / "raw")
@@ -467,3 +469,61 @@ def test_decoded_boxes_are_those_of_pycocotools(tmp_path):
             np.testing.assert_allclose([m[2:] for m in mine], [t[2:] for t in theirs], atol=1e-4)
             seen += len(mine)
     assert seen >= 40
+
+
+class TestOutlines:
+    def change(self, root, **values):
+        def set_first(tree):
+            tree["annotations"][0] |= values
+
+        changed_coco(root, set_first)
+
+    @pytest.mark.parametrize("task", ["detection", "segmentation", "instances"])
+    def test_a_box_elsewhere_is_a_problem(self, tmp_path, task):
+        self.change(tmp_path, bbox=[1, 17, 4, 4])
+        assert words(tmp_path, How(task=task)) == [
+            "train2017/000000000000.jpg: expected the box and the outline of annotation 1 in one place, found 1, 17 to 5, 21 "
+            "and 8, 4 to 18, 16 (x, y). Fix it, or leave the image out with --skip-bad."
+        ]
+
+    def test_corners_that_fit_the_outline_are_suggested(self, tmp_path):
+        self.change(tmp_path, bbox=[8, 4, 18, 16])
+        assert "Read the box as corners with --boxes xyxy" in words(tmp_path)[0]
+
+    @pytest.mark.parametrize("box", [None, [], [0, 0, 0, 0]])
+    def test_without_a_box_it_is_the_one_around_the_outline(self, tmp_path, box):
+        self.change(tmp_path / "raw", bbox=box)
+        pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+        assert [8, 4, 18, 16] in [each[1:] for each in map(list, boxes(tmp_path)["000000000000"])]
+
+    def test_without_a_box_it_is_the_one_around_run_lengths(self, tmp_path):
+        counts = [3 * 24 + 5, 6, 18, 6, 24 * 32 - 3 * 24 - 35]
+        self.change(tmp_path / "raw", bbox=None, segmentation={"size": [24, 32], "counts": counts}, iscrowd=0)
+        pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+        assert [3, 5, 5, 11] in [each[1:] for each in map(list, boxes(tmp_path)["000000000000"])]
+
+
+def test_categories_are_joined_by_name(tmp_path):
+    """Files whose ids were numbered anew: val lacks a class, and its first id is another one."""
+
+    def renumber(tree):
+        tree["categories"] = [{"id": 1, "name": "zebra"}, {"id": 2, "name": tree["categories"][1]["name"]}]
+        for each in tree["annotations"]:
+            each["category_id"] = 2
+
+    miniatures.coco(tmp_path / "raw")
+    path = tmp_path / "raw/annotations/instances_val2017.json"
+    tree = json.loads(path.read_text())
+    train = [each["name"] for each in sorted(tree["categories"], key=lambda each: each["id"])]
+    renumber(tree)
+    path.write_text(json.dumps(tree))
+    found = inspect(tmp_path / "raw")
+    pack(found, tmp_path / "data")
+
+    assert found.labels.classes == (*train, "zebra")
+    second = train.index(tree["categories"][1]["name"])
+    assert {label for each in boxes(tmp_path, "val").values() for label, *_ in each} == {second}
+    assert (
+        f"instances_val2017.json: its categories (zebra, {tree['categories'][1]['name']}) are not those of "
+        f"instances_train2017.json ({', '.join(train)}). They are joined by name: {', '.join(found.labels.classes)}."
+    ) in [each.message for each in found.problems]

@@ -63,7 +63,7 @@ def test_boxes_that_are_wrong_are_named(tmp_path, box, message):
     tree["annotations"][0]["bbox"] = box
     path.write_text(json.dumps(tree))
 
-    assert [problem.message for problem in inspect(tmp_path).fatal] == [message]
+    assert message in [problem.message for problem in inspect(tmp_path).fatal]
 
 
 def test_a_box_may_lie_a_pixel_outside(tmp_path):
