@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".dcm"
 _PREAMBLE: Final = 128
+_GRAY: Final = ("MONOCHROME1", "MONOCHROME2")
+_COLORS: Final = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_RCT", "YBR_ICT")
+_PALETTE: Final = "PALETTE COLOR"
 _UNEVEN: Final = 0.02  # distances between slices that differ by more than this fraction of the usual one
 _BACKWARDS: Final = np.diag([-1.0, -1.0, 1.0, 1.0])  # from left, posterior, superior to right, anterior, superior
 
@@ -34,7 +37,7 @@ def is_dicom(data: bytes) -> bool:
 
 
 def read_image(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> NDArray[Any]:
-    """One image: uint16 (height, width), or uint8 RGB (height, width, 3).
+    """One image: uint16 (height, width), or RGB, uint8 or uint16 (height, width, 3).
 
     Args:
         data: the file.
@@ -49,7 +52,7 @@ def read_image(data: bytes, where: str, value_range: tuple[float, float] | None 
     if int(dataset.get("NumberOfFrames") or 1) > 1:
         raise _unfit(where, "an image of one frame", f"{dataset.NumberOfFrames} frames", "Save each frame by itself")
     if pixels.ndim == 3:  # noqa: PLR2004 - colours
-        return np.ascontiguousarray(pixels, np.uint8)
+        return np.ascontiguousarray(pixels, np.uint8 if pixels.dtype.itemsize == 1 else np.uint16)
     inverted = dataset.get("PhotometricInterpretation") == "MONOCHROME1"  # white is the lowest value
     if value_range is not None:
         pixels = spread(pixels, value_range)
@@ -81,7 +84,10 @@ def possible_values(path: Path) -> tuple[float, float] | None:
         header = pydicom.dcmread(path, stop_before_pixels=True)
         bits = int(header.BitsStored)
         slope, intercept = float(header.get("RescaleSlope") or 1), float(header.get("RescaleIntercept") or 0)
-        is_gray = int(header.get("SamplesPerPixel") or 1) == 1
+        is_gray = header.get("PhotometricInterpretation") in _GRAY
+        table = header.get("ModalityLUTSequence")
+        if table and is_gray:
+            return 0.0, float((1 << int(table[0].LUTDescriptor[2])) - 1)
         is_signed = bool(header.get("PixelRepresentation"))
     except Exception:  # noqa: BLE001 - every element of pydicom has errors of its own
         return None
@@ -157,17 +163,23 @@ def _decoded(data: bytes, where: str) -> tuple[Any, NDArray[Any]]:
     """A file, and its values as the modality means them."""
     try:
         import pydicom  # noqa: PLC0415 - an extra
-        from pydicom.pixels.processing import apply_rescale  # noqa: PLC0415 - the same
+        from pydicom.pixels.processing import apply_color_lut, apply_modality_lut  # noqa: PLC0415 - the same
     except ImportError:
         raise not_installed(f"{where}: a DICOM file", "pydicom", "Install penstock[dicom]") from None
     try:
         dataset = pydicom.dcmread(io.BytesIO(data))
-        pixels = dataset.pixel_array
-        values = np.asarray(apply_rescale(pixels, dataset) if pixels.ndim == 2 else pixels)  # noqa: PLR2004 - gray
+        meaning = str(dataset.get("PhotometricInterpretation"))
+        values = np.asarray(dataset.pixel_array)
+        if meaning == _PALETTE:
+            values = np.asarray(apply_color_lut(values, dataset))
+        elif meaning in _GRAY:
+            values = np.asarray(apply_modality_lut(values, dataset))
     except Exception as error:  # noqa: BLE001 - every decoder of pydicom has errors of its own
         raise _unfit(
             where, "a DICOM image that can be decoded", reason_of(error), "Convert it, for example with dcm2niix"
         ) from None
+    if meaning not in {*_GRAY, *_COLORS, _PALETTE}:
+        raise _unfit(where, f"pixels as {', '.join((*_GRAY, *_COLORS, _PALETTE))}", meaning, "Convert it to RGB")
     return dataset, values
 
 

@@ -25,7 +25,8 @@ BITS_TAG: Final = 258
 SAMPLES_TAG: Final = 277
 _FORMAT_TAG: Final = 339
 _PLANES_TAG: Final = 284
-_COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS = 262, 338, (256, 257)
+_COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG = 262, 338, (256, 257), 274
+_PALETTE: Final = 3
 _OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
 _OPACITY: Final = (1, 2)
@@ -158,6 +159,7 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
         import tifffile  # noqa: PLC0415 - an extra
     except ImportError:
         raise not_installed(f"{where}: a TIFF of many channels", "tifffile", "Install penstock[tiff]") from None
+    _check_pages(data, where)
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             series = file.series[0]
@@ -165,6 +167,7 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
             _check_size(axes, shape, where)
             values = np.asarray(series.asarray())
             last = np.moveaxis(values.reshape(shape), (axes.index("Y"), axes.index("X")), (0, 1))
+            last = _upright(last.reshape(*last.shape[:2], -1), tags(data).get(_ORIENTATION_TAG, 1))
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001 - every codec of imagecodecs has an error of its own
@@ -174,7 +177,40 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
             found=f"a TIFF that tifffile cannot read ({reason_of(error)})",
             remedy="Convert the file to a TIFF without compression, or leave it out",
         ) from None
-    return as_integers(last.reshape(*last.shape[:2], -1), where, value_range)
+    return as_integers(last, where, value_range)
+
+
+def _upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Values as viewers show them: (height, width, channels), by the orientation tag of TIFF 6.0."""
+    if orientation in {5, 6, 7, 8}:
+        values = values.swapaxes(0, 1)
+    if orientation in {3, 4, 7, 8}:
+        values = values[::-1]
+    if orientation in {2, 3, 6, 7}:
+        values = values[:, ::-1]
+    return np.ascontiguousarray(values)
+
+
+def _check_pages(data: bytes, where: str) -> None:
+    """Refuse pages of one size that cannot be channels of one image: of different kinds, or with palettes.
+
+    Raises:
+        ImageError: there are such pages.
+    """
+    every = list(_pages(data))
+    pages = [
+        page for page in every if [page.get(tag) for tag in _SIZE_TAGS] == [every[0].get(tag) for tag in _SIZE_TAGS]
+    ]
+    kinds = dict.fromkeys((page.get(SAMPLES_TAG, 1), page.get(BITS_TAG, 1), page.get(_COLOR_TAG, 1)) for page in pages)
+    palettes = any(color == _PALETTE for _, _, color in kinds)
+    if len(pages) > 1 and (len(kinds) > 1 or palettes):
+        found = ", ".join(f"{samples} x {bits} bits" for samples, bits, _ in kinds)
+        raise ImageError(
+            where,
+            expected="pages of one kind, which are the channels of one image",
+            found=f"{len(pages)} pages of {found}{', with palettes' if palettes else ''}",
+            remedy="Save each page as a file of its own",
+        )
 
 
 def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:

@@ -56,7 +56,7 @@ class TestImages:
 
     def test_colours_and_what_is_no_dicom_have_no_values(self, tmp_path):
         (tmp_path / "a.dcm").write_bytes(data(dicom_file(VALUES))[:100])
-        (tmp_path / "b.dcm").write_bytes(data(dicom_file(VALUES, SamplesPerPixel=3)))
+        (tmp_path / "b.dcm").write_bytes(data(dicom_file(VALUES, SamplesPerPixel=3, PhotometricInterpretation="RGB")))
 
         assert dicom.possible_values(tmp_path / "a.dcm") is None
         assert dicom.possible_values(tmp_path / "b.dcm") is None
@@ -77,6 +77,40 @@ class TestImages:
 
         assert np.array_equal(found, wanted)
         assert np.array_equal(turned, 65535 - wanted)
+
+    def test_colours_of_sixteen_bits_stay_sixteen_bits(self):
+        colors = np.stack([VALUES, VALUES // 2, VALUES // 3], axis=2)
+        one = dicom_file(colors, SamplesPerPixel=3, PhotometricInterpretation="RGB", PlanarConfiguration=0)
+        found = decode_image(as_stored(data(one), "x.dcm"), "x.dcm", pixels=PixelFormat(3, 16))
+        assert np.array_equal(found, colors)
+
+    def test_indices_of_a_palette_become_its_colours(self):
+        table = np.random.default_rng(1).integers(0, 65536, (3, 256), np.uint16)
+        indices = (VALUES % 256).astype(np.uint8)
+        one = dicom_file(indices, PhotometricInterpretation="PALETTE COLOR", BitsAllocated=8, BitsStored=8, HighBit=7)
+        for name, values in zip(("Red", "Green", "Blue"), table, strict=True):
+            setattr(one, f"{name}PaletteColorLookupTableDescriptor", [256, 0, 16])
+            setattr(one, f"{name}PaletteColorLookupTableData", values.tobytes())
+        found = decode_image(as_stored(data(one), "x.dcm"), "x.dcm", pixels=PixelFormat(3, 16))
+        assert np.array_equal(found, table[:, indices].transpose(1, 2, 0))
+
+    def test_a_table_of_the_modality_may_give_more_than_is_stored(self, tmp_path):
+        pydicom = pytest.importorskip("pydicom")
+        table = pydicom.dataset.Dataset()
+        table.LUTDescriptor, table.ModalityLUTType = [4096, 0, 16], "US"
+        table.LUTData = (15 * np.arange(4096)).astype("<u2").tobytes()
+        one = dicom_file(VALUES, BitsStored=12, HighBit=11, ModalityLUTSequence=[table])
+        assert np.array_equal(pixels(one), 15 * VALUES)
+        (tmp_path / "a.dcm").write_bytes(data(one))
+        assert dicom.possible_values(tmp_path / "a.dcm") == (0, 65535)
+
+    def test_another_meaning_of_pixels_is_refused_by_name(self):
+        one = dicom_file(VALUES, PhotometricInterpretation="HSV")
+        refused(
+            as_stored, data(one), "x.dcm",
+            message="x.dcm: expected pixels as MONOCHROME1, MONOCHROME2, RGB, YBR_FULL, YBR_FULL_422, YBR_RCT, YBR_ICT, "
+            "PALETTE COLOR, found HSV. Convert it to RGB.",
+        )  # fmt: skip
 
     def test_several_frames_are_refused(self):
         message = "x.dcm: expected an image of one frame, found 2 frames. Save each frame by itself."

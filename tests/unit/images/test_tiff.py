@@ -203,3 +203,61 @@ def test_a_file_that_ends_before_its_pixels_is_named():
     for end in [*range(8, 400, 3), *range(400, len(data), 211)]:
         with contextlib.suppress(ImageError):
             probe(stored(data[:end], "x"), "x")
+
+
+VIEWED = {  # an array as viewers show it, by its orientation; TIFF 6.0, page 36
+    1: lambda a: a, 2: np.fliplr, 3: lambda a: np.rot90(a, 2), 4: np.flipud,
+    5: lambda a: np.rot90(np.fliplr(a)), 6: lambda a: np.rot90(a, -1), 7: lambda a: np.rot90(np.fliplr(a), -1),
+    8: np.rot90,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("orientation", VIEWED)
+@pytest.mark.parametrize("kind", ["bands", "planes", "pages"])
+def test_channels_are_turned_as_viewers_turn_them(orientation, kind):
+    tag = [(274, "H", 1, orientation, True)]
+    channels = {"bands": 5, "planes": 3, "pages": 4}[kind]
+    array = BANDS[..., :channels]
+    if kind == "bands":
+        data = written(array, photometric="minisblack", planarconfig="contig", extratags=tag)
+    else:
+        photometric = "rgb" if kind == "planes" else "minisblack"
+        planar = {"planarconfig": "separate"} if kind == "planes" else {}
+        data = written(np.moveaxis(array, 2, 0), photometric=photometric, extratags=tag, **planar)
+    found = decode_image(stored(data, "x"), "x", pixels=PixelFormat(channels, 16))
+    assert np.array_equal(found, VIEWED[orientation](array))
+
+
+@pytest.mark.parametrize(
+    ("pages", "found"),
+    [
+        ([BANDS[..., 0], BANDS[..., :3]], "2 pages of 1 x 16 bits, 3 x 16 bits"),
+        ([BANDS[..., 0], (BANDS[..., 0] >> 8).astype(np.uint8)], "2 pages of 1 x 16 bits, 1 x 8 bits"),
+        ([BANDS[..., :5], BANDS[..., 0]], "2 pages of 5 x 16 bits, 1 x 16 bits"),
+    ],
+)
+def test_pages_of_different_kinds_are_refused(pages, found):
+    done = io.BytesIO()
+    with tifffile.TiffWriter(done) as writer:
+        for page in pages:
+            colors = "rgb" if page.ndim == 3 and page.shape[2] == 3 else "minisblack"
+            writer.write(page, photometric=colors, planarconfig="contig" if page.ndim == 3 else None, metadata=None)
+    refused(
+        stored, done.getvalue(), "x",
+        message=f"x: expected pages of one kind, which are the channels of one image, found {found}. Save each page as a "
+        "file of its own.",
+    )  # fmt: skip
+
+
+def test_pages_with_palettes_are_refused():
+    indices = (BANDS[..., 0] >> 8).astype(np.uint8)
+    colors = np.random.default_rng(1).integers(0, 65536, (3, 256), np.uint16)
+    done = io.BytesIO()
+    with tifffile.TiffWriter(done) as writer:
+        for _ in range(2):
+            writer.write(indices, photometric="palette", colormap=colors, metadata=None)
+    refused(
+        stored, done.getvalue(), "x",
+        message="x: expected pages of one kind, which are the channels of one image, found 2 pages of 1 x 8 bits, with "
+        "palettes. Save each page as a file of its own.",
+    )  # fmt: skip
