@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from penstock.values import Snapshot
 
 
+_FORMAT = 2  # of dataset.json
+
+
 @dataclass(frozen=True)
 class ShardInfo:
     """One shard.
@@ -41,12 +44,14 @@ class ShardInfo:
         records: how many there are.
         key: a hash over what was packed: names, images and labels, in order.
         digest: a hash over the records as written, lengths and checksums in order; what its index says.
+        occurrences: a hash of the file beside it that says which classes its records have.
     """
 
     name: str
     records: int
     key: str
     digest: str = ""
+    occurrences: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class Description:
         ignore_label: the id that does not count; only segmentation has one.
         splits: by name.
         layout: what the data was packed from.
-        content: a hash over all shards' keys and the classes.
+        content: a hash over all of it but `layout` and what is a hash of a file by itself.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
         channels, bits: of the images; bits are 8 or 16 per channel.
@@ -126,7 +131,7 @@ class Description:
     std: tuple[float, ...] = ()
     modalities: int = 0
     mapping: tuple[tuple[int, int], ...] = ()
-    format: int = 1
+    format: int = _FORMAT
     value_range: tuple[float, float] | None = None
     code: dict[str, str] = field(default_factory=dict)
     home: str = ""
@@ -156,9 +161,12 @@ class Description:
 
     def digest(self) -> str:
         """The hash that `content` should hold."""
-        keys = [f"{name}/{shard.name}/{shard.key}" for name, split in self.splits.items() for shard in split.shards]
-        text = "\n".join((self.task, *self.classes, str(self.ignore_label), *keys))
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        splits = {
+            name: replace(split, shards=tuple(replace(shard, digest="", occurrences="") for shard in split.shards))
+            for name, split in self.splits.items()
+        }
+        whole = replace(self, splits=splits, content="", layout="", code={}, home="")
+        return hashlib.blake2b(msgspec.json.encode(whole.as_json(), order="sorted"), digest_size=16).hexdigest()
 
 
 def _instead_of(folder: Path) -> str:
@@ -224,6 +232,13 @@ class FolderDataset:
                 else f"invalid contents ({error})",
                 remedy="Restore it, or pack the dataset again into another folder",
             ) from None
+        if description.format != _FORMAT:
+            raise DatasetError(
+                str(path),
+                expected=f"a description of format {_FORMAT}",
+                found=f"one of format {description.format}",
+                remedy="Pack the dataset again with this version of Penstock into another folder",
+            )
         if description.content != description.digest() or not all(s.shards for s in description.splits.values()):
             raise DatasetError(
                 str(path),
@@ -288,7 +303,9 @@ class FolderDataset:
         """
         classes = len(self.description.classes)
         shards = self.split(split).shards
-        return np.concatenate([read_occurrences(self.folder / each.name, each.records, classes) for each in shards])
+        return np.concatenate(
+            [read_occurrences(self.folder / each.name, each.records, classes, each.occurrences) for each in shards]
+        )
 
     def source(self, split: str) -> FilesSource:
         """The records of one split."""

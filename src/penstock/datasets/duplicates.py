@@ -64,6 +64,28 @@ def pairs_of(items: Sequence[InspectedItem]) -> list[tuple[InspectedItem, Inspec
     return list(found.values())
 
 
+def within(items: Sequence[InspectedItem]) -> list[tuple[InspectedItem, InspectedItem]]:
+    """Pairs of images that look nearly the same or were made from the same image, each with an earlier one."""
+    found: list[tuple[InspectedItem, InspectedItem]] = []
+    bands: dict[tuple[int, int], list[InspectedItem]] = defaultdict(list)
+    sources: dict[str, InspectedItem] = {}
+    for each in _single(items):
+        if source := _source(each):
+            found += [(sources[source], each)] if source in sources else []
+            sources.setdefault(source, each)
+        if not _tells(each.perceptual_hash):
+            continue
+        near_ones = [one for key in _keys(each.perceptual_hash) for one in bands[key][:_CROWD] if _is_near(one, each)]
+        found += [(one, each) for one in dict.fromkeys(near_ones)]
+        for key in _keys(each.perceptual_hash):
+            bands[key].append(each)
+    return found
+
+
+def _is_near(one: InspectedItem, other: InspectedItem) -> bool:
+    return (one.perceptual_hash ^ other.perceptual_hash).bit_count() <= _FAR
+
+
 def _single(items: Sequence[InspectedItem]) -> list[InspectedItem]:
     """Sound images that are no slices."""
     return [each for each in items if each.content and not each.item.is_slice]
@@ -85,7 +107,7 @@ def _alike(items: Sequence[InspectedItem]) -> Iterator[tuple[InspectedItem, Insp
             if len(bands.get(key, ())) <= _CROWD
             for other in bands.get(key, ())
         )
-        found = (one for one in near_ones if (one.perceptual_hash ^ each.perceptual_hash).bit_count() <= _FAR)
+        found = (one for one in near_ones if _is_near(one, each))
         twin = next((one for one in found if one.content != each.content), None)
         if twin is not None:
             yield each, twin

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, layouts, listing, pixel_formats, validation
+from penstock.datasets import checks, duplicates, layouts, listing, pixel_formats, validation
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
@@ -80,20 +80,27 @@ class Inspection:
 
     def divided(self, fraction: float) -> Inspection:
         """The inspection with a fraction of train set aside as val, chosen by content: the same images whenever asked,
-        and equal ones, and those of a group, together. Each class of images gives its part.
+        and equal ones, nearly equal ones, and those of a group together. A note counts nearly equal ones that were
+        divided. Each class of images gives its part.
 
         Raises:
             DatasetError: there is a val split, or no training data to take from.
         """
         train = self.splits.get("train", [])
         sizes = {split: len(items) for split, items in self.splits.items()}
-        chosen = validation.chosen(train, fraction, str(self.folder), sizes)
+        alike = duplicates.within(train)
+        chosen = validation.chosen(train, fraction, str(self.folder), sizes, alike)
         items = [
             validation.as_val(each) if each.item.split == "train" and validation.together(each) in chosen else each
             for each in self.items
         ]
         order = ["train", "val", *self.splits]
-        return replace(self, items=tuple(sorted(items, key=lambda each: order.index(each.item.split))))
+        notes = duplicates.near([each for each in items if each.item.split in {"train", "val"}], self.folder)
+        return replace(
+            self,
+            items=tuple(sorted(items, key=lambda each: order.index(each.item.split))),
+            problems=(*self.problems, *notes),
+        )
 
     def _files(self, inspected: InspectedItem) -> set[str]:
         return {named(place, self.folder) for place in (inspected.item.image, inspected.item.mask) if place is not None}

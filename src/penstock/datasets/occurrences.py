@@ -6,13 +6,15 @@ highest bit.
 
 from __future__ import annotations
 
+import contextlib
 import io
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from penstock import files
 from penstock.errors import DatasetError
+from penstock.kinds.items import hashed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,17 +48,29 @@ def write_occurrences(shard: Path, items: Sequence[InspectedItem], kind: Kind, c
     files.write_atomically(path_of(shard), made.getvalue())
 
 
-def read_occurrences(shard: Path, records: int, classes: int) -> NDArray[np.bool_]:
+def digest_of(shard: Path) -> str:
+    """The hash of the file that belongs to a shard; "" where there is none."""
+    path = path_of(shard)
+    return hashed(path.read_bytes()) if path.is_file() else ""
+
+
+def read_occurrences(shard: Path, records: int, classes: int, digest: str) -> NDArray[np.bool_]:
     """Which classes the records of a shard have: bool (records, classes).
+
+    Args:
+        shard: the shard's path.
+        records: how many it has.
+        classes: how many there are.
+        digest: the hash that `digest_of` gave when the file was written.
 
     Raises:
         DatasetError: there is no such file, or it is of other records.
     """
     path = path_of(shard)
-    try:
-        bits = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        bits = np.zeros(0, np.uint8)
+    bits: NDArray[Any] = np.zeros(0, np.uint8)
+    if digest == digest_of(shard):
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            bits = np.load(path, allow_pickle=False)
     if bits.dtype != np.uint8 or bits.shape != (records, -(-classes // 8)):
         raise DatasetError(
             str(path),

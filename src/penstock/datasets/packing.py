@@ -19,7 +19,7 @@ from penstock import files, seeds
 from penstock.datasets import inspection
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
-from penstock.datasets.occurrences import path_of, write_occurrences
+from penstock.datasets.occurrences import digest_of, path_of, write_occurrences
 from penstock.datasets.pixel_formats import statistics
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
@@ -257,7 +257,12 @@ def _digested(dataset: FolderDataset) -> Description:
     """The description with the digests of the shards that now are there."""
     splits = {}
     for name, split in dataset.description.splits.items():
-        shards = (replace(s, digest=indexing.of(dataset.folder / s.name).digest) for s in split.shards)
+        paths = [dataset.folder / shard.name for shard in split.shards]
+        found = [(indexing.of(path).digest, digest_of(path)) for path in paths]
+        shards = (
+            replace(shard, digest=digest, occurrences=occurrences)
+            for shard, (digest, occurrences) in zip(split.shards, found, strict=True)
+        )
         splits[name] = replace(split, shards=tuple(shards))
     return replace(dataset.description, splits=splits)
 

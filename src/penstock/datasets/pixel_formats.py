@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
     from penstock.kinds.items import InspectedItem
 
+_DIGITS = 6
+
 
 def common_format(layout: Layout, items: Sequence[InspectedItem]) -> PixelFormat:
     """The channels of most images; 16 bits where at least half of the images have them."""
@@ -70,6 +72,12 @@ def statistics(items: Sequence[InspectedItem], common: PixelFormat) -> tuple[tup
     for channel in range(common.channels):
         first = sum(each.moments[channel][0] * each.height * each.width for each in measured) / total
         second = sum(each.moments[channel][1] * each.height * each.width for each in measured) / total
-        means.append(first)
-        deviations.append(max(math.sqrt(max(0.0, second - first * first)), 1 / common.highest))
+        deviation = max(math.sqrt(max(0.0, second - first * first)), 1 / common.highest)
+        means.append(_rounded(first))
+        deviations.append(_rounded(deviation))
     return tuple(means), tuple(deviations)
+
+
+def _rounded(number: float) -> float:
+    """A number that is the same on every machine, whatever the order of a sum was."""
+    return float(f"{number:.{_DIGITS}g}")

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.kinds.items import InspectedItem
 
+_PARTS: Final = 5  # of all images a chain of alike ones may hold one
 
-def chosen(train: Sequence[InspectedItem], fraction: float, where: str, splits: Mapping[str, int]) -> set[str]:
-    """What a fraction of the training images have in common with nobody else: by content, so that the same ones are
-    chosen whenever asked, and equal ones, and those of a group, together. Each class gives its part.
+
+def chosen(
+    train: Sequence[InspectedItem],
+    fraction: float,
+    where: str,
+    splits: Mapping[str, int],
+    alike: Iterable[tuple[InspectedItem, InspectedItem]] = (),
+) -> set[str]:
+    """What a fraction of the training images have in common with no other: by content, so that the same ones are chosen
+    whenever asked, and equal ones, nearly equal ones, and those of a group together. Each class gives its part.
 
     Args:
         train: the training images.
         fraction: of them, 0 to 1.
         where: named in errors.
         splits: how many images each split has.
+        alike: pairs of training images that look nearly the same.
 
     Raises:
         DatasetError: there is a val split, or no training data to take from.
     """
+    unit_of = _units(train, alike)
     classes: dict[str, int | None] = {}
     for each in train:
         if each.content:
-            classes.setdefault(together(each), each.item.label)
+            classes.setdefault(unit_of[together(each)], each.item.label)
     if held := splits.get("val"):
         raise DatasetError(
             "--validation",
@@ -52,7 +63,25 @@ def chosen(train: Sequence[InspectedItem], fraction: float, where: str, splits: 
         strata.setdefault(classes[content], []).append(content)
     total = min(len(classes) - 1, max(1, round(fraction * len(classes))))
     parts = _parts({label: len(contents) for label, contents in strata.items()}, total)
-    return {content for label, contents in strata.items() for content in contents[: parts[label]]}
+    units = {unit for label, contents in strata.items() for unit in contents[: parts[label]]}
+    return {key for key, unit in unit_of.items() if unit in units}
+
+
+def _units(train: Sequence[InspectedItem], alike: Iterable[tuple[InspectedItem, InspectedItem]]) -> dict[str, str]:
+    """What is never divided, by what its images have in common: the first of all that are alike. Chains of alike images
+    that would hold more than a fifth of all are not followed, as little could be divided then.
+    """
+    sizes = Counter(together(each) for each in train if each.content)
+    first = {key: key for key in sorted(sizes)}
+    most = sum(sizes.values()) / _PARTS
+    members = {key: [key] for key in first}
+    for one, other in alike:
+        low, high = sorted((first[together(one)], first[together(other)]))
+        if low != high and sizes[low] + sizes[high] <= most:
+            sizes[low] += sizes.pop(high)
+            members[low] += members.pop(high)
+            first.update(dict.fromkeys(members[low], low))
+    return first
 
 
 def together(inspected: InspectedItem) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.datasets.occurrences import digest_of, path_of
 from penstock.datasets.topic_format import DIGEST, digest
 from penstock.errors import CorruptRecord, PenstockError
 from penstock.images import single_threaded
@@ -122,6 +123,8 @@ def _as_described(path: Path, shard: ShardInfo, sound: int) -> list[str]:
         wrong = f"expected {counted(shard.records, 'record')}, as dataset.json says, found {sound:,}"
     elif shard.digest not in ("", found := open_shard(path).index.digest):
         wrong = f"expected the records that dataset.json describes ({shard.digest[:12]}), found others ({found[:12]})"
+    elif shard.occurrences != digest_of(path):
+        return [f"{path_of(path)}: expected the classes of the records, found another file. Pack the dataset again."]
     else:
         return []
     return [f"{path}: {wrong}. Pack the dataset again."]

@@ -10,6 +10,13 @@ from penstock.datasets import FolderDataset, inspect, pack
 from penstock.errors import DatasetError
 
 
+def leaves(tree, above=()):
+    """The places of all values in JSON."""
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    found = [place for key, value in pairs for place in leaves(value, (*above, key))]
+    return found if isinstance(tree, dict | list) else [above]
+
+
 class TestDescription:
     def test_missing_ones_are_named(self, tmp_path):
         with pytest.raises(DatasetError) as caught:
@@ -38,6 +45,37 @@ class TestDescription:
         assert str(caught.value) == (
             f"{tmp_path}/dataset.json: task: expected one of segmentation, matting, classification, detection, instances, volumes, "
             "found cooking. Pack the dataset with this version of Penstock."
+        )
+
+    def test_every_value_is_in_the_hash(self, raw, tmp_path):
+        """But for the layout, which is a word for people, and the hashes of files, which are compared with these."""
+        pack(inspect(raw), tmp_path)
+        path = tmp_path / "dataset.json"
+        whole = json.loads(path.read_text())
+        free = {"layout", "content", "digest", "occurrences", "home"}
+        places = [place for place in leaves(whole) if place[-1] not in free]
+        assert len(places) > 20
+        for place in places:
+            changed = json.loads(path.read_text())
+            inside = changed
+            for key in place[:-1]:
+                inside = inside[key]
+            value = inside[place[-1]]
+            inside[place[-1]] = f"{value}x" if isinstance(value, str) else value + 1
+            other = tmp_path / "other"
+            other.mkdir(exist_ok=True)
+            (other / "dataset.json").write_text(json.dumps(changed))
+            with pytest.raises(DatasetError):
+                FolderDataset.open(other)
+
+    def test_one_of_another_format_is_named(self, raw, tmp_path):
+        described = dataclasses.replace(pack(inspect(raw), tmp_path).description, format=1)
+        FolderDataset(tmp_path, described).save()
+        with pytest.raises(DatasetError) as caught:
+            FolderDataset.open(tmp_path)
+        assert str(caught.value) == (
+            f"{tmp_path}/dataset.json: expected a description of format 2, found one of format 1. Pack the dataset again "
+            "with this version of Penstock into another folder."
         )
 
     def test_edited_ones_are_refused(self, raw, tmp_path):

@@ -74,3 +74,24 @@ def test_pairs_are_all_there_once_with_their_training_image(tmp_path):
     add(tmp_path, "val", "other", jpeg(scene(77)))
     pairs = duplicates.pairs_of(inspect(tmp_path).items)
     assert [(one.item.name, other.item.name) for one, other in pairs] == [(f"v{n}", f"t{n}") for n in range(4)]
+
+
+class TestDividing:
+    def test_frames_that_look_alike_stay_together(self, tmp_path):
+        """Six clips of four frames, in one folder."""
+        for clip in range(6):
+            for frame in range(4):
+                pixels = np.clip(scene(clip).astype(int) + 2 * frame, 0, 255).astype(np.uint8)
+                add(tmp_path, "train", f"{clip}-{frame}", jpeg(pixels))
+        found = inspect(tmp_path).divided(0.2)
+        clips = {split: {each.item.name[0] for each in items} for split, items in found.splits.items()}
+        assert not clips["train"] & clips["val"]
+        assert found.problems == ()
+
+    def test_what_cannot_be_kept_apart_is_counted(self, tmp_path):
+        for frame in range(10):
+            pixels = np.clip(scene(1).astype(int) + 2 * frame, 0, 255).astype(np.uint8)
+            add(tmp_path, "train", f"{frame}", jpeg(pixels))
+        (problem,) = inspect(tmp_path).divided(0.2).problems
+        assert problem.kind == "near-duplicates across splits"
+        assert problem.message.startswith("2 images outside train: ")

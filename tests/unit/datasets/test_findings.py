@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import cv2
 import numpy as np
 import pytest
 from support import annotations as tools
@@ -181,3 +182,24 @@ def test_findings_of_few_folders_are_kept(tmp_path, home):
         inspect(tmp_path / f"raw{number}")
     assert len(list(home.iterdir())) == 32
     assert files.state_folder() == home.parent
+
+
+def test_a_file_exchanged_for_one_of_the_same_size_and_time_is_read(tmp_path):
+    """As archives give all files one time."""
+    for number in range(3):
+        write(tmp_path / f"raw/images/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"raw/masks/{number}.bmp", codecs_bmp(number % 2))
+    aged(tmp_path / "raw")
+    before = inspect(tmp_path / "raw").items[0].pixels
+    path = tmp_path / "raw/masks/0.bmp"
+    stat = path.stat()
+    with path.open("r+b") as handle:  # the same file, and so the same inode
+        handle.write(codecs_bmp(1))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert inspect(tmp_path / "raw").items[0].pixels != before
+
+
+def codecs_bmp(value):
+    ids = np.zeros((24, 32), np.uint8)
+    ids[:4], ids[20:] = value, 2
+    return cv2.imencode(".bmp", ids)[1].tobytes()

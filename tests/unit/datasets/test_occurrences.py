@@ -6,6 +6,7 @@ from support.errors import refused
 
 from penstock.config import default_recipe
 from penstock.datasets import PackOptions, inspect, pack
+from penstock.errors import DatasetError
 from penstock.tasks import find_task
 
 
@@ -43,3 +44,18 @@ def test_a_dataset_without_them_is_named(raw, tmp_path):
     refused(dataset.occurrences, "train", message=message)
     np.save(path, np.zeros((shard.records + 1, 1), np.uint8))
     refused(dataset.occurrences, "train", message=message.replace("no such file", "a file of something else"))
+
+
+def test_a_file_that_was_changed_is_named(raw, tmp_path):
+    """Rows in another order have the same shape."""
+    dataset = pack(inspect(raw), tmp_path / "data")
+    path = tmp_path / "data" / f"{dataset.description.splits['train'].shards[0].name}.classes.npy"
+    assert dataset.verify().faults == ()
+    bits = np.load(path)
+    bits[0] ^= 128
+    np.save(path, bits)
+    with pytest.raises(DatasetError, match="found a file of something else"):
+        dataset.occurrences("train")
+    assert dataset.verify().faults == (
+        f"{path}: expected the classes of the records, found another file. Pack the dataset again.",
+    )
