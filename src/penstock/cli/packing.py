@@ -82,6 +82,10 @@ Boxes = Annotated[
 ClipBoxes = Annotated[
     bool, Parameter(negative="", help="Cut boxes that reach outside their image at its edges. By default a problem.")
 ]
+TrustImageSize = Annotated[
+    bool,
+    Parameter(negative="", help="Take images of another size than their annotations state. By default a problem."),
+]
 Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
 FieldNames = Annotated[
     list[str],
@@ -126,6 +130,7 @@ def inspect(
     images: Images = "", masks: Masks = "", palette: Palette = False, rater: Rater = "", group: Group = "",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
+    trust_image_size: TrustImageSize = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
     value_range: ValueRange | None = None, field: FieldNames | None = None,
     validation: Validation = 0.0, skip_bad: SkipBad = False,
@@ -146,7 +151,8 @@ def inspect(
              "--images": images, "--masks": masks, "--palette": palette, "--rater": rater, "--group": group,
              "--mask-threshold": mask_threshold,
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
-             "--clip-boxes": clip_boxes, "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
+             "--clip-boxes": clip_boxes, "--trust-image-size": trust_image_size,
+             "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
              "--max-side": max_side, "--value-range": value_range, "--draw-duplicates": draw_duplicates,
              "--validation": validation, "--skip-bad": skip_bad}
         )  # fmt: skip
@@ -157,7 +163,7 @@ def inspect(
         images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
-    found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes), how, threads)
+    found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes, trust_size=trust_image_size), how, threads)
     found = _parted(found, validation, skip_bad=skip_bad)
     print(describe(found))
     if draw_duplicates:
@@ -198,6 +204,7 @@ def pack(
     images: Images = "", masks: Masks = "", palette: Palette = False, rater: Rater = "", group: Group = "",
     mask_threshold: MaskThreshold = 0, colors: Colors | None = None, layout: LayoutName = "", task: Task = "",
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
+    trust_image_size: TrustImageSize = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
     value_range: ValueRange | None = None, field: FieldNames | None = None,
     validation: Validation = 0.0, skip_bad: SkipBad = False,
@@ -213,7 +220,7 @@ def pack(
         images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
-    found = _inspect(folder, replace(labels, clip_boxes=clip_boxes), how, threads)
+    found = _inspect(folder, replace(labels, clip_boxes=clip_boxes, trust_size=trust_image_size), how, threads)
     found = _parted(found, validation, skip_bad=skip_bad)
     print(taken_as(found))
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read

@@ -89,6 +89,11 @@ def split_of(name: str) -> str:
     return next((split for split, names in SPLITS.items() if plain in names), "")
 
 
+def composed(text: str) -> str:
+    """A name in Unicode's composed form (NFC), in which names are compared: macOS writes accents apart from letters."""
+    return unicodedata.normalize("NFC", text)
+
+
 def role_of(name: str) -> tuple[str, str]:
     """What a folder is called beside its split, in lower case, and our name for the split, "" where it names none:
     `train_masks` is ("masks", "train"), `imagesTr` is ("images", "train"), `val` is ("", "val").
@@ -140,6 +145,12 @@ def is_there(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def file_of(folder: Path, name: str) -> Path | None:
+    """The file in a folder that somebody has written down, whichever form of Unicode both are in; None for none."""
+    forms = dict.fromkeys((name, composed(name), unicodedata.normalize("NFD", name)))
+    return next((path for form in forms if is_there(path := folder / form)), None)
 
 
 def plain(folder: Path, *patterns: str) -> list[Path]:
@@ -198,7 +209,7 @@ def names_in_file(path: Path) -> tuple[str, ...]:
         raise DatasetError(
             str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
         ) from None
-    return check_names([line.strip() for line in text.rstrip().split("\n")], str(path))
+    return check_names([composed(line.strip()) for line in text.rstrip().split("\n")], str(path))
 
 
 def check_names(names: list[str], where: str) -> tuple[str, ...]:

@@ -14,20 +14,26 @@ if TYPE_CHECKING:
 
     from penstock.kinds.items import InspectedItem
 
+_SLIGHTLY: Final = 2  # pixels, by which tools count sides differently
+_LARGER: Final = 1.1  # times, of an original that the image was made from
+_ALIKE: Final = 0.02  # of the ratios of both sides
 _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
 
 
-def check(name: str, inspected: InspectedItem, *, clip: bool = False) -> InspectedItem:
+def check(name: str, inspected: InspectedItem, *, clip: bool = False, trust_size: bool = False) -> InspectedItem:
     """What was found of an image with boxes: edges in pixels and inside the image, or named problems.
 
     Args:
         name: the image's, for problems.
         inspected: the item, whose image has a size.
         clip: whether boxes that are partly outside the image are cut at its edges, which a note says.
+        trust_size: whether the size that the annotations state is passed over.
     """
     item, size = inspected.item, (inspected.height, inspected.width)
     boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
-    problems = other_size(name, item.size, size) if 0 not in item.size and item.size != size else []
+    problems: list[Problem] = []
+    if 0 not in item.size and item.size != size and not trust_size:
+        problems = other_size(name, item.size, size, fits=not any(_reaches_outside(box, size) for box in boxes))
     for number, box in enumerate(boxes, 1):
         problems += _problems(name, number, box, size, clip=clip)
     problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
@@ -57,12 +63,32 @@ def check_outlines(name: str, inspected: InspectedItem, *, clip: bool = False) -
     return inspected
 
 
-def other_size(name: str, stated: tuple[int, int], size: tuple[int, int]) -> list[Problem]:
-    """The problem of an image that is not of the size that its annotations were made for."""
+def other_size(name: str, stated: tuple[int, int], size: tuple[int, int], *, fits: bool = False) -> list[Problem]:
+    """The problem of an image that is not of the size that its annotations were made for.
+
+    Args:
+        name: the image's.
+        stated: what the annotations say, (height, width).
+        size: the image's.
+        fits: whether all objects lie inside it.
+    """
     said = f"{stated[0]} x {stated[1]} (height x width), which its annotations were made for"
+    height, width = (there / own for there, own in zip(stated, size, strict=True))
+    apart = max(abs(there - own) for there, own in zip(stated, size, strict=True))
+    if stated == size[::-1]:
+        fix = (
+            "If they were drawn on the image as it is stored, remove the orientation from the file, for example with "
+            "exiftool -Orientation= FILE"
+        )
+    elif abs(height - width) < _ALIKE * width and height > _LARGER:
+        fix = f"The annotations are of an image {height:.3g} times as large. Use that image"
+    elif fits and apart <= _SLIGHTLY:
+        fix = "All objects lie inside it. If it is the image that was annotated, use --trust-image-size"
+    else:
+        fix = "Use the image that was annotated"
     message = (
         f"{name}: expected an image of {said}, found {size[0]} x {size[1]}, as viewers show it (EXIF orientation "
-        "counts). Use the image that was annotated."
+        f"counts). {fix}."
     )
     return [Problem("size mismatch", name, message)]
 

@@ -44,7 +44,8 @@ class DetectionKind(Kind):
         del image
         if inspected.item.boxes is None:
             return self.unlabelled(inspected, folder)
-        return boxes.check(named(inspected.item.image, folder), inspected, clip=labels.clip_boxes)
+        name = named(inspected.item.image, folder)
+        return boxes.check(name, inspected, clip=labels.clip_boxes, trust_size=labels.trust_size)
 
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool

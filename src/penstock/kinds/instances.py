@@ -45,7 +45,7 @@ class InstancesKind(DetectionKind):
         item, name = inspected.item, named(inspected.item.image, folder)
         if item.instances is None:
             return self.unlabelled(inspected, folder)
-        if 0 not in item.size and item.size != image.size:
+        if 0 not in item.size and item.size != image.size and not labels.trust_size:
             (problem,) = boxes.other_size(name, item.size, image.size)
             return inspected.with_problem(problem)
         inspected = boxes.check_outlines(name, inspected, clip=labels.clip_boxes)

@@ -153,6 +153,7 @@ class Labels:
         palette: whether palette PNGs are accepted, their indices being the ids.
         colors: the ids of masks in colour, by (red, green, blue).
         threshold: the gray value from which a pixel of a mask is class 1, all others being class 0; 0 for masks of ids.
+        trust_size: whether images may have another size than their annotations state.
         clip_boxes: whether boxes that reach outside their image are cut at its edges; else they are a problem.
     """
 
@@ -163,6 +164,7 @@ class Labels:
     colors: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
     threshold: int = 0
     clip_boxes: bool = False
+    trust_size: bool = False
 
     def __post_init__(self) -> None:
         ids = (self.ignore, *self.mapping, *self.mapping.values())
@@ -191,6 +193,7 @@ class Labels:
             colors=self.colors or stated.colors,
             threshold=self.threshold or stated.threshold,
             clip_boxes=self.clip_boxes or stated.clip_boxes,
+            trust_size=self.trust_size or stated.trust_size,
         )
 
 

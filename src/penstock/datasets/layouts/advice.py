@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import jsons
-from penstock.datasets.layouts.columns import image_column
 from penstock.datasets.layouts.csv_files import read_rows
-from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 TREES: Final[dict[str, str]] = {
@@ -129,7 +126,7 @@ def _near(folder: Path) -> Iterator[str]:
         wanted = "text files in labels/ with the names of the images in images/"
         yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
-        yield _csv(folder, path)
+        yield _csv(path)
     yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
     if ends["image"]["the folder itself"]:
         yield f"named-masks: {images}. Expected: a mask a_mask.png beside each image a.jpg."
@@ -170,21 +167,7 @@ def _keys(path: Path) -> str:
     return f"the keys {', '.join(list(found)[:_KEYS])}" if isinstance(found, dict) else "a single value"
 
 
-def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
-    """The column with the fewest values, of those that have several and are seldom empty."""
-    cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
-    several = [name for name in columns if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1]
-    return min(several, key=lambda name: len({*cells[name]}), default="NAME")
-
-
-def _csv(folder: Path, path: Path) -> str:
-    """What a CSV file holds, and how its columns are named on the command line if it names images."""
-    rows, header = read_rows(path)
-    there = f"csv: {path.name} with the columns {', '.join(header[:_KEYS])}"
-    if column := image_column(rows, header, Images(folder)):
-        other = _likely_class(rows, [name for name in header if name != column])
-        return (
-            f"{there}, of which {column} names images. Say which one is the class: penstock inspect "
-            f"{shlex.quote(str(folder))} --field label={shlex.quote(other)}"
-        )
-    return f"{there}. Expected: columns file and label."
+def _csv(path: Path) -> str:
+    """What a CSV file holds that names no images."""
+    _, header = read_rows(path)
+    return f"csv: {path.name} with the columns {', '.join(header[:_KEYS])}. Expected: columns file and label."

@@ -94,7 +94,7 @@ class Annotations:
     def _names(self, folder: Path, used: Iterable[str]) -> tuple[str, ...]:
         """The classes' names: those of the tool that occur or are stated, or those of classes.txt."""
         wanted = set(used)
-        stated = self.classes or listing.read_classes(folder)
+        stated = [listing.composed(name) for name in self.classes] or listing.read_classes(folder)
         if stated and wanted <= set(stated):
             return listing.check_names(list(stated), str(folder))
         return listing.check_names(sorted(wanted), str(folder))
@@ -249,16 +249,21 @@ def read_shapes(
 
 def _labelled(shape: Shape | None) -> Shape | None:
     """The shape, if it has a label."""
-    if shape is not None and not shape.label:
+    if shape is None:
+        return None
+    if not shape.label:
         message = "no label"
         raise ValueError(message)
-    return shape
+    return replace(shape, label=listing.composed(shape.label))
 
 
-def split_of(path: Path, folder: Path) -> str:
-    """The split whose name a folder above a file has, the nearest to the root first; train where none has."""
+def split_of(path: Path, folder: Path, source: Path | None = None) -> str:
+    """The split whose name a folder above a file has, the nearest to the root first, else the one that a file with the
+    annotations of many images is called for (`val.xml`); train where neither says it.
+    """
     parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
-    return next(filter(None, map(listing.split_of, parents)), "train")
+    called = listing.role_of(source.stem)[1] if source else ""
+    return next(filter(None, map(listing.split_of, parents)), called) or "train"
 
 
 def stated_size(height: Any, width: Any) -> tuple[int, int]:
@@ -274,15 +279,14 @@ def class_name(label: Any, classes: tuple[str, ...] = ()) -> str:
     """A class by its name or by its id; "" where there is none."""
     if isinstance(label, int) and 0 <= label < len(classes):
         return classes[label]
-    return "" if label is None else str(label).strip()
+    return "" if label is None else listing.composed(str(label).strip())
 
 
 def find_image(found: Annotations, folder: Path, source: Path, wanted: str, images: Images) -> Path | None:
     """The image that an annotation file names: beside the file, else the only one of that name; None where there is
     none, which is added to the problems.
     """
-    beside = source.parent / wanted
-    image = beside if wanted and listing.is_there(beside) else images.find(wanted)
+    image = (listing.file_of(source.parent, wanted) if wanted else None) or images.find(wanted)
     if image is None:
         found.problems.append(image_missing(named(source, folder), wanted, images.among(wanted)))
     return image

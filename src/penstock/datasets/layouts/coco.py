@@ -118,7 +118,7 @@ def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
 
 def _order(tree: Tree, classes: Sequence[str]) -> dict[int, int]:
     """Category ids, which have gaps, to class ids."""
-    return {each.id: classes.index(each.name) for each in tree.categories}
+    return {each.id: classes.index(listing.composed(each.name)) for each in tree.categories}
 
 
 def _classes(files: dict[str, File], problems: list[Problem]) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _names(tree: Tree, path: Path) -> list[str]:
             found=f"two of id {again}",
             remedy="Give each an id of its own, and its annotations too",
         )
-    return [each.name for each in sorted(tree.categories, key=lambda each: each.id)]
+    return [listing.composed(each.name) for each in sorted(tree.categories, key=lambda each: each.id)]
 
 
 def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Shown]:
@@ -167,7 +167,7 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
             problems.append(_nowhere(name, each))
     places, elsewhere = _places(folder, path), Images(folder)
     for image in files.values():
-        place = next((each for each in (root / image.file_name for root in places) if listing.is_there(each)), None)
+        place = next(filter(None, (listing.file_of(root, image.file_name) for root in places)), None)
         place = place or _elsewhere(folder, path, image, elsewhere)
         if place is None:
             problems.append(_missing(name, image, elsewhere.among(image.file_name)))

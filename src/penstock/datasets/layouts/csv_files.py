@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from penstock.datasets import listing
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
@@ -80,5 +81,5 @@ def _cleaned(row: Mapping[str | None, str | list[str] | None]) -> Row:
 
 def _cell(text: str) -> str:
     """What a cell says; nothing where pandas has written that a value is missing."""
-    said = text.strip()
+    said = listing.composed(text.strip())
     return "" if said.lower() == "nan" else said

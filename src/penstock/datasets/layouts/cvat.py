@@ -47,7 +47,9 @@ def recognise(folder: Path) -> Layout | None:
 
 def _classes(trees: dict[Path, ET.Element]) -> tuple[str, ...]:
     """The labels of the project or task, in its order."""
-    names = [each.text or "" for tree in trees.values() for each in tree.findall("meta//labels/label/name")]
+    names = [
+        listing.composed(each.text or "") for tree in trees.values() for each in tree.findall("meta//labels/label/name")
+    ]
     return tuple(dict.fromkeys(names))
 
 
@@ -59,7 +61,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     size = annotated.stated_size(each.get("height"), each.get("width"))
     shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")
     tags = tuple(tag.get("label") or "" for tag in each.findall("tag"))
-    split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder)
+    split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder, path)
     stem = wanted.rpartition(".")[0] or wanted
     found.images.append(AnnotatedImage(split, stem, image, path, shapes, tags, size))
 

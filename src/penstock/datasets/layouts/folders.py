@@ -30,7 +30,7 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
     depth = _depth(splits.values())
-    classes = sorted({name for path in splits.values() for name in _classes(path, depth)})
+    classes = sorted({listing.composed(name) for path in splits.values() for name in _classes(path, depth)})
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
@@ -52,7 +52,9 @@ def recognise(folder: Path) -> Layout | None:
                 name = inside.as_posix()
             names.add(name)
             group = "/".join(inside.parts[depth + 1 : -1])
-            items.append(Item(split, name, path, label=classes.index(inside.parts[depth]), group=group))
+            items.append(
+                Item(split, name, path, label=classes.index(listing.composed(inside.parts[depth])), group=group)
+            )
         problems += _empty_classes(folder, split, root, classes, items)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"

@@ -26,6 +26,8 @@ def of_name(name: str) -> str:
 
 def by_folder(found: Layout) -> Layout:
     """The layout with the groups that its items have, but for those of a split with a single group."""
+    if found.modalities:
+        return found
     groups: dict[str, set[str]] = defaultdict(set)
     for item in found.items:
         groups[item.split].add(item.group)
@@ -33,7 +35,7 @@ def by_folder(found: Layout) -> Layout:
     items = tuple(replace(item, group="") if item.split in alone else item for item in found.items)
     sizes = Counter(item.group for item in items if item.group)
     count = len(sizes)
-    if max(sizes.values(), default=0) < _SEVERAL or found.modalities:
+    if max(sizes.values(), default=0) < _SEVERAL:
         return replace(found, items=items)
     about = f"images of a group stay together when train is divided: {counted(count, 'group')} by folder or table"
     return replace(found, items=items, reasons=(*found.reasons, about))

@@ -88,7 +88,7 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     size = next(((int(e["original_height"]), int(e["original_width"])) for e in drawn if "original_width" in e), (1, 1))
     own, relative = shapes.beside_painted(read, size)
     tags = tuple(tag for each in results for tag in _choices(each))
-    split = annotated.split_of(image, folder)
+    split = annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 

@@ -78,10 +78,11 @@ def _items(
     """The images of a split with the boxes of their XML, and what does not fit."""
     items: list[Item] = []
     problems: list[Problem] = []
+    there = {listing.composed(path.stem): path for path in _xml_files(texts)}
     for image in listing.files(images):
         if not listing.is_image(image) or (images == folder and image.parent != folder):
             continue
-        path = texts / f"{image.stem}.xml"
+        path = there.get(listing.composed(image.stem), texts / f"{image.stem}.xml")
         if path not in trees:
             if not path.is_file():
                 problems.append(_unlabelled(named(image, folder), named(path, folder)))
@@ -98,9 +99,15 @@ def _items(
 
 def _lonely(folder: Path, pairs: dict[str, tuple[Path, Path]]) -> list[Problem]:
     """XML files in folders of their own without an image of the same name in any split."""
-    known = {path.stem for images, _ in pairs.values() for path in listing.files(images) if listing.is_image(path)}
+    files = [path for images, _ in pairs.values() for path in listing.files(images) if listing.is_image(path)]
+    known = {listing.composed(path.stem) for path in files}
     apart = dict.fromkeys(texts for images, texts in pairs.values() if texts != images)
-    return [_alone(named(path, folder)) for texts in apart for path in _xml_files(texts) if path.stem not in known]
+    return [
+        _alone(named(path, folder))
+        for texts in apart
+        for path in _xml_files(texts)
+        if listing.composed(path.stem) not in known
+    ]
 
 
 def _unlabelled(name: str, xml: str) -> Problem:

@@ -19,8 +19,8 @@ _SHOWN: Final = 3  # files in a sentence
 
 
 def plain(text: str) -> str:
-    """The name of a file, with slashes of either kind, with or without a dot in front."""
-    return PureWindowsPath(text).as_posix()
+    """The name of a file in composed Unicode, with slashes of either kind, with or without a dot in front."""
+    return listing.composed(PureWindowsPath(text).as_posix())
 
 
 class Images:
@@ -34,8 +34,8 @@ class Images:
     def find(self, text: str) -> Path | None:
         """The image that a cell names; None where there is none, or where the name fits several."""
         name = plain(text)
-        direct = [place / name for place in self._near]
-        if found := next((path for path in direct if listing.is_there(path)), None):
+        direct = (listing.file_of(place, PureWindowsPath(text).as_posix()) for place in self._near)
+        if found := next(filter(None, direct), None):
             return found
         there = self._of_that_name(name)
         return there[0] if len(there) == 1 else None
@@ -58,8 +58,8 @@ class Images:
         """Images by their name, and by their name without its ending."""
         found: dict[str, list[Path]] = {}
         for path in filter(listing.is_image, listing.files(self._inside)):
-            found.setdefault(path.name, []).append(path)
-            found.setdefault(path.stem, []).append(path)
+            found.setdefault(listing.composed(path.name), []).append(path)
+            found.setdefault(listing.composed(path.stem), []).append(path)
         return found
 
 

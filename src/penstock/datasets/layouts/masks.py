@@ -257,7 +257,7 @@ def _images(folder: Path, images: Path) -> tuple[dict[str, Path], list[Problem],
 
 
 def _stem(root: Path, path: Path) -> str:
-    return path.relative_to(root).with_suffix("").as_posix()
+    return listing.composed(path.relative_to(root).with_suffix("").as_posix())
 
 
 def _usual_end(rows: Sequence[Row]) -> str:

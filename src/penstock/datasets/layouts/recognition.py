@@ -19,6 +19,7 @@ from penstock.datasets.layouts import (
     split_lists,
     table,
     tfrecords,
+    unread,
 )
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
@@ -26,6 +27,7 @@ from penstock.datasets.scaling import dicom_range, scaled
 from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
+from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +121,8 @@ def recognise(folder: Path, how: How) -> Layout:
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
     found = _gathered(folder, found, how) if found is not None and found.items else found
-    nameless = table.without_names(folder) if found is None or _unlabelled(found) else None
+    bare = found is None or (_unlabelled(found) and not how.layout)
+    nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
     if nameless or found is None:
         raise nameless or _unknown(folder, how)
     if not found.items:
@@ -255,8 +258,24 @@ def _unlabelled(found: Layout) -> bool:
 
 def _gathered(folder: Path, found: Layout, how: How) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
-    found = split_lists.divide(folder, _of_rater(found, how.rater))
+    found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
+    left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
+    found = replace(found, problems=(*found.problems, *left))
     return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
+
+
+def _composed(folder: Path, found: Layout) -> Layout:
+    """The layout with names in composed Unicode, and a note where files have others."""
+    names = [named(item.image, folder) for item in found.items]
+    other = next((name for name in names if listing.composed(name) != name), None)
+    if other is None:
+        return found
+    items = tuple(replace(item, name=listing.composed(item.name)) for item in found.items)
+    message = (
+        f"{other}: the name has accents apart from their letters, as macOS writes them. Names are compared composed."
+    )
+    note = Problem("name in decomposed Unicode", other, message, fatal=False, whole=True)
+    return replace(found, items=items, problems=(*found.problems, note))
 
 
 def _of_rater(found: Layout, rater: str) -> Layout:

@@ -148,7 +148,8 @@ def _stems(part: _Part, *, only_images: bool = False) -> dict[str, Path]:
     for path in part.files:
         *above, _ = path.relative_to(part.path).parts
         if listing.is_image(path) or not only_images:
-            found["/".join([*(name for name in above if not listing.split_of(name)), path.stem])] = path
+            parts = [*(name for name in above if not listing.split_of(name)), path.stem]
+            found[listing.composed("/".join(parts))] = path
     return found
 
 

@@ -79,7 +79,7 @@ def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
     """What lists call an image: its path or the end of it, with or without suffix; -1 marks names of several."""
     found: dict[str, int] = {}
     for number, item in enumerate(items):
-        path = named(item.image, folder).replace("#", "/")
+        path = listing.composed(named(item.image, folder).replace("#", "/"))
         parts = path.split("/")
         for start in range(len(parts)):
             end = "/".join(parts[start:])

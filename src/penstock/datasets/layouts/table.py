@@ -373,7 +373,7 @@ def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Pro
 
 def _ends(path: Path) -> list[str]:
     """What a path may be called in a table: its name, with the folder before it, and so on."""
-    return ["/".join(path.parts[start:]) for start in range(1, len(path.parts))]
+    return [listing.composed("/".join(path.parts[start:])) for start in range(1, len(path.parts))]
 
 
 def _twice(name: str, table: str, lines: list[int]) -> Problem:

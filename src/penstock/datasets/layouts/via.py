@@ -58,7 +58,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], whe
     entries = regions.values() if isinstance(regions, dict) else regions
     place = f"{name} ({wanted})"
     shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=place)
-    split = annotated.split_of(image, folder)
+    split = annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, wanted.rpartition(".")[0] or wanted, image, path, shapes))
 
 

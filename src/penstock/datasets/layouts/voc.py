@@ -170,7 +170,7 @@ def boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Bo
 
 
 def _text(element: ET.Element, path: str) -> str:
-    return (element.findtext(path) or "").strip()
+    return listing.composed((element.findtext(path) or "").strip())
 
 
 def _missing(folder: Path, split: str, paths: list[Path]) -> Iterator[Problem]:

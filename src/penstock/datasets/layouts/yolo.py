@@ -54,8 +54,10 @@ def recognise(folder: Path) -> Layout | None:
     problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
         of_text: dict[Path, Path] = {}
+        there = {_composed(path): path for path in _texts(labels)}
         for image in filter(listing.is_image, listing.files(images)):
-            text = labels / image.relative_to(images).with_suffix(".txt")
+            wanted = labels / image.relative_to(images).with_suffix(".txt")
+            text = there.get(_composed(wanted), wanted)
             if of_text.setdefault(text, image) != image:
                 problems += twice(folder, image, of_text[text], "image")
                 continue
@@ -98,6 +100,10 @@ def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]
 def edges_of(box: Box) -> tuple[float, float, float, float]:
     """The edges of a box: left, top, right, bottom."""
     return box.left, box.top, box.right, box.bottom
+
+
+def _composed(path: Path) -> str:
+    return listing.composed(path.as_posix())
 
 
 def _texts(labels: Path) -> list[Path]:
@@ -186,7 +192,7 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
             found=reprlib.repr(names)[:80],
             remedy="List the names in the order of their ids",
         )
-    return listing.check_names(names, str(path))
+    return listing.check_names([listing.composed(name) for name in names], str(path))
 
 
 def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:

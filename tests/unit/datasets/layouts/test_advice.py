@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from support.layouts import words
-from support.miniatures import make_image, write
+from support.layouts import notes, words
+from support.miniatures import gray, make_image, write
 
 from penstock.datasets import How, inspect
 from penstock.datasets.layouts import advice
@@ -72,10 +73,35 @@ def test_a_table_that_names_images_says_how_its_classes_are_found(tmp_path):
     rows = [f"{n + 1};{n}.jpg;{kind};Depot;{note}" for n, (kind, note) in enumerate(zip("abab", "xy  ", strict=True))]
     write(tmp_path / "list.csv", "\n".join(["No;Photo;Kind;Place;Remark", *rows]))
     (found,) = words(tmp_path)
-    assert found.partition(" These layouts come near:")[2].splitlines()[1] == (
-        "  csv: list.csv with the columns No, Photo, Kind, Place, Remark, of which Photo names images. Say which one is the "
-        f"class: penstock inspect {tmp_path} --field label=Kind"
+    assert found == (
+        f"{tmp_path}/list.csv: its column Photo names images, but no column has a known name for labels. It has the columns No, "
+        "Photo, Kind, Place, Remark. If one of them is the class, name it, for example with --field image=Photo --field "
+        "label=Kind. If not, describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)."
     )
+    assert words(tmp_path, How(fields={"image": "Photo", "label": "Kind"})) == []
+
+
+def test_a_table_that_class_folders_do_not_read_is_a_problem_and_beside_masks_a_note(tmp_path):
+    for number in range(4):
+        write(tmp_path / f"c/{'ab'[number % 2]}/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"m/images/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"m/masks/{number}.png", gray(np.eye(24, 32, dtype=np.uint8)))
+    for folder in "cm":
+        write(
+            tmp_path / folder / "about.csv",
+            "photo,tags\n" + "".join(f"{number}.jpg,red {number}\n" for number in range(4)),
+        )
+    assert words(tmp_path / "c") == [
+        "about.csv: expected a layout that reads it, as its column photo names images, found one folder per class. It has the "
+        "columns photo, tags. If one of them is the class, name it, for example with --field image=photo --field label=tags. "
+        "If not, describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md), or confirm the "
+        "folders with --layout folders."
+    ]
+    assert words(tmp_path / "c", How("folders")) == []
+    for folder, layout in (("c", "folders"), ("m", "")):
+        assert notes(tmp_path / folder, layout) == [
+            "about.csv: its column photo names images, but it is not read. It has the columns photo, tags."
+        ]
 
 
 @pytest.mark.parametrize(

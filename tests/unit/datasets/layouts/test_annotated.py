@@ -384,3 +384,24 @@ def test_images_without_annotations_are_noted(tmp_path, tool, task):
         "train/new/z.jpg: no annotation names it: it is left out."
     ]
     assert found.fatal == []
+
+
+@pytest.mark.parametrize(
+    "names", [("train", "val"), ("instances_train", "instances_valid"), ("job_Training", "job_Validation")]
+)
+def test_files_of_many_images_are_called_for_their_splits(tmp_path, names):
+    """CVAT as Datumaro exports it: the images of all splits lie together."""
+    for file, images in zip(names, ("ab", "c"), strict=True):
+        for name in images:
+            write(tmp_path / f"images/{name}.png", make_image(seed=ord(name)))
+        entries = "".join(
+            f'<image name="{name}.png" width="32" height="24"><box label="cat" xtl="2" ytl="3" xbr="9" ybr="8"/></image>'
+            for name in images
+        )
+        write(tmp_path / f"{file}.xml", f"<annotations>{entries}</annotations>")
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert {split: [each.item.name for each in items] for split, items in found.splits.items()} == {
+        "train": [*"ab"],
+        "val": ["c"],
+    }

@@ -399,8 +399,12 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
 
     assert found[0] == (
         f"{name}: expected an image of 24 x 32 (height x width), which its annotations were made for, found 32 x 24, as viewers show "
-        "it (EXIF orientation counts). Use the image that was annotated."
+        "it (EXIF orientation counts). If they were drawn on the image as it is stored, remove the orientation from the file, "
+        "for example with exiftool -Orientation= FILE."
     )
+    del exif[0x0112]
+    image.save(tmp_path / name, exif=exif)
+    assert words(tmp_path, How(task="detection")) == []
 
 
 @pytest.mark.parametrize(

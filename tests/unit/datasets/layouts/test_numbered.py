@@ -187,7 +187,7 @@ class TestMistakes:
         ]
         assert words(raw, How(task="detection")) == [
             "images/1.tif: expected an image of 30 x 40 (height x width), which its annotations were made for, found 24 x 32, "
-            "as viewers show it (EXIF orientation counts). Use the image that was annotated."
+            "as viewers show it (EXIF orientation counts). The annotations are of an image 1.25 times as large. Use that image."
         ]
 
     @pytest.mark.parametrize("option", ["--map 3=1", "--mask-threshold 128", "--palette"])

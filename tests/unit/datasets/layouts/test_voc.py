@@ -8,7 +8,7 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import names_of, pack_miniature, pack_skipping, words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import How, Labels, inspect, pack
 from penstock.images import decode_mask
 from penstock.records.schema import decode_detection, decode_segmentation
 
@@ -144,3 +144,35 @@ def test_xml_that_cannot_be_read_is_named(tmp_path, head):
     path.write_text(head + path.read_text())
 
     assert words(tmp_path, How(task="detection"))[0].startswith(f"{path}: expected XML, found ")
+
+
+def sized(root, width, height, box=(5, 5, 30, 20)):
+    """An image of 32 x 24 whose XML states another size."""
+    miniatures.write(root / "images/a.jpg", miniatures.make_image())
+    edges = "".join(f"<{n}>{v}</{n}>" for n, v in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
+    size = f"<size><width>{width}</width><height>{height}</height></size>"
+    text = f"<annotation>{size}<object><name>cat</name><bndbox>{edges}</bndbox></object></annotation>"
+    miniatures.write(root / "annotations/a.xml", text)
+
+
+class TestStatedSize:
+    SAID = (
+        "images/a.jpg: expected an image of {} (height x width), which its annotations were made for, found 24 x 32, as "
+        "viewers show it (EXIF orientation counts). {}"
+    )
+
+    def test_off_by_one_with_all_boxes_inside_it_may_be_trusted(self, tmp_path):
+        sized(tmp_path, 33, 24)
+        fix = "All objects lie inside it. If it is the image that was annotated, use --trust-image-size."
+        assert words(tmp_path) == [self.SAID.format("24 x 33", fix)]
+        found = inspect(tmp_path, Labels(trust_size=True))
+        assert (found.fatal, len(found.items[0].item.boxes)) == ([], 1)
+
+    def test_of_a_larger_original_is_said(self, tmp_path):
+        sized(tmp_path, 96, 72)
+        fix = "The annotations are of an image 3 times as large. Use that image."
+        assert words(tmp_path) == [self.SAID.format("72 x 96", fix)]
+
+    def test_with_a_box_outside_it_is_another_image(self, tmp_path):
+        sized(tmp_path, 50, 24, (5, 5, 45, 20))
+        assert words(tmp_path)[0] == self.SAID.format("24 x 50", "Use the image that was annotated.")

@@ -1,0 +1,98 @@
+"""Tables that lie beside the data and name its images, but are not read."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.datasets import listing
+from penstock.datasets.layouts.columns import image_column
+from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.lookup import Images
+from penstock.errors import DatasetError
+from penstock.kinds.items import Problem, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+_COLUMNS: Final = 8  # in a sentence
+_READ: Final = frozenset({"CSV", "Open Images", "Hugging Face imagefolder"})
+"""Layouts that read tables."""
+
+
+class _Table(NamedTuple):
+    path: Path
+    column: str
+    header: list[str]
+    likely: str
+
+
+def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Problem]:
+    """A problem for each table that a layout of classes does not read, a note for each that another one does not.
+
+    Args:
+        folder: of the data.
+        found: its layout.
+        confirmed: whether the user has chosen the layout.
+    """
+    doubtful = found.name == "one folder per class" and not confirmed
+    for table in () if found.name in _READ else _tables(folder):
+        name = named(table.path, folder)
+        if doubtful:
+            message = (
+                f"{name}: expected a layout that reads it, as its column {table.column} names images, found one folder "
+                f"per class. {_ways(table)}, or confirm the folders with --layout folders."
+            )
+        else:
+            message = f"{name}: its column {table.column} names images, but it is not read. {_columns(table)}."
+        yield Problem("table that is not read", name, message, fatal=doubtful, whole=True)
+
+
+def refusal(folder: Path) -> DatasetError | None:
+    """The error for a folder without other labels than those of a table whose columns are not known."""
+    table = next(_tables(folder), None)
+    if table is None:
+        return None
+    where = str(table.path)
+    return DatasetError(
+        where,
+        expected="columns of images and labels with known names",
+        found=", ".join(table.header),
+        remedy=_ways(table),
+        message=f"{where}: its column {table.column} names images, but no column has a known name for labels. "
+        f"{_ways(table)}.",
+    )
+
+
+def _tables(folder: Path) -> Iterator[_Table]:
+    images = Images(folder)
+    for path in listing.plain(folder, "*.csv", "*.tsv"):
+        try:
+            rows, header = read_rows(path)
+        except DatasetError:
+            continue
+        if len(header) > 1 and (column := image_column(rows, header, images)):
+            yield _Table(path, column, header, _likely_class(rows, [name for name in header if name != column]))
+
+
+def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
+    """The column with the fewest values, of those that have several and are seldom empty."""
+    cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
+    several = [name for name in columns if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1]
+    return min(several, key=lambda name: len({*cells[name]}), default=columns[0])
+
+
+def _columns(table: _Table) -> str:
+    more = ", ..." if len(table.header) > _COLUMNS else ""
+    return f"It has the columns {', '.join(table.header[:_COLUMNS])}{more}"
+
+
+def _ways(table: _Table) -> str:
+    image, label = (shlex.quote(name) for name in (table.column, table.likely))
+    return (
+        f"{_columns(table)}. If one of them is the class, name it, for example with --field image={image} --field "
+        f"label={label}. If not, describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
+    )
