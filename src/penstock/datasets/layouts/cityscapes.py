@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.masks import labels_of
 from penstock.kinds.items import Item, Labels, Problem
 
 if TYPE_CHECKING:
@@ -53,9 +54,12 @@ def recognise(folder: Path) -> Layout | None:
         f"leftImg8bit/ and {'/, '.join(kinds)}/",
         "34 label ids become 19 train ids; the test split has no labels",
     )
-    return Layout(
-        "segmentation", "Cityscapes", reasons, tuple(items), Labels(CLASSES, 255, to_train_ids()), tuple(problems)
-    )
+    labels = Labels(CLASSES, 255, to_train_ids())
+    own = labels_of(folder).classes
+    if own and not set(own) <= {*CLASSES}:  # another data set in folders of the same names
+        labels = Labels(own)
+        reasons = (reasons[0], "the classes are those of a file beside them, and label ids are taken as they are")
+    return Layout("segmentation", "Cityscapes", reasons, tuple(items), labels, tuple(problems))
 
 
 def to_train_ids() -> dict[int, int]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.coco_json import Annotation, File, Image, Runs, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
@@ -61,12 +62,15 @@ def recognise_boxes(folder: Path) -> Layout | None:
 
 
 def recognise_masks(folder: Path) -> Layout | None:
-    """The same files, as masks: class 0 is background, smaller objects lie on larger ones, crowds do not count."""
+    """The same files, as masks: class 0 is background, smaller objects lie on larger ones, crowds are area of their
+    class.
+    """
     files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None
     names = _classes(files, problems)
-    labels, items = Labels(("background", *names)), []
+    classes = (BACKGROUND, *(name for name in names if name.lower() != BACKGROUND))
+    labels, items = Labels(classes), []
     if len(labels.classes) > _IGNORED:
         raise DatasetError(
             str(folder),
@@ -75,7 +79,7 @@ def recognise_masks(folder: Path) -> Layout | None:
             remedy="Merge some, or pack it for detection",
         )
     for split, file in files.items():
-        order = _order(file.tree, names)
+        order = _order(file.tree, classes)
         for image, place, own in _images(folder, file, problems):
             problems += _contradictions(named(place, folder), own)
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
@@ -117,8 +121,9 @@ def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
 
 
 def _order(tree: Tree, classes: Sequence[str]) -> dict[int, int]:
-    """Category ids, which have gaps, to class ids."""
-    return {each.id: classes.index(listing.composed(each.name)) for each in tree.categories}
+    """Category ids, which have gaps, to class ids; a background is class 0 of masks, however it is written."""
+    names = {each.id: listing.composed(each.name) for each in tree.categories}
+    return {number: classes.index(name) if name in classes else 0 for number, name in names.items()}
 
 
 def _classes(files: dict[str, File], problems: list[Problem]) -> tuple[str, ...]:
@@ -288,7 +293,7 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
     outlined = [each for each in own if each.segmentation]
     for each in sorted(outlined, key=lambda each: -(each.area or _inside(each, size, where).sum())):
         label = _category(each, order, where)
-        ids[_inside(each, size, where)] = _IGNORED if each.iscrowd else 1 + label
+        ids[_inside(each, size, where)] = label
     return codecs.encode_mask(ids)
 
 

@@ -43,9 +43,11 @@ def find(folder: Path) -> Labels | None:
     for other in listing.plain(folder, "*"):
         if other.suffix.lower() in _ENDS and _CALLED.search(other.stem):
             try:
-                return read(other)
+                found = read(other)
             except DatasetError:
                 continue
+            if found.colors:
+                return found
     return None
 
 
@@ -72,6 +74,7 @@ def read(path: Path) -> Labels:
     """
     text = listing.text_of(path)
     try:
+        pairs: Sequence[tuple[str, Color | None]]
         if path.suffix == ".json":
             pairs = _json(text)
         elif path.suffix == ".csv":
@@ -88,9 +91,11 @@ def read(path: Path) -> Labels:
     return _labels(path, pairs)
 
 
-def _labels(path: Path, pairs: Sequence[tuple[str, Color]]) -> Labels:
+def _labels(path: Path, pairs: Sequence[tuple[str, Color | None]]) -> Labels:
     names = listing.check_names([name for name, _ in pairs], str(path))
-    colors = [color for _, color in pairs]
+    colors = [color for _, color in pairs if color]
+    if names and not colors:
+        return Labels(names)
     twice = next((color for number, color in enumerate(colors) if color in colors[:number]), None)
     if twice or not 0 < len(names) <= MOST_IDS:
         raise DatasetError(
@@ -120,17 +125,24 @@ def _csv(text: str) -> list[tuple[str, Color]]:
     return [(row[name], _color([row[key] for key in channels])) for row in rows]
 
 
-def _lines(text: str) -> list[tuple[str, Color]]:
-    """Lines `name:r,g,b:...`, or `r g b name` as CamVid's authors write them."""
-    found = []
+def _lines(text: str) -> list[tuple[str, Color | None]]:
+    """Lines `name:r,g,b:...`, or `r g b name` as CamVid's authors write them; or names alone, `name:::` or `name`.
+
+    Raises:
+        ValueError: some have a colour and some have none.
+    """
+    found: list[tuple[str, Color | None]] = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         if match := re.fullmatch(r"\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)\s+(.+?)\s*", line):
             found.append((match[4], _color([match[1], match[2], match[3]])))
         else:
-            name, color, *_ = line.split(":")
-            found.append((name.strip(), _color(color.split(","))))
+            name, color, *_ = (*line.split(":"), "")
+            found.append((name.strip(), _color(color.split(",")) if color.strip() else None))
+    if len({color is None for _, color in found}) > 1:
+        message = "classes with a colour and classes without one"
+        raise ValueError(message)
     return found
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
-MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt")
+MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt", "semantic")
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
 _DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")

@@ -126,7 +126,10 @@ def by_number(folder: Path, layout: Layout, name: str, *, first: str, nameless: 
 
 def _masked(folder: Path) -> Layout | None:
     """Images with masks of the same names."""
-    found = masks.recognise(folder) or named_masks.recognise(folder)
+    try:
+        found = masks.recognise(folder) or named_masks.recognise(folder)
+    except DatasetError:  # of a legend, which is reported where the masks are read
+        return None
     return found if found is not None and any(item.mask for item in found.items) else None
 
 

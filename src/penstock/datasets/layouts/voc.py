@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem
 from penstock.progress import counted
@@ -48,14 +49,14 @@ def recognise_masks(folder: Path) -> Layout | None:
     items: list[Item] = []
     for split, names in lists.items():
         for name in names:
-            mask = folders[split] / f"{name}.png"
+            mask, image = folders[split] / f"{name}.png", _image(images, name)
             if not mask.is_file() and split == "test":
                 continue  # the benchmark keeps its labels
-            missing = list(_missing(folder, split, [images / f"{name}.jpg", mask]))
+            missing = list(_missing(folder, split, [image, mask]))
             problems += missing
             if not missing:
-                items.append(Item(split, name, images / f"{name}.jpg", mask=mask))
-    labels = Labels(listing.read_classes(folder) or ("background", *CLASSES), 255, palette=True)
+                items.append(Item(split, name, image, mask=mask))
+    labels = Labels(labels_of(folder).classes or ("background", *CLASSES), 255, palette=True)
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 
 
@@ -80,12 +81,9 @@ def recognise_boxes(folder: Path) -> Layout | None:
     items: list[Item] = []
     for split, names in lists.items():
         for name in (name for name in names if name in trees):
-            image = next(
-                (path for end in (".jpg", ".jpeg", ".png") if (path := images / f"{name}{end}").is_file()), None
-            )
-            tree = trees[name]
-            problems += _missing(folder, split, [image or images / f"{name}.jpg", annotations / f"{name}.xml"])
-            if image and tree is not None:
+            image, tree = _image(images, name), trees[name]
+            problems += _missing(folder, split, [image, annotations / f"{name}.xml"])
+            if image.is_file() and tree is not None:
                 there: tuple[Box, ...] = ()
                 try:
                     there = tuple(boxes(tree, classes, annotations / f"{name}.xml"))
@@ -94,6 +92,12 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 items.append(Item(split, name, image, boxes=there, size=size(tree)))
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
+
+
+def _image(images: Path, name: str) -> Path:
+    """The image of a name, whatever its suffix; a JPEG where there is none."""
+    paths = (images / f"{name}{end}" for end in (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp"))
+    return next((path for path in paths if path.is_file()), images / f"{name}.jpg")
 
 
 def _unlike_published(name: str, count: int, *, val: bool) -> Iterator[Problem]:

@@ -66,12 +66,15 @@ def recognise(folder: Path) -> Layout | None:
             boxes = tuple(each.box for each in objects)
             items.append(Item(split, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
             drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
-        problems += [_alone(path.relative_to(folder).as_posix()) for path in _texts(labels) if path not in of_text]
-    reason = "images/ and text files in labels/: boxes as middle and size, in fractions of the image"
+        lonely = (path for path in _texts(labels) if path not in of_text and (images != labels or _is_box(path)))
+        problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]
+    beside = all(images == labels for images, labels in pairs.values())
+    where = "text files beside the images" if beside else "images/ and text files in labels/"
+    reason = f"{where}: boxes as middle and size, in fractions of the image"
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
-    outlines = Annotations("YOLO outlines", "images/ and text files in labels/ with outlines", drawn, names, problems)
+    outlines = Annotations("YOLO outlines", f"{where}, with outlines", drawn, names, problems)
     return replace(layout, others=(outlines.masks(folder), outlines.instances(folder)))
 
 
@@ -112,6 +115,32 @@ def _texts(labels: Path) -> list[Path]:
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Images and text files by split, in folders of their own or, as Darknet has them, beside each other."""
+    apart = [*_apart(folder)]
+    yield from apart
+    if not apart:
+        for split, path in (listing.splits(folder) or {"train": folder}).items():
+            if _are_beside(path):
+                yield split, path, path
+
+
+def _are_beside(folder: Path) -> bool:
+    """Whether most images of a folder have text files of their names beside them, the first of which has a box."""
+    files = listing.files(folder)
+    texts = {path.with_suffix("") for path in files if path.suffix == ".txt"}
+    images = [path for path in files if listing.is_image(path)]
+    labelled = [path.with_suffix(".txt") for path in images if path.with_suffix("") in texts]
+    filled = next((path for path in labelled if path.stat().st_size), None)
+    return filled is not None and 2 * len(labelled) > len(images) and _is_box(filled)
+
+
+def _is_box(path: Path) -> bool:
+    """Whether a text file begins with the line of an object."""
+    words = listing.text_of(path).partition("\n")[0].split()
+    return len(words) > _BOX and all(re.fullmatch(r"[-+\d.eE]+", word) for word in words)
+
+
+def _apart(folder: Path) -> Iterator[tuple[str, Path, Path]]:
     if (folder / "images").is_dir() and (folder / "labels").is_dir():
         divided = listing.splits(folder / "images")
         if not divided:

@@ -41,12 +41,12 @@ def test_a_layout_that_is_asked_for_says_what_it_looks_like(tmp_path):
 def test_layouts_that_come_near_are_named_with_what_is_there(tmp_path):
     for number in range(3):
         write(tmp_path / f"{number}.jpg", make_image(seed=number))
-        write(tmp_path / f"{number}.txt", "0 0.5 0.5 0.2 0.2\n")
+    write(tmp_path / "0.txt", "0 0.5 0.5 0.2 0.2\n")
     write(tmp_path / "table.csv", "photo,kind\nmissing.jpg,cat\n")
 
     (found,) = words(tmp_path)
     assert found.partition(" These layouts come near:")[2].splitlines()[1:-1] == [
-        "  yolo: 3 text files in the folder itself, 3 images in the folder itself. Expected: text files in labels/ with the "
+        "  yolo: 1 text file in the folder itself, 3 images in the folder itself. Expected: text files in labels/ with the "
         "names of the images in images/.",
         "  csv: table.csv with the columns photo, kind. Expected: columns file and label.",
         "  masks: 3 images in the folder itself. Expected: the images in images/, and masks of the same names in masks/.",

@@ -54,3 +54,13 @@ def test_cityscapes_label_ids_become_train_ids(tmp_path):
         assert cityscapes.CLASSES[ids[0, label]] == name
     assert sorted(set(ids.ravel().tolist())) == [*range(19), 255]
     assert {label for label in range(34) if ids[0, label] == 255} == set(range(34)) - set(cityscapes.LABEL_IDS)
+
+
+def test_other_classes_beside_such_folders_are_taken(tmp_path):
+    """A data set of one's own in the folders of Cityscapes, as Datumaro writes it."""
+    miniatures.cityscapes_(tmp_path)
+    names = [f"thing {number}" for number in range(40)]
+    miniatures.write(tmp_path / "label_colors.txt", "\n".join(names) + "\n")
+    found = inspect(tmp_path)
+    assert found.labels.classes == tuple(names)
+    assert [i for i, _ in found.items[0].pixels] == [*range(34)]

@@ -53,7 +53,7 @@ def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
     first[4:16, 8:18] = 2
     first[6:10, 10:14] = 1
     crowd = np.zeros((24, 32), np.uint8)
-    crowd[:, :4] = 255
+    crowd[:, :4] = 1  # area of its class
 
     assert dataset.description.classes == ("background", "fig", "date")
     assert (found["000000000000"] == first).all()
@@ -531,3 +531,20 @@ def test_categories_are_joined_by_name(tmp_path):
         f"instances_val2017.json: its categories (zebra, {tree['categories'][1]['name']}) are not those of "
         f"instances_train2017.json ({', '.join(train)}). They are joined by name: {', '.join(found.labels.classes)}."
     ) in [each.message for each in found.problems]
+
+
+def test_a_category_called_background_is_class_0_of_masks(tmp_path):
+    def rename(tree):
+        tree["categories"][0]["name"] = "Background"
+
+    for split in ("train2017", "val2017"):
+        path = tmp_path / f"raw/annotations/instances_{split}.json"
+        if split == "train2017":
+            miniatures.coco(tmp_path / "raw")
+        tree = json.loads(path.read_text())
+        rename(tree)
+        path.write_text(json.dumps(tree))
+    dataset = pack(inspect(tmp_path / "raw", how=How(task="segmentation")), tmp_path / "data")
+    assert dataset.description.classes.count("background") == 1
+    assert len(dataset.description.classes) == 2
+    assert max(decode_mask(decode_segmentation(each).mask, "m").max() for each in records(dataset, "train")) == 1

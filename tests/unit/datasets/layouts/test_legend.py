@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from support import miniatures
 from support.commands import call
 from support.datasets import records
 from support.layouts import words
@@ -199,3 +200,14 @@ def test_files_of_names_alone(tmp_path, name):
     write(tmp_path / name, "void\nroad\nsky\n")
 
     assert inspect(tmp_path).labels.classes == NAMES
+
+
+def test_a_legend_without_colours_names_the_classes(tmp_path):
+    miniatures.masks(tmp_path)
+    (tmp_path / "classes.txt").unlink(missing_ok=True)
+    for text in ("# label:color_rgb:parts:actions\na:::\nb:::\nc:::\n", " a\n b\n c\n"):
+        write(tmp_path / "labelmap.txt", text)
+        assert inspect(tmp_path).labels.classes == ("a", "b", "c")
+    write(tmp_path / "labelmap.txt", "a:1,2,3::\nb:::\n")
+    with pytest.raises(DatasetError, match="found classes with a colour and classes without one"):
+        inspect(tmp_path)

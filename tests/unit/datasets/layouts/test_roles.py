@@ -95,18 +95,18 @@ def test_two_classes_of_photographs_with_equal_names_are_classes(tmp_path):
 
 
 def test_several_folders_of_masks_are_a_problem_and_both_options_choose(tmp_path):
-    fill(tmp_path, "rgb/{}.jpg", "semantic/{}.png")
+    fill(tmp_path, "rgb/{}.jpg", "fine/{}.png")
     for number in range(COUNT):
         miniatures.write(tmp_path / f"coarse/{number}.png", miniatures.gray(ids_of(number) * 0))
     assert words(tmp_path, How())[0] == (
-        "rgb/: expected one folder of images and one of their masks, found that coarse/, semantic/ fit. Choose both, for "
+        "rgb/: expected one folder of images and one of their masks, found that coarse/, fine/ fit. Choose both, for "
         "example with --images rgb --masks coarse."
     )
-    found = inspect(tmp_path, how=How(images="rgb", masks="semantic"))
-    assert (found.fatal, {each.item.mask.parent.name for each in found.items}) == ([], {"semantic"})
+    found = inspect(tmp_path, how=How(images="rgb", masks="fine"))
+    assert (found.fatal, {each.item.mask.parent.name for each in found.items}) == ([], {"fine"})
     assert words(tmp_path, How(images="rgb")) == ["--images and --masks need each other. Give both folders."]
     assert words(tmp_path, How(images="rgb", masks="no")) == [
-        f"--masks no: expected a folder in {tmp_path}, found none. There are coarse/, rgb/, semantic/."
+        f"--masks no: expected a folder in {tmp_path}, found none. There are coarse/, fine/, rgb/."
     ]
 
 
@@ -168,3 +168,13 @@ def test_masks_in_jpeg_of_black_and_white(tmp_path):
         miniatures.write(tmp_path / f"truth/{number}.jpg", done.getvalue())
     found = inspect(tmp_path, Labels(threshold=128))
     assert (found.layout.task, found.fatal, len(found.items)) == ("segmentation", [], COUNT)
+
+
+def test_semantic_masks_go_before_those_of_instances_beside_them(tmp_path):
+    """KITTI's."""
+    fill(tmp_path, "train/image_2/{}.jpg", "train/semantic/{}.png")
+    fill(tmp_path, "train/image_2/{}.jpg", "train/instance/{}.png")
+    miniatures.write(tmp_path / "label_colors.txt", " sky\n road\n")
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("sky", "road"))
+    assert {each.item.mask.parent.name for each in found.items} == {"semantic"}

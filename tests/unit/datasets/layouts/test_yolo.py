@@ -205,3 +205,34 @@ def test_yolos_classes_are_small_whole_numbers(tmp_path, label):
     path.write_text(f"{label} 0.5 0.5 0.2 0.2\n")
 
     assert words(tmp_path)[0].startswith(f"{path}, line 1: expected a class and four numbers")
+
+
+def test_text_files_may_lie_beside_their_images(tmp_path):
+    """Darknet's, as CVAT exports it: names in obj.names, splits in lists whose paths begin elsewhere."""
+    for number in range(6):
+        folder = "obj_val_data" if number > 3 else "obj_train_data"
+        miniatures.write(tmp_path / f"{folder}/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{folder}/{number}.txt", f"{number % 2} 0.5 0.5 0.25 0.5\n" * (number > 0))
+    miniatures.write(tmp_path / "obj.names", "zebra\napple\n")
+    miniatures.write(
+        tmp_path / "obj.data", "classes = 2\ntrain = data/train.txt\nval = data/val.txt\nnames = data/obj.names\n"
+    )
+    for split, numbers in (("train", range(4)), ("val", (4, 5))):
+        lines = "".join(f"data/obj_{split}_data/{number}.jpg\n" for number in numbers)
+        miniatures.write(tmp_path / f"{split}.txt", lines)
+    found = inspect(tmp_path)
+
+    assert (found.layout.task, found.fatal, found.labels.classes) == ("detection", [], ("zebra", "apple"))
+    assert {
+        split: [[box.label for box in each.item.boxes] for each in items] for split, items in found.splits.items()
+    } == {
+        "train": [[], [1], [0], [1]],
+        "val": [[0], [1]],
+    }
+
+
+def test_numbers_beside_images_that_are_no_boxes_are_none(tmp_path):
+    for number in range(3):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{number}.txt", "a cat on a sofa\n")
+    assert "expected a known layout" in words(tmp_path)[0]
