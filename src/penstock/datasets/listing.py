@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -94,6 +95,7 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+@lru_cache(1 << 16)
 def role_of(name: str) -> tuple[str, str]:
     """What a folder is called beside its split, in lower case, and our name for the split, "" where it names none:
     `train_masks` is ("masks", "train"), `imagesTr` is ("images", "train"), `val` is ("", "val").

@@ -25,47 +25,52 @@ _EXTREME: Final = 0.95  # of the pixels of such an image are black or white
 _ARRAYS: Final = frozenset({".npy", ".npz"})
 
 
-class _Look(NamedTuple):
-    """The number of colours of an image, and the fraction of its pixels that are as their left neighbours."""
+class Look(NamedTuple):
+    """The number of colours of images, and the fraction of pixels that are as their left neighbours; of several images
+    the medians.
+    """
 
     colors: float
     flat: float
 
 
 def are_masks(masks: Sequence[Path], images: Sequence[Path]) -> bool:
-    """Whether files are masks beside those of images: of few colours or in flat areas, and of half the colours of the
-    images or fewer, in the median of some of each. Files that cannot be decoded show nothing.
-    """
-    one, other = _looked_at(masks), _looked_at(images)
-    if one is None or other is None:
+    """Whether files look like masks beside those of images. Files that cannot be decoded show nothing."""
+    return look_like_masks(look_at(masks), look_at(images))
+
+
+def look_like_masks(masks: Look | None, images: Look | None) -> bool:
+    """Whether some images are of few colours or of flat areas, and of half the colours of others or fewer."""
+    if masks is None or images is None:
         return False
-    return (one.colors <= _FEW or one.flat >= _FLAT) and 2 * one.colors <= other.colors
+    return (masks.colors <= _FEW or masks.flat >= _FLAT) and 2 * masks.colors <= images.colors
 
 
-def _looked_at(paths: Sequence[Path]) -> _Look | None:
+def look_at(paths: Sequence[Path]) -> Look | None:
+    """What some of the files look like; None where none can be decoded."""
     looks = [found for path in _spread(paths) if (found := _look(path))]
     if not looks:
         return None
-    return _Look(median(each.colors for each in looks), median(each.flat for each in looks))
+    return Look(median(each.colors for each in looks), median(each.flat for each in looks))
 
 
 def _spread(paths: Sequence[Path]) -> Iterable[Path]:
     return paths[:: max(1, len(paths) // _SAMPLED)][:_SAMPLED]
 
 
-def _look(path: Path) -> _Look | None:
+def _look(path: Path) -> Look | None:
     if path.suffix.lower() in _ARRAYS:
-        return _Look(1, 1)
+        return Look(1, 1)
     try:
         data = path.read_bytes()
         pixels = decode_image(stored(data, path.name), path.name)
     except (PenstockError, OSError):
         return None
     if data[:2] == b"\xff\xd8" and _is_black_and_white(pixels):
-        return _Look(2, 1)
+        return Look(2, 1)
     codes = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
     flat = float((codes[:, 1:] == codes[:, :-1]).mean()) if codes.shape[1] > 1 else 1.0
-    return _Look(len(np.unique(codes)), flat)
+    return Look(len(np.unique(codes)), flat)
 
 
 def _is_black_and_white(pixels: NDArray[np.uint8]) -> bool:

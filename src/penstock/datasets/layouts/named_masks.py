@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
@@ -16,6 +15,7 @@ from penstock.kinds.items import Item, Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _ENDS: Final = 16  # the most frequent endings are looked at
 _ARRAY: Final = ".npy"  # of Cellpose, beside the same mask as an image
@@ -73,11 +73,12 @@ def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Pat
     all files of that ending look like masks.
     """
     by_end: dict[str, dict[Path, Path]] = defaultdict(dict)
-    names = {path.as_posix() for path in stems}
+    names: dict[Path, set[str]] = defaultdict(set)
     for path in files:
-        whole = path.with_suffix("").as_posix()
-        if own := shorter_among(whole, names):
-            by_end[whole.removeprefix(own)][path] = Path(own)
+        names[path.parent].add(path.stem)
+    for path in files:
+        if own := shorter_among(path.stem, names[path.parent]):
+            by_end[path.stem.removeprefix(own)][path] = path.with_name(own)
     often = sorted(by_end.values(), key=len, reverse=True)[:_ENDS]
     shown = (each for each in often if are_masks([*each], [stems[own][0] for own in each.values()]))
     return {path: own for each in shown for path, own in each.items()}

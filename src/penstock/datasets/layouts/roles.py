@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.layouts.evidence import are_masks
+from penstock.datasets.layouts.evidence import look_at, look_like_masks
 from penstock.datasets.layouts.matching import match
 
 if TYPE_CHECKING:
@@ -97,8 +97,9 @@ def find(folder: Path, preferred: Sequence[str]) -> Roles | None:
 def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Key, _Part]]:
     """The folders so deep below the folder by their roles."""
     found: dict[str, dict[Key, _Part]] = {}
+    outer = len(folder.parts)
     for path in files:
-        above = path.relative_to(folder).parts[:-1]
+        above = path.parts[outer:-1]
         if len(above) <= depth:
             continue
         role, split = listing.role_of(above[depth])
@@ -117,29 +118,30 @@ def _called(parts: Mapping[Key, _Part]) -> str:
 
 
 def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:
-    """The pairs of roles of which one holds images, and the other masks of them."""
+    """The pairs of roles of which one holds images, and the other masks of them. Names are compared only where the
+    files look so, as there may be a million.
+    """
+    looks = {role: look_at([path for part in own.values() for path in part.files]) for role, own in parts.items()}
     for images in parts:
         for masks in parts:
             shared = parts[images].keys() & parts[masks].keys()
-            if images != masks and shared and (count := _matched(parts[images], parts[masks], sorted(shared))):
+            if images == masks or not shared or not look_like_masks(looks[masks], looks[images]):
+                continue
+            if count := _matched(parts[images], parts[masks], sorted(shared)):
                 yield _Fit(images, masks, count)
 
 
 def _matched(images: Mapping[Key, _Part], masks: Mapping[Key, _Part], shared: Sequence[Key]) -> int:
-    """How many images have masks; 0 where that are fewer than half of either, or they do not look like masks."""
-    owners: list[Path] = []
-    owned: dict[Path, None] = {}
-    total = 0
+    """How many images have masks; 0 where that are fewer than half of either."""
+    matched, total, owned = 0, 0, 0
     for key in shared:
         one, other = _stems(images[key], only_images=True), _stems(masks[key])
-        total += len(one)
         found = match(one, other)
-        owners += [one[stem] for stem in found]
-        owned.update({other[mask]: None for names in found.values() for mask in names})
+        matched += len(found)
+        total += len(one)
+        owned += len({mask for names in found.values() for mask in names})
     there = sum(len(masks[key].files) for key in shared)
-    if not owners or 2 * len(owners) < total or 2 * len(owned) < there or not are_masks([*owned], owners):
-        return 0
-    return len(owners)
+    return matched if 2 * matched >= total and 2 * owned >= there else 0
 
 
 def _stems(part: _Part, *, only_images: bool = False) -> dict[str, Path]:

@@ -36,8 +36,9 @@ def divide(folder: Path, found: Layout) -> Layout:
     """
     if {item.split for item in found.items} != {"train"} or any(item.slices for item in found.items):
         return found
-    names = _names(folder, found.items)
-    lists = {path: lines for path in _paths(folder) if (lines := _lines(path, names))}
+    paths = [*_paths(folder)]
+    names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
+    lists = {path: lines for path in paths if (lines := _lines(path, names))}
     chosen = _chosen([*lists])
     if len(chosen) < _SEVERAL:
         return found
