@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _WHOLE: Final = 5
+_MUCH: Final = 1.5  # times
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +96,8 @@ class Inspection:
             for each in self.items
         ]
         order = ["train", "val", *self.splits]
-        notes = duplicates.near([each for each in items if each.item.split in {"train", "val"}], self.folder)
+        notes = [*duplicates.near([each for each in items if each.item.split in {"train", "val"}], self.folder)]
+        notes += _large_groups(items, fraction, self.folder)
         return replace(
             self,
             items=tuple(sorted(items, key=lambda each: order.index(each.item.split))),
@@ -159,6 +161,21 @@ def inspect(
     problems += [] if how.evaluate_only else checks.check_splits(items, folder)
     problems.sort(key=lambda problem: not problem.fatal)
     return Inspection(folder, layout, filled, stated, tuple(items), tuple(problems), common)
+
+
+def _large_groups(items: Sequence[InspectedItem], fraction: float, folder: Path) -> list[Problem]:
+    """A note of a split val that is much larger than wanted, as images of a group stay together."""
+    val, train = ([each for each in items if each.item.split == split] for split in ("val", "train"))
+    wanted = fraction * (len(val) + len(train))
+    if not any(each.item.group for each in val) or len(val) <= _MUCH * wanted + 1:
+        return []
+    groups = len({each.item.group for each in (*val, *train)})
+    message = (
+        f"val has {counted(len(val), 'image')} instead of {wanted:.0f}, as images of a group stay together and there "
+        f"are {counted(groups, 'group')}. Smaller groups are found with --group REGEX; --group '.*' makes each image "
+        "one."
+    )
+    return [Problem("large groups", named(val[0].item.image, folder), message, fatal=False, whole=True)]
 
 
 def _check_mask_options(layout: Layout, wanted: Labels) -> None:

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from penstock.errors import LabelError, PenstockError
-from penstock.images import codecs, drawing, geometry, probe, warp_mask
+from penstock.images import PixelFormat, codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 IDS: Final = 256
 """Values of a pixel of a mask."""
+_WITH_ALPHA: Final = 4
 MOST_GRAY: Final = 2
 """Channels of a gray image with alpha."""
 
@@ -164,6 +165,16 @@ def read_ids(data: bytes, where: str, labels: Labels) -> Pixels:
 def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
     """The ids of a mask, from its colours where it has some and a legend says what they mean."""
     info = probe(data, where)
+    alpha = _alpha_alone(data, where, info)
+    if alpha is not None:
+        if not labels.threshold:
+            raise LabelError(
+                where,
+                expected="class ids in gray or in colours",
+                found=f"one colour, and {counted(len(np.unique(alpha)), 'value')} in the alpha channel",
+                remedy="If the alpha channel is the mask, use --mask-threshold 128",
+            )
+        return (alpha >= labels.threshold).astype(np.uint8)
     if labels.threshold:
         gray = cv2.cvtColor(codecs.decode_image(data, where, info=info), cv2.COLOR_RGB2GRAY)
         return (gray >= labels.threshold).astype(np.uint8)
@@ -183,6 +194,16 @@ def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
             raise _unknown_color(where, color, there)
         ids[there] = labels.colors[color]
     return ids
+
+
+def _alpha_alone(data: bytes, where: str, info: ImageInfo) -> Pixels | None:
+    """The alpha channel of a mask that has one colour and differs in alpha alone, uint8 (height, width); else None."""
+    if info.format != "png" or info.channels != _WITH_ALPHA or info.palette or info.planes:
+        return None
+    pixels = codecs.decode_image(data, where, info=info, pixels=PixelFormat(_WITH_ALPHA, 8))
+    colors, alpha = pixels[..., :3], pixels[..., 3]
+    differs = bool((alpha != alpha[0, 0]).any())
+    return np.ascontiguousarray(alpha) if differs and not (colors != colors[0, 0]).any() else None
 
 
 def _is_gray(pixels: Pixels, info: ImageInfo) -> bool:

@@ -18,16 +18,17 @@ def match(images: Collection[str], masks: Collection[str]) -> dict[str, list[str
     A mask has the name of its image, perhaps with more behind it (`a_mask`, or `a/3` for an object of it) or a folder
     before it (`cell/a`); or the image has more behind the name of the mask (`case_0000` and `case`); or both are the
     same but for what all images and all masks have in common (`img_7` and `lab_07`). Of these ways the one that finds
-    masks for most images is taken. Several masks beside a single image are all of it.
+    masks for most images is taken. Several masks beside a single image, none of which has its
+    name, are all of it.
     """
     best: dict[str, list[str]] = {}
-    if len(images) == 1 < len(masks):  # a folder for each image, with its objects
-        return {image: [*masks] for image in images}
     for way in (_longer, _below_folder, _shorter, _by_core):
         found = way(images, masks)
         best = found if len(found) > len(best) else best
         if len(best) == len(images):
             break
+    if not best and len(images) == 1 < len(masks):  # a folder for each image, with its objects
+        return {image: [*masks] for image in images}
     return best
 
 

@@ -46,8 +46,9 @@ class Row(NamedTuple):
 
 
 def are_usual(rows: Sequence[Row]) -> bool:
-    """Whether most images that have a mask have several."""
-    return 2 * sum(len(row.masks) > 1 for row in rows) > sum(bool(row.masks) for row in rows)
+    """Whether most images that have a mask have several, all of which have a name of their own beside the image's."""
+    several = 2 * sum(len(row.masks) > 1 for row in rows) > sum(bool(row.masks) for row in rows)
+    return several and all(end.strip(_SIGNS) for row in rows for end in row.ends)
 
 
 def read(layout: Layout, rows: Sequence[Row]) -> Layout:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets.layout import Layout
 
-_FOLDERS: Final = ("", "imagesets", "splits", "split", "lists", "sets", "segmentation", "main", "layout")
+_FOLDERS: Final = ("", "imagesets", "splits", "split", "lists", "sets", "meta", "segmentation", "main", "layout")
 _ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes

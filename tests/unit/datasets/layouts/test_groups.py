@@ -78,3 +78,19 @@ def test_an_expression_finds_them_in_names(tmp_path):
         "--group nobody: expected a regular expression that fits the names of images, found none that it fits, such as "
         "images/case-a-0.jpg. Write for example --group '(?P<group>patient\\d+)'."
     ]
+
+
+def test_a_val_that_large_groups_make_large_is_noted(tmp_path):
+    for year in ("2019", "2020"):
+        for number in range(6):
+            for name in ("cat", "dog"):
+                image(tmp_path, f"{name}/{year}/{name}{year}{number}.jpg")
+
+    def notes(found):
+        return [each.message for each in found.divided(0.1).problems if each.kind == "large groups"]
+
+    assert notes(inspect(tmp_path)) == [
+        "val has 12 images instead of 2, as images of a group stay together and there are 2 groups. Smaller groups are "
+        "found with --group REGEX; --group '.*' makes each image one."
+    ]
+    assert notes(inspect(tmp_path, how=How(group=".*"))) == []

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from support import miniatures
 from support.layouts import notes, words
 
-from penstock.datasets import inspect
+from penstock.datasets import Labels, inspect
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 
@@ -77,3 +78,19 @@ def test_a_missing_mask_is_called_as_most_others_are(tmp_path):
     assert words(tmp_path) == [
         "images/3.jpg: expected a mask masks/3_label.png, found none. Add the mask, or leave the image out with --skip-bad."
     ]
+
+
+def test_masks_in_the_alpha_channel(tmp_path):
+    """Of one colour: their ids would all be that colour's."""
+    for number in range(2):
+        pixels = np.full((24, 32, 4), 7, np.uint8)
+        pixels[..., 3] = IDS * 255
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"masks/{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
+    assert words(tmp_path)[0] == (
+        "masks/0.png: expected class ids in gray or in colours, found one colour, and 2 values in the alpha channel. If the "
+        "alpha channel is the mask, use --mask-threshold 128."
+    )
+    found = inspect(tmp_path, Labels(threshold=128))
+    assert found.fatal == []
+    assert found.items[0].pixels == ((0, 384), (1, 384))

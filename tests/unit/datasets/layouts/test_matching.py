@@ -12,7 +12,8 @@ CASES = {
         ["img12mask", "img1mask"],
         {"img1": ["img1mask"], "img12": ["img12mask"]},
     ),
-    "letters go on": (["cat"], ["cattle", "dog"], {"cat": ["cattle", "dog"]}),  # a single image has all
+    "a single image has all": (["cat"], ["x", "y"], {"cat": ["x", "y"]}),
+    "a single image has its own": (["cat"], ["cat", "dog"], {"cat": ["cat"]}),
     "no word ends within": (["cat", "dog"], ["cattle", "doghouse"], {}),
     "a folder for each image": (["a", "b"], ["a/1", "a/2", "b/1"], {"a": ["a/1", "a/2"], "b": ["b/1"]}),
     "a folder for each class": (["a", "b"], ["x/a", "x/b", "y/a"], {"a": ["x/a", "y/a"], "b": ["x/b"]}),
