@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import shlex
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -106,8 +107,8 @@ def _several(found: Roles) -> Iterator[Problem]:
     if len(images) + len(masks) > _PAIR:
         message = (
             f"{', '.join(f'{name}/' for name in images)}: expected one folder of images and one of their masks, found "
-            f"that {', '.join(f'{name}/' for name in masks)} fit. Choose both, for example with --images {images[0]} "
-            f"--masks {masks[0]}."
+            f"that {', '.join(f'{name}/' for name in masks)} fit. Choose both, for example with --images "
+            f"{shlex.quote(images[0])} --masks {shlex.quote(masks[0])}."
         )
         yield Problem("several folders of masks", found.masks, message, whole=True)
 
@@ -117,15 +118,18 @@ def given(folder: Path, images: str, masks: str) -> Layout:
 
     Args:
         folder: of the data.
-        images: the folder of images, below it or anywhere.
-        masks: that of their masks.
+        images: the folder of images, below it or anywhere; or what such folders are called further below.
+        masks: that of their masks, or what they are called.
 
     Raises:
         DatasetError: one is no folder.
     """
-    one, other = _folder_given(folder, images, "--images"), _folder_given(folder, masks, "--masks")
+    pairs = [] if (folder / images).is_dir() else roles.called(folder, images, masks)
+    if not pairs:
+        one, other = _folder_given(folder, images, "--images"), _folder_given(folder, masks, "--masks")
+        pairs = [*roles.divided(one, other)]
     about = f"--images and --masks name {images} and {masks}"
-    return paired(folder, [*roles.divided(one, other)], "image and mask folders", (about,), labels_of(folder))
+    return paired(folder, pairs, "image and mask folders", (about,), labels_of(folder))
 
 
 def _folder_given(folder: Path, name: str, option: str) -> Path:

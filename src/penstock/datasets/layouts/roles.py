@@ -94,6 +94,14 @@ def find(folder: Path, preferred: Sequence[str]) -> Roles | None:
     )
 
 
+def called(folder: Path, images: str, masks: str) -> list[Pair]:
+    """The folders of images and of masks that are called so below a folder, such as those of each patient."""
+    files = [path for path in listing.files(folder) if listing.is_mask(path)]
+    fit = _Fit(listing.role_of(images)[0], listing.role_of(masks)[0], 0)
+    every = (_parts(folder, files, depth) for depth in range(_DEEPEST))
+    return next((list(_pairs(parts, fit)) for parts in every if {fit.images, fit.masks} <= parts.keys()), [])
+
+
 def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Key, _Part]]:
     """The folders so deep below the folder by their roles."""
     found: dict[str, dict[Key, _Part]] = {}

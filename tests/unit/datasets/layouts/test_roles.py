@@ -178,3 +178,14 @@ def test_semantic_masks_go_before_those_of_instances_beside_them(tmp_path):
     found = inspect(tmp_path)
     assert (found.fatal, found.labels.classes) == ([], ("sky", "road"))
     assert {each.item.mask.parent.name for each in found.items} == {"semantic"}
+
+
+def test_folders_further_below_are_chosen_by_their_names(tmp_path):
+    for split in ("train", "val"):
+        for name in ("left view", "right"):
+            fill(tmp_path, f"{split}/{name}/{split}{{}}.jpg", f"{split}/truth/{split}{{}}.png", count=2)
+    (message,) = (each for each in words(tmp_path) if each.startswith("left view/"))
+    assert message.endswith("Choose both, for example with --images 'left view' --masks truth.")
+    found = inspect(tmp_path, how=How(images="left view", masks="truth"))
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
+    assert {each.item.image.parent.name for each in found.items} == {"left view"}
