@@ -111,7 +111,8 @@ def _clipped(box: Box, size: tuple[int, int]) -> Box:
     )
 
 
-def _said(box: Box) -> str:
+def spell(box: Box) -> str:
+    """The corners of a box, for messages."""
     return f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
 
 
@@ -130,7 +131,7 @@ def _speck(name: str, number: int, box: Box) -> Problem:
         found = "a point. Draw a box, or leave the image out with --skip-bad."
     else:
         found = "smaller than one. Write all boxes in pixels, or all in fractions of their image's size."
-    message = f"{name}: expected box {number} in pixels, found {_said(box)} (x, y), which is {found}"
+    message = f"{name}: expected box {number} in pixels, found {spell(box)} (x, y), which is {found}"
     return Problem("box smaller than a pixel", name, message)
 
 
@@ -153,12 +154,12 @@ def _outside(name: str, what: str, box: Box, size: tuple[int, int], *, clip: boo
     if _is_nowhere(box, size):
         fix = "Fix it, or leave the image out with --skip-bad."
     elif clip:
-        message = f"{name}: {what} reaches outside {image}: {_said(box)} (x, y). It is cut at the edge."
+        message = f"{name}: {what} reaches outside {image}: {spell(box)} (x, y). It is cut at the edge."
         return Problem(f"{kind} cut at the edge", name, message, fatal=False)
     else:
         every = "boxes" if kind == "box" else "outlines"
         fix = f"Fix it, cut {every} at the edges with --clip-boxes, or leave the image out with --skip-bad."
-    message = f"{name}: expected {what} inside {image}, found {_said(box)} (x, y). {fix}"
+    message = f"{name}: expected {what} inside {image}, found {spell(box)} (x, y). {fix}"
     return Problem(f"{kind} outside the image", name, message)
 
 
@@ -167,7 +168,7 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int], *, clip: 
         message = f"{name}: expected four numbers for box {number}, found one that is none (NaN or infinite). Fix it."
         yield Problem("box without numbers", name, message)
         return
-    edges = _said(box)
+    edges = spell(box)
     if box.right <= box.left or box.bottom <= box.top:
         message = (
             f"{name}: expected box {number} from its left top to its right bottom corner, found {edges} (x, y). "

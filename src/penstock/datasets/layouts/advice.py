@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import jsons
+from penstock.datasets.layouts import jsons, yolo
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.errors import DatasetError
 from penstock.progress import counted
@@ -67,7 +67,6 @@ _HINTS: Final = {
 _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
 _MOST: Final = 3
-_WORDS_OF_A_BOX: Final = 5
 _KEYS: Final = 6  # of a JSON file, in a line
 _JSON: Final = (
     "images, annotations, categories (coco); version, shapes, imagePath (labelme); regions, filename (via); "
@@ -122,7 +121,7 @@ def _near(folder: Path) -> Iterator[str]:
     if ends[".json"]:
         said = f"{_said(ends['.json'], 'JSON file')}, {images}. {first['.json'].name} holds {_keys(first['.json'])}"
         yield f"{said}. Expected: {_JSON}."
-    if ".txt" in first and _is_box(first[".txt"]):
+    if ".txt" in first and yolo.is_box(first[".txt"]):
         wanted = "text files in labels/ with the names of the images in images/"
         yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
@@ -142,15 +141,6 @@ def _said(places: Counter[str], what: str) -> str:
 def _parent(folder: Path, path: Path) -> str:
     inside = path.relative_to(folder).parts
     return f"{inside[0]}/" if len(inside) > 1 else "the folder itself"
-
-
-def _is_box(path: Path) -> bool:
-    """Whether the first line of a text file is that of a YOLO box."""
-    try:
-        words = listing.text_of(path).partition("\n")[0].split()
-        return len(words) >= _WORDS_OF_A_BOX and all(float(word) >= 0 for word in words)
-    except (ValueError, DatasetError):
-        return False
 
 
 def _keys(path: Path) -> str:

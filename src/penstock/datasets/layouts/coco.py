@@ -19,6 +19,7 @@ from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
 from penstock.images import codecs, geometry
 from penstock.images.header import MAX_PIXELS
+from penstock.kinds.boxes import spell
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
         x, y, width, height = each.bbox
         box = Box(0, x, y, x + width, y + height)
         if min(width, height) > 0 and _overlap(box, around) < _ALIKE:
-            found = f"{_spoken(box)} and {_spoken(around)} (x, y)"
+            found = f"{spell(box)} and {spell(around)} (x, y)"
             corners = _overlap(Box(0, *each.bbox), around) >= _ALIKE
             fix = "Read the box as corners with --boxes xyxy" if corners else "Fix it"
             message = (
@@ -263,10 +264,6 @@ def _overlap(one: Box, other: Box) -> float:
     both = max(0.0, width) * max(0.0, height)
     areas = [(each.right - each.left + 1) * (each.bottom - each.top + 1) for each in (one, other)]
     return both / max(1.0, sum(areas) - both)
-
-
-def _spoken(box: Box) -> str:
-    return f"{box.left:g}, {box.top:g} to {box.right:g}, {box.bottom:g}"
 
 
 def _category(each: Annotation, order: dict[int, int], where: str) -> int:

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from penstock.datasets.layouts import masks, named_masks
+from penstock.datasets.layouts.several import check_size
 from penstock.errors import DatasetError, PenstockError
 from penstock.images import codecs
 from penstock.images.formats import mask_numbers
@@ -219,12 +220,6 @@ def _each(item: Item, objects: _Objects | None) -> Item:
 
 def _pixels(mask: Path, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:
     numbers = _numbers(mask, str(mask))
-    if numbers.shape != size:
-        raise DatasetError(
-            str(mask),
-            expected=f"a mask of {size[0]} x {size[1]} (height x width), like its image",
-            found=f"one of {numbers.shape[0]} x {numbers.shape[1]}",
-            remedy="Make both the same size",
-        )
+    check_size(mask, numbers.shape, size)
     own: NDArray[np.bool_] = numbers == number
     return own

@@ -87,7 +87,7 @@ def _ids_of(parts: Sequence[tuple[int, Path]]) -> bytes:
     masks = [_binary(path) for _, path in parts]
     ids = np.zeros(masks[0].shape, np.uint8)
     for (number, path), mask in zip(parts, masks, strict=True):
-        _check_size(path, mask.shape, ids.shape)
+        check_size(path, mask.shape, ids.shape)
         ids[mask] = number
     return codecs.encode_mask(ids)
 
@@ -106,7 +106,12 @@ def _binary(path: Path) -> NDArray[np.bool_]:
     return there
 
 
-def _check_size(path: Path, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def check_size(path: Path, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Refuse a mask that is not of the size of its image, both (height, width).
+
+    Raises:
+        DatasetError: it is not.
+    """
     if found != expected:
         raise DatasetError(
             str(path),
@@ -163,7 +168,7 @@ def _majority(masks: Sequence[Path]) -> bytes:
     """The most frequent value of every pixel; of several, the lowest."""
     numbers = [mask_numbers(path.read_bytes(), str(path)) for path in masks]
     for path, each in zip(masks, numbers, strict=True):
-        _check_size(path, each.shape, numbers[0].shape)
+        check_size(path, each.shape, numbers[0].shape)
     together = np.stack(numbers)
     values = np.unique(together)
     votes = np.stack([(together == value).sum(axis=0) for value in values])
@@ -197,5 +202,5 @@ def _any_of(masks: Sequence[Path]) -> bytes:
 
 def _pixels(path: Path, size: tuple[int, int]) -> NDArray[np.bool_]:
     mask = _binary(path)
-    _check_size(path, mask.shape, size)
+    check_size(path, mask.shape, size)
     return mask

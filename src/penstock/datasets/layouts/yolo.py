@@ -54,7 +54,8 @@ def recognise(folder: Path) -> Layout | None:
     problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
         of_text: dict[Path, Path] = {}
-        there = {_composed(path): path for path in _texts(labels)}
+        texts = _texts(labels)
+        there = {_composed(path): path for path in texts}
         for image in filter(listing.is_image, listing.files(images)):
             wanted = labels / image.relative_to(images).with_suffix(".txt")
             text = there.get(_composed(wanted), wanted)
@@ -66,7 +67,7 @@ def recognise(folder: Path) -> Layout | None:
             boxes = tuple(each.box for each in objects)
             items.append(Item(split, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
             drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
-        lonely = (path for path in _texts(labels) if path not in of_text and (images != labels or _is_box(path)))
+        lonely = (path for path in texts if path not in of_text and (images != labels or is_box(path)))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]
     beside = all(images == labels for images, labels in pairs.values())
     where = "text files beside the images" if beside else "images/ and text files in labels/"
@@ -131,13 +132,16 @@ def _are_beside(folder: Path) -> bool:
     images = [path for path in files if listing.is_image(path)]
     labelled = [path.with_suffix(".txt") for path in images if path.with_suffix("") in texts]
     filled = next((path for path in labelled if path.stat().st_size), None)
-    return filled is not None and 2 * len(labelled) > len(images) and _is_box(filled)
+    return filled is not None and 2 * len(labelled) > len(images) and is_box(filled)
 
 
-def _is_box(path: Path) -> bool:
+def is_box(path: Path) -> bool:
     """Whether a text file begins with the line of an object."""
-    words = listing.text_of(path).partition("\n")[0].split()
-    return len(words) > _BOX and all(re.fullmatch(r"[-+\d.eE]+", word) for word in words)
+    try:
+        words = listing.text_of(path).partition("\n")[0].split()
+        return len(words) > _BOX and all(float(word) >= 0 for word in words)
+    except (ValueError, DatasetError):
+        return False
 
 
 def _apart(folder: Path) -> Iterator[tuple[str, Path, Path]]:

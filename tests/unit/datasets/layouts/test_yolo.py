@@ -236,3 +236,6 @@ def test_numbers_beside_images_that_are_no_boxes_are_none(tmp_path):
         miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"{number}.txt", "a cat on a sofa\n")
     assert "expected a known layout" in words(tmp_path)[0]
+    for number in range(3):
+        miniatures.write(tmp_path / f"{number}.txt", b"a caf\xe9 by the sea\n")  # in Latin-1
+    assert "expected a known layout" in words(tmp_path)[0]
