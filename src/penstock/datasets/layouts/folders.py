@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import sides
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
-from penstock.errors import ImageError
-from penstock.images import probe
 from penstock.kinds.items import Item, Labels, Problem, named
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
-DOUBTS: Final = frozenset({"masks as a class", "data sets as classes"})
+DOUBTS: Final = frozenset({sides.KIND, "data sets as classes", "splits as classes"})
 """Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
 _LOOKED_AT: Final = 8
@@ -116,14 +114,10 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
     if not any(map(_parts, folders)) and (inner := _repeated(folders)):
         yield _inner_classes(folder, folders, inner)
-    if len(folders) == _PAIR and (gray := _gray_one(*folders)):
-        images, masks = (named(path, folder) for path in sorted(folders, key=gray.__eq__))
-        message = (
-            f"{masks}: expected the images of a class, found images with the names of those of {images}, and of one "
-            f"channel. If they are masks, use --images {shlex.quote(images)} --masks {shlex.quote(masks)}. If both are "
-            "classes, confirm it with --layout folders."
-        )
-        yield Problem("masks as a class", masks, message, whole=True)
+    roles = [listing.role_of(path.name) for path in folders]
+    if roles and all(role and split for role, split in roles):
+        yield _splits(folder, folders)
+    yield from sides.problems(folder, folders)
 
 
 def _parts(path: Path) -> list[str]:
@@ -162,26 +156,15 @@ def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
     return Problem("data sets as classes", named(folders[0], folder), message, whole=True)
 
 
-def _gray_one(one: Path, other: Path) -> Path | None:
-    """Of two folders with images of the same names the one whose images have one channel; None where they do not
-    differ in that.
-    """
-    first, second = (
-        {path.relative_to(root).with_suffix(""): path for path in filter(listing.is_image, listing.files(root))}
-        for root in (one, other)
+def _splits(folder: Path, folders: Sequence[Path]) -> Problem:
+    """The folders are named for splits: `trainA`, `test_cats`."""
+    names = _first([named(path, folder) for path in folders])
+    message = (
+        f"{names}: expected a folder for each class, found folders whose names hold that of a split. If the rest of "
+        "the names are classes, move the folders into train/, val/ and test/ without that word. If the names are "
+        "classes, confirm it with --layout folders."
     )
-    if not first or first.keys() != second.keys():
-        return None
-    try:
-        gray = [
-            {probe(path.read_bytes(), "").channels == 1 for path in [*each.values()][:_LOOKED_AT]}
-            for each in (first, second)
-        ]
-    except (ImageError, OSError):
-        return None
-    if gray == [{True}, {False}]:
-        return one
-    return other if gray == [{False}, {True}] else None
+    return Problem("splits as classes", named(folders[0], folder), message, whole=True)
 
 
 def _empty_classes(folder: Path, split: str, root: Path, classes: list[str], items: list[Item]) -> list[Problem]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image, ImageFilter
 from support import miniatures
 from support.commands import call
 from support.layouts import notes, outside, words
@@ -111,10 +112,50 @@ class TestClasses:
             noise = np.random.default_rng(number).integers(0, 256, (24, 32), np.uint8)
             miniatures.write(tmp_path / f"depth/{number}.png", miniatures.gray(noise))
 
+        assert words(tmp_path) == [two_sides("depth", "photos")]
+        assert words(tmp_path, How("folders")) == []
+
+    @pytest.mark.parametrize(
+        ("names", "change"),
+        [
+            (("HR/{:04d}", "LR/{:04d}x2"), lambda image: image.resize((16, 12))),
+            (("clean/{}", "noisy/{}_n"), lambda image: image.filter(ImageFilter.GaussianBlur(1))),
+            (("photo/{}", "sketch/{}"), lambda image: image.convert("L").filter(ImageFilter.FIND_EDGES).convert("RGB")),
+        ],
+    )
+    def test_two_folders_that_show_the_same_are_no_classes(self, tmp_path, names, change):
+        for number in range(6):
+            small = np.random.default_rng(number).integers(0, 256, (6, 8, 3), np.uint8)
+            image = Image.fromarray(small).resize((96, 64), Image.Resampling.BICUBIC)
+            for name, made in zip(names, (image, change(image)), strict=True):
+                path = tmp_path / f"{name.format(number)}.png"
+                path.parent.mkdir(exist_ok=True)
+                made.save(path)
+        one, other = (name.partition("/")[0] for name in names)
+
+        assert words(tmp_path) == [two_sides(other, one)]
+        assert words(tmp_path, How("folders")) == []
+
+    def test_two_classes_of_one_scene_are_two_classes(self, tmp_path):
+        """As a camera above a belt takes them: all images look alike, those of one number no more than others."""
+        scene = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
+        for number in range(6):
+            for seed, name in enumerate(("good", "broken")):
+                part = scene.copy()
+                part[number : number + 2, seed * 9 : seed * 9 + 4] = 255
+                (tmp_path / name).mkdir(exist_ok=True)
+                Image.fromarray(part).save(tmp_path / f"{name}/{number}.png")
+
+        assert words(tmp_path) == []
+
+    def test_folders_named_for_splits_are_no_classes(self, tmp_path):
+        for seed, name in enumerate(("trainA", "trainB", "testA", "testB")):
+            miniatures.write(tmp_path / f"{name}/a.jpg", miniatures.make_image(seed=seed))
+
         assert words(tmp_path) == [
-            "depth: expected the images of a class, found images with the names of those of photos, and of one "
-            "channel. If they are masks, use --images photos --masks depth. If both are classes, confirm it with --layout "
-            "folders."
+            "testA, testB, trainA, trainB: expected a folder for each class, found folders whose names hold that of a "
+            "split. If the rest of the names are classes, move the folders into train/, val/ and test/ without that "
+            "word. If the names are classes, confirm it with --layout folders."
         ]
         assert words(tmp_path, How("folders")) == []
 
@@ -134,6 +175,15 @@ class TestClasses:
             "classes 'ca t' and 'cat' differ in capitals and spaces alone: if they are one, write it once.",
             "classes 'Dog' and 'dog' differ in capitals and spaces alone: if they are one, write it once.",
         ]
+
+
+def two_sides(other, one):
+    return (
+        f"{other}: expected the images of a class, found images that belong to those of {one}, by their names and by "
+        f"what they show. If they are masks, use --images {one} --masks {other}. If a model shall make one from the "
+        "other, describe the layout and the task in files of your own (docs/extending.md). If both are classes, confirm "
+        "it with --layout folders."
+    )
 
 
 class TestFoldersAboveClasses:
