@@ -100,6 +100,23 @@ def _listed(root):
     write(root / "val.txt", "2\n")
 
 
+def _label_lists(root):
+    images_of(root, "images/{}.jpg", 4)
+    write(root / "train.txt", "0.jpg cat\n1.jpg dog\n")
+    write(root / "val.txt", "2.jpg cat\n3.jpg dog\n")
+
+
+def _labelmap(root):
+    """Colours of CVAT: those of labelmap.txt."""
+    images_of(root, "JPEGImages/{}.jpg")
+    colors = np.array([(0, 0, 0), (250, 50, 83)], np.uint8)
+    for number in range(3):
+        write(root / f"SegmentationClass/{number}.png", encoded(colors[square()], "PNG"))
+    write(root / "ImageSets/Segmentation/train.txt", "0\n1\n")
+    write(root / "ImageSets/Segmentation/val.txt", "2\n")
+    write(root / "labelmap.txt", "# label:color_rgb:parts:actions\nbackground:0,0,0::\ncat:250,50,83::\n")
+
+
 def _several(pattern, places):
     """Several masks of 0 and 1 for each image, with squares at places by name."""
 
@@ -456,6 +473,7 @@ FOLDERS = (
     RawFolder("classes in folders of anything else", "street/cat/0.jpg garden/cat/0.jpg", _dates("street", "garden"), "--pattern (?P<label>[^/]+)/[^/]+$", task="classification"),
     RawFolder("the class in the name", "cat_0.jpg dog_0.jpg", _classes("CLASS_{}.jpg"), "--pattern (?P<label>[a-z]+)_", task="classification"),
     RawFolder("a CSV of classes", "labels.csv images/0.jpg", _table("labels.csv", "file,label\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n3.jpg,dog\n"), task="classification"),
+    RawFolder("lists of images with a label each", "train.txt val.txt images/0.jpg", _label_lists, task="classification"),
     RawFolder("a CSV with semicolons", "labels.csv 0.jpg", _table("labels.csv", "image;class\n0;cat\n1;dog\n2;cat\n3;dog\n", "{}.jpg"), task="classification"),
     RawFolder("a CSV with columns of other names", "export.csv 0.jpg", _table("export.csv", "No;Photo;Animal\n1;0.jpg;cat\n2;1.jpg;dog\n3;2.jpg;cat\n4;3.jpg;dog\n", "{}.jpg"), "--field label=Animal", task="classification"),
     RawFolder("a CSV of one-hot classes", "labels.csv images/0.jpg", _table("labels.csv", "image,cat,dog\n0,1,0\n1,0,1\n2,1,0\n3,0,1\n"), task="classification"),
@@ -503,6 +521,8 @@ FOLDERS = (
     RawFolder("Oxford-IIIT Pet, masks", "images/ annotations/trainval.txt annotations/trimaps/", pets, "--task segmentation"),
     RawFolder("Penn-Fudan", "PNGImages/ PedMasks/ Annotation/", penn_fudan),
     RawFolder("Penn-Fudan, instances", "PNGImages/ PedMasks/ Annotation/", penn_fudan, "--task instances", task="instances"),
+    RawFolder("DeepGlobe", "train/0_sat.jpg train/0_mask.png", _masks("train/{}_sat.jpg", "train/{}_mask.png", values=(0, 255)), "--map 255=1"),
+    RawFolder("CVAT, segmentation masks in colour", "JPEGImages/ SegmentationClass/ ImageSets/Segmentation/ labelmap.txt", _labelmap),
     RawFolder("Carvana", "train/0_01.jpg train_masks/0_01_mask.gif", carvana, "--map 255=1"),
     RawFolder("ISIC 2018, masks", "ISIC2018_Task1-2_Training_Input/ ISIC2018_Task1_Training_GroundTruth/", isic, "--map 255=1"),
     RawFolder("ISIC 2018, classes", "ISIC2018_Task3_Training_Input/ ISIC2018_Task3_Training_GroundTruth/", isic_classes, task="classification"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.datasets import listing
 from penstock.datasets.inspection import grouped
 from penstock.images import RGB
 from penstock.kinds.base import NO_LABEL
@@ -67,8 +69,8 @@ def notes_on(found: Inspection) -> list[str]:
     notes = []
     if found.items and all(map(_is_unlabelled, found.items)):
         notes.append(
-            f"note: no image has {_label(found)}. If the folder is arranged in another way, name its layout: "
-            "--layout NAME, or --layout FILE.py:NAME for one of your own"
+            f"note: no image has {_label(found)}. {_classes_by_folder(found)}If the folder is arranged in another way, "
+            "name its layout: --layout NAME, or --layout FILE.py:NAME for one of your own"
         )
     for other in found.layout.others:
         what = f"{other.kind.name}: {other.name}, {counted(other.labelled, 'image')} with labels"
@@ -83,6 +85,18 @@ def notes_on(found: Inspection) -> list[str]:
         name = found.labels.classes[found.labels.ignore]
         notes.append(f"note: the ignore label {found.labels.ignore} is class {name}: its pixels will not be learnt")
     return notes
+
+
+def _classes_by_folder(found: Inspection) -> str:
+    """A sentence for images without labels that lie in several folders: those may be the classes."""
+    images = [(each.item.split, each.item.image) for each in found.items if isinstance(each.item.image, Path)]
+    names = sorted({image.parent.name for _, image in images})
+    if len(names) < 2 or not all(each.item.group for each in found.items):  # noqa: PLR2004 - two classes
+        return ""
+    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    in_split = all(listing.split_of(image.parent.parent.name) == split for split, image in images)
+    pattern = f"{'(?P<split>[^/]+)/' if in_split else ''}(?P<label>[^/]+)/[^/]+$"
+    return f"If the folders {shown} are classes, use --pattern '{pattern}'. "
 
 
 def _is_unlabelled(inspected: InspectedItem) -> bool:

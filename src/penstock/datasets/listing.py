@@ -28,7 +28,7 @@ PREDICTIONS: Final = ".penstock-predictions"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
-CLASS_FILES: Final = ("classes.txt", "class_names.txt", "labels.txt", "classes.names", "obj.names")
+CLASS_FILES: Final = ("classes.txt", "class_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt")
 """Files of class names beside the data, one a line."""
 SPLITS: Final = {
     "train": ("train", "training"),
@@ -173,16 +173,16 @@ def is_mask(path: Path) -> bool:
 def read_classes(folder: Path) -> tuple[str, ...]:
     """The names in the folder's `classes.txt`, or a file of another usual name, one a line; empty where there is none.
 
-    A `labels.txt` of lines `id:name`, as TF-slim writes it, is no such file.
+    A `labels.txt` of lines `id:name`, as TF-slim writes it, or of images with their labels is no such file.
     """
     paths = (folder / name for name in CLASS_FILES)
-    path = next((path for path in paths if path.is_file() and not _has_ids(path)), None)
+    path = next((path for path in paths if path.is_file() and not _is_no_list_of_classes(path)), None)
     return names_in_file(path) if path else ()
 
 
-def _has_ids(path: Path) -> bool:
-    lines = path.read_bytes().split(b"\n")
-    return path.name == "labels.txt" and any(re.match(rb"\s*\d+\s*:", line) for line in lines)
+def _is_no_list_of_classes(path: Path) -> bool:
+    lines = path.read_bytes().split(b"\n") if path.name == "labels.txt" else []
+    return any(re.match(rb"\s*\d+\s*:|.*\.(jpe?g|png|tiff?|bmp)\s", line, re.IGNORECASE) for line in lines)
 
 
 def text_of(path: Path) -> str:

@@ -179,7 +179,8 @@ def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
         gray = cv2.cvtColor(codecs.decode_image(data, where, info=info), cv2.COLOR_RGB2GRAY)
         return (gray >= labels.threshold).astype(np.uint8)
     colored = info.palette or info.channels > MOST_GRAY
-    if not colored or labels.palette or info.format != "png":
+    by_index = labels.palette and (info.palette or not labels.colors)
+    if not colored or by_index or info.format != "png":
         return codecs.decode_mask(data, where, palette=labels.palette)
     stored = codecs.decode_image(data, where, info=info)
     if not labels.colors:

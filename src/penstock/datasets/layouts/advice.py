@@ -27,6 +27,7 @@ TREES: Final[dict[str, str]] = {
     "voc": "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
     "voc-boxes": "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
     "coco": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
+    "coco-classes": "annotations/labels_train.json  images/train/a.jpg",
     "coco-instances": (
         "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg"
     ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import masks
+from penstock.datasets.layouts import legend, masks
 from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def recognise(folder: Path) -> Layout | None:
     if not pairs:
         return None
     reason = f"{', '.join(pair.images.name for pair in pairs)} with folders beside them that end in annot"
-    return masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID), left)
+    found = masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID), left)
+    own = legend.find(folder)
+    if own is None:
+        return found
+    return replace(found, labels=legend.in_colormap(own, next((item.mask for item in found.items), None)))
 
 
 def _annotations(path: Path) -> Path:

@@ -66,6 +66,7 @@ LAYOUTS: Final[dict[str, Recognise]] = {
     "voc-boxes": voc.recognise_boxes,
     "labelimg": labelimg.recognise,
     "coco": coco.recognise_boxes,
+    "coco-classes": coco.recognise_classes,
     "coco-masks": coco.recognise_masks,
     "coco-instances": coco.recognise_instances,
     "cvat": cvat.recognise,

@@ -8,28 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import coco_shapes
 from penstock.datasets.layouts.annotated import BACKGROUND
-from penstock.datasets.layouts.coco_json import Annotation, File, Image, Runs, Tree, read, split_of
+from penstock.datasets.layouts.coco_json import Annotation, File, Image, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
 from penstock.images import codecs, geometry
 from penstock.images.header import MAX_PIXELS
-from penstock.kinds.boxes import spell
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _IGNORED: Final = 255
-CONTRADICTION: Final = "box and outline differ"
-_ALIKE: Final = 0.5  # overlap of a box and its outline
-_FAR: Final = 1e6  # pixels: what lies further out is no coordinate
-_POLYGON: Final = 6  # numbers of a triangle
 
 
 class _Shown(NamedTuple):
@@ -43,7 +38,7 @@ class _Shown(NamedTuple):
 def recognise_boxes(folder: Path) -> Layout | None:
     """JSON files with images, annotations and categories, in the folder or in `annotations/`; boxes are x, y, w, h."""
     files, problems = read(folder)
-    if not files:
+    if not files or _are_of_images(files):
         return None
     classes, items = _classes(files, problems), []
     for split, file in files.items():
@@ -55,11 +50,45 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 boxes = tuple(_box(file.path, annotation, order, size) for annotation in each.own)
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
-            problems += _contradictions(named(each.place, folder), each.own)
+            problems += coco_shapes.contradictions(named(each.place, folder), each.own)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
     return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems), boxes="xywh")
+
+
+def recognise_classes(folder: Path) -> Layout | None:
+    """The same files, where annotations have neither boxes nor outlines: the categories are those of whole images."""
+    files, problems = read(folder)
+    if not _are_of_images(files):
+        return None
+    classes, items = _classes(files, problems), []
+    for split, file in files.items():
+        order = _order(file.tree, classes)
+        for image, place, own in _images(folder, file, problems):
+            found = {_category(each, order, str(file.path)) for each in own}
+            if len(found) == 1:
+                items.append(Item(split, Path(image.file_name).stem, place, label=found.pop()))
+            else:
+                names = ", ".join(classes[label] for label in sorted(found)) or "none"
+                problems.append(_without_one_class(named(place, folder), names))
+    problems += unnamed_images(folder, [item.image for item in items])
+    reason = f"{', '.join(file.path.name for file in files.values())}: categories of whole images"
+    return Layout("classification", "COCO classes", (reason,), tuple(items), Labels(classes), tuple(problems))
+
+
+def _are_of_images(files: Mapping[str, File]) -> bool:
+    """Whether there are annotations, and none has a box or an outline."""
+    every = [each for file in files.values() for each in file.tree.annotations]
+    return bool(every) and not any(each.bbox or each.segmentation for each in every)
+
+
+def _without_one_class(name: str, classes: str) -> Problem:
+    message = (
+        f"{name}: expected one category, found {classes}. Images of several classes are not supported: leave one, or "
+        "leave the image out with --skip-bad."
+    )
+    return Problem("image without one class", name, message)
 
 
 def recognise_masks(folder: Path) -> Layout | None:
@@ -82,11 +111,11 @@ def recognise_masks(folder: Path) -> Layout | None:
     for split, file in files.items():
         order = _order(file.tree, classes)
         for image, place, own in _images(folder, file, problems):
-            problems += _contradictions(named(place, folder), own)
+            problems += coco_shapes.contradictions(named(place, folder), own)
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             mask = FilePart(file.path, str(image.id), draw)
-            items.append(Item(split, Path(image.file_name).stem, place, mask=mask, outlines=_edges(own)))
+            items.append(Item(split, Path(image.file_name).stem, place, mask=mask, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
@@ -101,7 +130,7 @@ def recognise_instances(folder: Path) -> Layout | None:
     for split, file in files.items():
         order = _order(file.tree, classes)
         for image, place, own in _images(folder, file, problems):
-            problems += _contradictions(named(place, folder), own)
+            problems += coco_shapes.contradictions(named(place, folder), own)
             problems += [_left_out(named(place, folder), each) for each in own if not each.segmentation]
             where = f"{file.path}, image {image.id}"
             instances = tuple(
@@ -111,14 +140,14 @@ def recognise_instances(folder: Path) -> Layout | None:
             )
             size = (image.height, image.width)
             stem = Path(image.file_name).stem
-            items.append(Item(split, stem, place, instances=instances, size=size, outlines=_edges(own)))
+            items.append(Item(split, stem, place, instances=instances, size=size, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
     return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
 def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
-    return _inside(each, size, where)
+    return coco_shapes.inside(each, size, where)
 
 
 def _order(tree: Tree, classes: Sequence[str]) -> dict[int, int]:
@@ -195,6 +224,7 @@ def _places(folder: Path, path: Path) -> list[Path]:
         folder / stem,
         folder / "images" / stem,
         folder / split_of(folder, path),
+        folder / "images" / split_of(folder, path),
         folder / "images",
         folder,
         path.parent,
@@ -207,9 +237,9 @@ def _box(path: Path, each: Annotation, order: dict[int, int], size: tuple[int, i
     if each.bbox is not None:
         x, y, width, height = each.bbox
         return Box(label, x, y, x + width, y + height, bool(each.iscrowd))
-    if around := _extent(each):
+    if around := coco_shapes.extent(each):
         return replace(around, label=label, crowd=bool(each.iscrowd))
-    pixels = _inside(each, size, str(path)) if each.segmentation else None
+    pixels = coco_shapes.inside(each, size, str(path)) if each.segmentation else None
     if pixels is None or not pixels.any():
         raise DatasetError(
             f"{path} (annotation {each.id})",
@@ -218,52 +248,6 @@ def _box(path: Path, each: Annotation, order: dict[int, int], size: tuple[int, i
             remedy="Fix the file",
         )
     return Box(label, *geometry.edges_of(pixels), crowd=bool(each.iscrowd))
-
-
-def _extent(each: Annotation) -> Box | None:
-    """The edges of an outline; None for run lengths, which have the size of their image, and for no outline."""
-    outlines = each.segmentation
-    if not isinstance(outlines, list) or not outlines or not all(map(_is_outline, outlines)):
-        return None
-    x = [number for outline in outlines for number in outline[::2]]
-    y = [number for outline in outlines for number in outline[1::2]]
-    return Box(0, min(x), min(y), max(x), max(y))
-
-
-def _is_outline(numbers: Sequence[float]) -> bool:
-    return len(numbers) >= _POLYGON and not len(numbers) % 2 and max(map(abs, numbers)) < _FAR
-
-
-def _edges(own: Sequence[Annotation]) -> tuple[Box, ...]:
-    return tuple(box for each in own if (box := _extent(each)))
-
-
-def _contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
-    """The problems of annotations whose box lies elsewhere than their outline."""
-    for each in own:
-        around = _extent(each)
-        if around is None or each.bbox is None or each.iscrowd:
-            continue
-        x, y, width, height = each.bbox
-        box = Box(0, x, y, x + width, y + height)
-        if min(width, height) > 0 and _overlap(box, around) < _ALIKE:
-            found = f"{spell(box)} and {spell(around)} (x, y)"
-            corners = _overlap(Box(0, *each.bbox), around) >= _ALIKE
-            fix = "Read the box as corners with --boxes xyxy" if corners else "Fix it"
-            message = (
-                f"{name}: expected the box and the outline of annotation {each.id} in one place, found {found}. {fix}, "
-                "or leave the image out with --skip-bad."
-            )
-            yield Problem(CONTRADICTION, name, message)
-
-
-def _overlap(one: Box, other: Box) -> float:
-    """The intersection of two boxes over their union, both a pixel larger, as lines have no area."""
-    width = min(one.right, other.right) - max(one.left, other.left) + 1
-    height = min(one.bottom, other.bottom) - max(one.top, other.top) + 1
-    both = max(0.0, width) * max(0.0, height)
-    areas = [(each.right - each.left + 1) * (each.bottom - each.top + 1) for each in (one, other)]
-    return both / max(1.0, sum(areas) - both)
 
 
 def _category(each: Annotation, order: dict[int, int], where: str) -> int:
@@ -288,59 +272,10 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
         )
     ids = np.zeros(size, np.uint8)
     outlined = [each for each in own if each.segmentation]
-    for each in sorted(outlined, key=lambda each: -(each.area or _inside(each, size, where).sum())):
+    for each in sorted(outlined, key=lambda each: -(each.area or coco_shapes.inside(each, size, where).sum())):
         label = _category(each, order, where)
-        ids[_inside(each, size, where)] = label
+        ids[coco_shapes.inside(each, size, where)] = label
     return codecs.encode_mask(ids)
-
-
-def _inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
-    """Which pixels lie in an outline: bool of shape `size`."""
-    from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
-
-    shape = each.segmentation
-    if isinstance(shape, Runs):
-        sound = tuple(shape.size) == size
-        sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
-    else:
-        outlines = shape or []
-        sound = all(map(_is_outline, outlines))
-    if not sound:
-        raise DatasetError(
-            f"{where} (annotation {each.id})",
-            expected=f"outlines of at least three points, or run lengths of an image of {size[0]} x {size[1]}",
-            found=_described(shape),
-            remedy="Fix the file",
-        )
-    if not isinstance(shape, Runs):
-        runs = masks.merge(masks.frPyObjects(shape, *size))
-    elif isinstance(shape.counts, str):  # as pycocotools writes them
-        runs = {"size": list(size), "counts": shape.counts.encode()}
-    else:
-        runs = masks.frPyObjects({"size": list(size), "counts": shape.counts}, *size)
-    try:
-        return masks.decode(runs).astype(bool)
-    except (RuntimeError, ValueError) as error:
-        raise DatasetError(
-            f"{where} (annotation {each.id})",
-            expected="run lengths",
-            found=str(error).rstrip("."),
-            remedy="Fix the file",
-        ) from None
-
-
-def _described(shape: list[list[float]] | Runs | None) -> str:
-    """What is said of an object's pixels, in words."""
-    if isinstance(shape, Runs) and isinstance(shape.counts, list):
-        sides = " x ".join(map(str, shape.size))
-        least = min(shape.counts, default=0)
-        return f"run lengths of {sides} that sum to {sum(shape.counts):,}, the smallest {least:,}"
-    return str(msgspec.to_builtins(shape))[:80]
-
-
-def _covers(runs: list[int], size: tuple[int, int]) -> bool:
-    """Whether run lengths are those of an image."""
-    return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
 
 
 def _missing(name: str, image: Image, found: str) -> Problem:

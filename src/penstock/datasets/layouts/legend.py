@@ -10,21 +10,29 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, ImageError
+from penstock.images import probe
+from penstock.images.drawing import palette_of
 from penstock.kinds.items import MOST_IDS, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from penstock.kinds.items import FilePart
 
     Color = tuple[int, int, int]
 
 _FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
 _CALLED: Final = re.compile(r"colou?r|palette|legend", re.IGNORECASE)
 _ENDS: Final = frozenset({".txt", ".csv", ".json"})
+_BORDER: Final = (224, 224, 192)
+"""Of the edges of objects in Pascal VOC's masks, which are ignored."""
+_IGNORED: Final = 255
 _NNUNET: Final = "dataset.json"
 _NAME: Final = ("name", "class", "label", "class_name")
 _CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
@@ -49,6 +57,31 @@ def find(folder: Path) -> Labels | None:
             if found.colors:
                 return found
     return None
+
+
+def in_colormap(labels: Labels, mask: Path | FilePart | None) -> Labels:
+    """Labels of masks as Pascal VOC has them: palette PNGs of ids, or images in the colours of a legend, or in those of
+    VOC's colormap where the legend names none. The colour of its borders is ignored.
+
+    Args:
+        labels: the classes, and the colours of a legend.
+        mask: one of the masks, which shows whether they are images in colour.
+    """
+    colors = labels.colors
+    if not colors and isinstance(mask, Path) and _is_rgb(mask):
+        voc = palette_of("voc", _IGNORED)[: len(labels.classes)].tolist()
+        colors = {(red, green, blue): number for number, (red, green, blue) in enumerate(voc)}
+    if not colors:
+        return replace(labels, palette=True)
+    return replace(labels, palette=not labels.colors, colors={_BORDER: _IGNORED, **colors})
+
+
+def _is_rgb(mask: Path) -> bool:
+    try:
+        info = probe(mask.read_bytes(), mask.name)
+    except (ImageError, OSError):
+        return False
+    return info.channels >= 3 and not info.palette  # noqa: PLR2004 - RGB
 
 
 def nnunet(folder: Path) -> Labels | None:

@@ -1,9 +1,11 @@
-"""Masks beside their images in one folder: `a.jpg` and `a_mask.png`."""
+"""Masks beside their images in one folder: `a.jpg` and `a_mask.png`, or `a_sat.jpg` and `a_mask.png`."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import permutations, takewhile
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+_END: Final = re.compile(r"(?P<rest>.*[^a-zA-Z])(?P<word>[a-zA-Z]+)")
+_BEGINNING: Final = re.compile(r"(?P<word>[a-zA-Z]+)(?P<rest>[^a-zA-Z].*)")
+_WORDS: Final = 4  # the most frequent ones are looked at
 _ENDS: Final = 16  # the most frequent endings are looked at
 _ARRAY: Final = ".npy"  # of Cellpose, beside the same mask as an image
 
@@ -32,8 +37,9 @@ def recognise(folder: Path) -> Layout | None:
         problems += wrong
     if not any(item.mask for item in items):
         return None
-    ends = sorted({item.mask.stem.removeprefix(item.image.stem) for item in items if item.mask})  # type: ignore[union-attr]
-    reason = f"masks beside the images, named by {', '.join(ends)}"
+    ends = sorted({_ending(item.image, item.mask) for item in items if item.mask})  # type: ignore[arg-type]
+    shown = ", ".join(ends[:_WORDS]) + (", ..." if len(ends) > _WORDS else "")
+    reason = f"masks beside the images, named by {shown}"
     return Layout(
         "segmentation",
         "images and masks in one folder",
@@ -42,6 +48,12 @@ def recognise(folder: Path) -> Layout | None:
         masks.labels_of(folder),
         tuple(problems),
     )
+
+
+def _ending(image: Path, mask: Path) -> str:
+    """What the name of a mask has where that of its image differs."""
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(image.stem, mask.stem, strict=False)))
+    return mask.stem[same:]
 
 
 def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Problem]]:
@@ -81,7 +93,24 @@ def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Pat
             by_end[path.stem.removeprefix(own)][path] = path.with_name(own)
     often = sorted(by_end.values(), key=len, reverse=True)[:_ENDS]
     shown = (each for each in often if are_masks([*each], [stems[own][0] for own in each.values()]))
-    return {path: own for each in shown for path, own in each.items()}
+    return {path: own for each in shown for path, own in each.items()} or _siblings(files)
+
+
+def _siblings(files: Sequence[Path]) -> dict[Path, Path]:
+    """As `_owners`, where images have an ending or a beginning of their own: `1_sat.jpg` and `1_mask.png`."""
+    for expression in (_END, _BEGINNING):
+        named: dict[str, dict[tuple[Path, str], Path]] = defaultdict(dict)
+        for path in files:
+            if match := expression.fullmatch(path.stem):
+                named[match["word"]][path.parent, match["rest"]] = path
+        often = sorted(named.values(), key=len, reverse=True)[:_WORDS]
+        for images, beside in permutations(often, 2):
+            common = [key for key in beside if key in images]
+            if len(common) > len(beside) / 2 and are_masks(
+                *([each[key] for key in common] for each in (beside, images))
+            ):
+                return {beside[key]: images[key].with_suffix("") for key in common}
+    return {}
 
 
 def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:

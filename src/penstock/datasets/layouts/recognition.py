@@ -12,7 +12,8 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import (
     advice,
     choosing,
-    coco,
+    coco_shapes,
+    foreign,
     groups,
     masks,
     several,
@@ -121,6 +122,9 @@ def recognise(folder: Path, how: How) -> Layout:
         )
     found = by_pattern(folder, how.pattern) if how.pattern else _found(folder, how)
     found = _gathered(folder, found, how) if found is not None and found.items else found
+    said = how.layout or how.pattern or how.fields or how.images
+    if not said and (error := foreign.refusal(folder, found)):
+        raise error
     bare = found is None or (_unlabelled(found) and not how.layout)
     nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
     if nameless or found is None:
@@ -216,7 +220,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
     )
     items, settled = found.items, {table.MIXED}
     if boxes != found.boxes:
-        settled.add(coco.CONTRADICTION)
+        settled.add(coco_shapes.CONTRADICTION)
         sign = 1 if boxes == "xywh" else -1
         items = tuple(replace(item, boxes=tuple(_resized(box, sign) for box in item.boxes or ())) for item in items)
     return replace(

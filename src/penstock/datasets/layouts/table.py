@@ -4,7 +4,8 @@ Columns are told by their names: `file` (or filename, image, path), `label` (or 
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
 a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
 `bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are fractions of the image's size. A row of a file
-without a label and a box is an image without objects. Columns may be parted by commas, semicolons or tabs.
+without a label and a box is an image without objects. Columns may be parted by commas, semicolons or tabs. Where no
+table has these columns, lists of lines `IMAGE LABEL` are read in the same way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import label_lists
 from penstock.datasets.layouts.columns import check_fields, image_column, renamed
 from penstock.datasets.layouts.csv_files import BEYOND, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
@@ -107,6 +109,9 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
         if _first(_LABEL, columns):
             check_columns(path, columns)
             tables.append(_Table(path, rows, columns, called))
+    if not tables and not fields:
+        columns = [label_lists.FILE, label_lists.LABEL]
+        tables = [_Table(path, rows, columns, columns) for path, rows in label_lists.find(folder, places).items()]
     if not tables:
         return None
     splits = [_split(table.path, folder) for table in tables]

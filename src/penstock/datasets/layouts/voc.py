@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import legend
 from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem
@@ -56,7 +57,9 @@ def recognise_masks(folder: Path) -> Layout | None:
             problems += missing
             if not missing:
                 items.append(Item(split, name, image, mask=mask))
-    labels = Labels(labels_of(folder).classes or ("background", *CLASSES), 255, palette=True)
+    own = labels_of(folder)
+    labels = own if own.classes else Labels(("background", *CLASSES))
+    labels = legend.in_colormap(labels, next((item.mask for item in items), None))
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 
 

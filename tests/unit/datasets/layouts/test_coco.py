@@ -548,3 +548,30 @@ def test_a_category_called_background_is_class_0_of_masks(tmp_path):
     assert dataset.description.classes.count("background") == 1
     assert len(dataset.description.classes) == 2
     assert max(decode_mask(decode_segmentation(each).mask, "m").max() for each in records(dataset, "train")) == 1
+
+
+class TestClasses:
+    def test_annotations_with_neither_boxes_nor_outlines_are_of_whole_images(self, tmp_path):
+        pairs = [(0, 90), (1, 3), (2, 3), (2, 90)]  # the last image has two
+        for split in ("train", "val"):
+            tree = miniatures.coco_tree()
+            tree["annotations"] = [
+                {"id": n, "image_id": 7 + image, "category_id": category} for n, (image, category) in enumerate(pairs)
+            ]
+            miniatures.write(tmp_path / f"annotations/labels_{split}.json", json.dumps(tree))
+            for number in range(3):
+                miniatures.write(
+                    tmp_path / f"images/{split}/{number:012d}.jpg", miniatures.make_image(seed=number + len(split))
+                )
+        found = inspect(tmp_path)
+
+        assert (found.layout.name, found.layout.kind.name) == ("COCO classes", "classification")
+        assert found.labels.classes == ("fig", "date")
+        assert [(each.item.split, each.item.label) for each in found.items] == [
+            ("train", 1), ("train", 0), ("val", 1), ("val", 0)
+        ]  # fmt: skip
+        assert [problem.message for problem in found.fatal] == [
+            f"images/{split}/000000000002.jpg: expected one category, found fig, date. Images of several classes are not "
+            "supported: leave one, or leave the image out with --skip-bad."
+            for split in ("train", "val")
+        ]

@@ -211,3 +211,35 @@ def test_a_legend_without_colours_names_the_classes(tmp_path):
     write(tmp_path / "labelmap.txt", "a:1,2,3::\nb:::\n")
     with pytest.raises(DatasetError, match="found classes with a colour and classes without one"):
         inspect(tmp_path)
+
+
+class TestColormap:
+    """Masks as CVAT and Datumaro export them: a legend beside Pascal VOC's and CamVid's folders."""
+
+    @pytest.mark.parametrize("mode", ["RGB", "P"])
+    @pytest.mark.parametrize("legend_of", ["labelmap.txt", "label_colors.txt"])
+    def test_the_colours_of_a_legend_are_read(self, tmp_path, mode, legend_of):
+        places = {"labelmap.txt": ("JPEGImages/a.jpg", "SegmentationClass/a.png"), "label_colors.txt": ("train/a.jpg", "trainannot/a.png")}  # fmt: skip
+        image, mask = places[legend_of]
+        write(tmp_path / "raw" / image, make_image())
+        write(tmp_path / "raw/ImageSets/Segmentation/train.txt", "a\n")
+        (tmp_path / "raw" / mask).parent.mkdir()
+        rgb = Image.fromarray(np.array(COLORS, np.uint8)[IDS])
+        (rgb if mode == "RGB" else rgb.quantize(8)).save(tmp_path / "raw" / mask)
+        write(tmp_path / "raw" / legend_of, LEGENDS[legend_of])
+
+        assert inspect(tmp_path / "raw").labels.classes == NAMES
+        assert (packed_ids(tmp_path)["a"] == IDS).all()
+
+    def test_names_without_colours_mean_those_of_vocs_colormap(self, tmp_path):
+        write(tmp_path / "raw/JPEGImages/a.jpg", make_image())
+        write(tmp_path / "raw/ImageSets/Segmentation/train.txt", "a\n")
+        voc = np.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)], np.uint8)[IDS]
+        voc[0] = (224, 224, 192)
+        (tmp_path / "raw/SegmentationClass").mkdir()
+        Image.fromarray(voc).save(tmp_path / "raw/SegmentationClass/a.png")
+        write(tmp_path / "raw/labelmap.txt", "background:::\ncat:::\ndog:::\n")
+        ids = packed_ids(tmp_path)["a"]
+
+        assert (ids[1:] == IDS[1:]).all()
+        assert (ids[0] == 255).all()

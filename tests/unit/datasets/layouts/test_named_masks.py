@@ -139,3 +139,20 @@ def test_isic(tmp_path):
         ("val", "ISIC_0000100", "ISIC2018_Task1_Validation_GroundTruth"),
     ]
     assert found.items[0].pixels == ((0, 648), (1, 120))
+
+
+@pytest.mark.parametrize(
+    "names", [("{}_sat", "{}_mask"), ("{}_mask", "{}_sat"), ("img{}", "seg{}"), ("x-{}-rgb", "x-{}-gt")]
+)
+def test_images_may_have_an_ending_of_their_own(tmp_path, names):
+    """DeepGlobe's 1_sat.jpg and 1_mask.png: which is the mask shows in the files."""
+    image, mask = names
+    for number in range(3):
+        write(tmp_path / f"train/{image.format(number)}.jpg", make_image(seed=number))
+        write(tmp_path / f"train/{mask.format(number)}.png", gray(IDS))
+    found = inspect(tmp_path)
+
+    assert [each.message for each in found.problems] == []
+    assert [(each.item.image.name, each.item.mask.name) for each in found.items] == [
+        (f"{image.format(n)}.jpg", f"{mask.format(n)}.png") for n in range(3)
+    ]

@@ -417,3 +417,71 @@ def test_a_table_beside_masks_is_not_in_their_way(tmp_path):
     miniatures.write(tmp_path / "train.csv", "images/train/a.jpg,masks/train/a.png\n")
 
     assert inspect(tmp_path).layout.name == "image and mask folders"
+
+
+class TestLists:
+    """Lines `IMAGE LABEL`, as Caffe, MMPreTrain and ImageNet have them."""
+
+    @pytest.fixture(autouse=True)
+    def images(self, tmp_path):
+        for number in range(4):
+            miniatures.write(tmp_path / f"images/{'ab'[number % 2]}/{number} x.jpg", miniatures.make_image(seed=number))
+
+    @pytest.mark.parametrize("place", ["", "meta/"])
+    @pytest.mark.parametrize(
+        ("labels", "names", "classes"),
+        [
+            ((0, 1, 0, 1), "zebra\ncat\n", ("zebra", "cat")),
+            ((1, 2, 1, 2), "zebra\ncat\n", ("zebra", "cat")),
+            (("zebra", "cat", "zebra", "cat"), "", ("cat", "zebra")),
+            ((7, 3, 7, 3), "", ("a", "b")),
+            ((7, 3, 3, 7), "", ("3", "7")),
+        ],
+    )
+    def test_each_image_has_the_label_of_its_line(self, tmp_path, place, labels, names, classes):
+        lines = [f"{'ab'[n % 2]}/{n} x.jpg {label}\n" for n, label in enumerate(labels)]
+        miniatures.write(tmp_path / f"{place}train.txt", "".join(lines[:2]))
+        miniatures.write(tmp_path / f"{place}val.txt", "".join(lines[2:]))
+        if names:
+            miniatures.write(tmp_path / "synsets.txt", names)
+        found = inspect(tmp_path)
+        name_of = dict(zip(labels, ("zebra", "cat") if names else ("a", "b") if classes == ("a", "b") else map(str, labels), strict=False))  # fmt: skip
+
+        assert words(tmp_path) == []
+        assert found.labels.classes == classes
+        assert {each.item.image.stem: (each.item.split, classes[each.item.label]) for each in found.items} == {
+            f"{n} x": ("train" if n < 2 else "val", name_of[label]) for n, label in enumerate(labels)
+        }
+
+    def test_a_list_may_be_called_labels(self, tmp_path):
+        miniatures.write(
+            tmp_path / "labels.txt", "".join(f"images/{'ab'[n % 2]}/{n} x.jpg {n % 2}\n" for n in range(4))
+        )
+        found = inspect(tmp_path)
+
+        assert (found.layout.name, [each.item.label for each in found.items]) == ("CSV", [0, 1, 0, 1])
+
+    def test_a_line_without_a_label_is_a_problem(self, tmp_path):
+        miniatures.write(tmp_path / "train.txt", "0 x.jpg 1\n1 x.jpg 0\n2 x.jpg 1\n3\n")
+
+        assert words(tmp_path) == [
+            "train.txt, line 4: the column 'label' is empty in the row '3,'. Fill it in, or remove the row."
+        ]
+
+
+def test_folders_of_images_without_labels_may_be_classes(tmp_path, capsys):
+    """Food-101: images/pie/1.jpg, and lists of train and test."""
+    for name in ("pie", "soup"):
+        for number in range(3):
+            miniatures.write(
+                tmp_path / f"images/{name}/{number}.jpg", miniatures.make_image(seed=number + 10 * len(name))
+            )
+    miniatures.write(tmp_path / "meta/train.txt", "pie/0\nsoup/0\npie/1\nsoup/1\n")
+    miniatures.write(tmp_path / "meta/test.txt", "pie/2\nsoup/2\n")
+    out = call("inspect", tmp_path, capsys=capsys)[1]
+    pattern = "(?P<label>[^/]+)/[^/]+$"
+
+    assert f"If the folders pie, soup are classes, use --pattern '{pattern}'. " in out
+    found = inspect(tmp_path, how=How(pattern=pattern))
+    assert (found.fatal, found.labels.classes) == ([], ("pie", "soup"))
+    assert {split: len(each) for split, each in found.splits.items()} == {"train": 4, "test": 2}

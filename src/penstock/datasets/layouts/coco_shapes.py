@@ -1,0 +1,123 @@
+"""What COCO's annotations outline: their pixels, the box around them, and whether that is the box they state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.datasets.layouts.coco_json import Annotation, Runs
+from penstock.errors import DatasetError, not_installed
+from penstock.kinds.boxes import spell
+from penstock.kinds.items import Box, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CONTRADICTION: Final = "box and outline differ"
+_ALIKE: Final = 0.5  # overlap of a box and its outline
+_FAR: Final = 1e6  # pixels: what lies further out is no coordinate
+_POLYGON: Final = 6  # numbers of a triangle
+
+
+def extent(each: Annotation) -> Box | None:
+    """The edges of an outline; None for run lengths, which have the size of their image, and for no outline."""
+    outlines = each.segmentation
+    if not isinstance(outlines, list) or not outlines or not all(map(_is_outline, outlines)):
+        return None
+    x = [number for outline in outlines for number in outline[::2]]
+    y = [number for outline in outlines for number in outline[1::2]]
+    return Box(0, min(x), min(y), max(x), max(y))
+
+
+def _is_outline(numbers: Sequence[float]) -> bool:
+    return len(numbers) >= _POLYGON and not len(numbers) % 2 and max(map(abs, numbers)) < _FAR
+
+
+def edges(own: Sequence[Annotation]) -> tuple[Box, ...]:
+    """The boxes around the outlines of an image, which are checked against its size."""
+    return tuple(box for each in own if (box := extent(each)))
+
+
+def contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
+    """The problems of annotations whose box lies elsewhere than their outline."""
+    for each in own:
+        around = extent(each)
+        if around is None or each.bbox is None or each.iscrowd:
+            continue
+        x, y, width, height = each.bbox
+        box = Box(0, x, y, x + width, y + height)
+        if min(width, height) > 0 and _overlap(box, around) < _ALIKE:
+            found = f"{spell(box)} and {spell(around)} (x, y)"
+            corners = _overlap(Box(0, *each.bbox), around) >= _ALIKE
+            fix = "Read the box as corners with --boxes xyxy" if corners else "Fix it"
+            message = (
+                f"{name}: expected the box and the outline of annotation {each.id} in one place, found {found}. {fix}, "
+                "or leave the image out with --skip-bad."
+            )
+            yield Problem(CONTRADICTION, name, message)
+
+
+def _overlap(one: Box, other: Box) -> float:
+    """The intersection of two boxes over their union, both a pixel larger, as lines have no area."""
+    width = min(one.right, other.right) - max(one.left, other.left) + 1
+    height = min(one.bottom, other.bottom) - max(one.top, other.top) + 1
+    both = max(0.0, width) * max(0.0, height)
+    areas = [(each.right - each.left + 1) * (each.bottom - each.top + 1) for each in (one, other)]
+    return both / max(1.0, sum(areas) - both)
+
+
+def inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
+    """Which pixels lie in an outline: bool of shape `size`.
+
+    Raises:
+        DatasetError: it is no outline, or of an image of another size.
+        RecipeError: faster-coco-eval is not installed.
+    """
+    try:
+        from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise not_installed(f"{where}: an outline", "faster-coco-eval", "Install penstock[detect]") from None
+    shape = each.segmentation
+    if isinstance(shape, Runs):
+        sound = tuple(shape.size) == size
+        sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
+    else:
+        outlines = shape or []
+        sound = all(map(_is_outline, outlines))
+    if not sound:
+        raise DatasetError(
+            f"{where} (annotation {each.id})",
+            expected=f"outlines of at least three points, or run lengths of an image of {size[0]} x {size[1]}",
+            found=_described(shape),
+            remedy="Fix the file",
+        )
+    if not isinstance(shape, Runs):
+        runs = masks.merge(masks.frPyObjects(shape, *size))
+    elif isinstance(shape.counts, str):  # as pycocotools writes them
+        runs = {"size": list(size), "counts": shape.counts.encode()}
+    else:
+        runs = masks.frPyObjects({"size": list(size), "counts": shape.counts}, *size)
+    try:
+        return masks.decode(runs).astype(bool)
+    except (RuntimeError, ValueError) as error:
+        raise DatasetError(
+            f"{where} (annotation {each.id})",
+            expected="run lengths",
+            found=str(error).rstrip("."),
+            remedy="Fix the file",
+        ) from None
+
+
+def _described(shape: list[list[float]] | Runs | None) -> str:
+    """What is said of an object's pixels, in words."""
+    if isinstance(shape, Runs) and isinstance(shape.counts, list):
+        sides = " x ".join(map(str, shape.size))
+        least = min(shape.counts, default=0)
+        return f"run lengths of {sides} that sum to {sum(shape.counts):,}, the smallest {least:,}"
+    return str(msgspec.to_builtins(shape))[:80]
+
+
+def _covers(runs: list[int], size: tuple[int, int]) -> bool:
+    """Whether run lengths are those of an image."""
+    return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]

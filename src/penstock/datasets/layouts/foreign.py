@@ -1,0 +1,129 @@
+"""Formats of annotations that no layout reads: they are called by their name, and not by that of another format."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.datasets import listing
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+_HEAD: Final = 1 << 16  # bytes of a file that show its format
+_OPENED: Final = 200  # files
+_BY_NAMES: Final = {
+    "one folder per class": "folders",
+    "image and mask folders": "masks",
+    "images and masks in one folder": "named-masks",
+    "CSV": "csv",
+}
+"""Layouts that may come about beside annotations of another format, and what --layout calls them."""
+_OWN: Final = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
+_EXPORT: Final = f"Export the data as COCO from the tool that has written it, or {_OWN}"
+
+
+class _Format(NamedTuple):
+    """A format by its files.
+
+    Attributes:
+        name: as people call it.
+        files: of paths below the folder.
+        begins: of what such a file begins with.
+        remedy: a sentence without its full stop.
+    """
+
+    name: str
+    files: re.Pattern[str]
+    begins: re.Pattern[bytes]
+    remedy: str
+
+
+def _format(name: str, files: str, begins: bytes, remedy: str) -> _Format:
+    return _Format(name, re.compile(files, re.IGNORECASE), re.compile(begins, re.DOTALL), remedy)
+
+
+_NUMBER: Final = rb"-?\d+(\.\d+)?"
+_FORMATS: Final = (
+    _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
+    _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
+    _format(
+        "KITTI's boxes",
+        r"\.txt$",
+        rb"[^\n]*?[^\d\s.-][^\n]*( " + _NUMBER + rb"){14,15}\s*(\n|$)",
+        f"Convert them to COCO or YOLO, or {_OWN}",
+    ),
+    _format(
+        "DOTA's rotated boxes",
+        r"(^|/)labeltxt[^/]*/[^/]+\.txt$",
+        rb"",
+        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_OWN}",
+    ),
+    _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
+    _format("WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_OWN}"),
+    _format(
+        "masks of Open Images",
+        r"\.csv$",
+        rb"MaskPath,ImageID,LabelName",
+        f"Write them as COCO, or {_OWN}",
+    ),
+    _format(
+        "CIFAR's pickles, which can hold code",
+        r"(^|/)[^/.]+$|\.meta$",
+        rb"\x80[\x02-\x05].*(fine_label|labels|label_names)",
+        "Download the binary version (cifar-10-binary.tar.gz), or write the images to a folder for each class",
+    ),
+    _format(
+        "a table of pixels, as MNIST is passed on in CSV",
+        r"\.csv$",
+        rb"[^\n]*?(,\s*[^,\n]{1,12}){700,}",
+        "Write the images to a folder for each class",
+    ),
+    _format(
+        "Pascal VOC's lists of the images of a class",
+        r"(^|/)imagesets/main/[^/]+_(train|val|trainval|test)\.txt$",
+        rb"[^\s]+ +-?[01]\s*(\n|$)",
+        f"Images may have several of these classes, which has no task. Write a table of one class each, or {_OWN}",
+    ),
+)
+
+
+def refusal(folder: Path, found: Layout | None) -> DatasetError | None:
+    """The error for annotations of a format that no layout reads, beside data that has no layout or one by names alone.
+
+    Args:
+        folder: of the data.
+        found: its layout, if it has one.
+    """
+    if found is not None and found.items and found.name not in _BY_NAMES:
+        return None
+    likely = ((path, formats) for path in listing.files(folder) if (formats := _likely(folder, path)))
+    for path, formats in islice(likely, _OPENED):
+        with path.open("rb") as handle:
+            head = handle.read(_HEAD)
+        for each in formats:
+            if each.begins.match(head):
+                return _error(path, each, found if found is not None and found.items else None)
+    return None
+
+
+def _likely(folder: Path, path: Path) -> list[_Format]:
+    inside = path.relative_to(folder).as_posix()
+    return [] if listing.is_image(path) else [each for each in _FORMATS if each.files.search(inside)]
+
+
+def _error(path: Path, known: _Format, found: Layout | None) -> DatasetError:
+    remedy = known.remedy
+    if found is not None:
+        remedy += f". If the folder is to be packed without it, as {found.name}, use --layout {_BY_NAMES[found.name]}"
+    return DatasetError(
+        str(path),
+        expected="annotations of a format that a layout reads",
+        found=known.name,
+        remedy=remedy,
+        message=f"{path}: this is {known.name}, which no layout reads. {remedy}.",
+    )

@@ -1,0 +1,69 @@
+"""Lists of images with a label each: lines `IMAGE LABEL`, as Caffe, MMPreTrain and ImageNet's lists have them."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+from penstock.datasets.layouts.csv_files import BEYOND
+from penstock.datasets.layouts.lookup import Images, plain
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    Row = Mapping[str, str]
+
+FILE: Final = "file"
+LABEL: Final = "label"
+_LOOKED_AT: Final = 20  # lines
+_MOSTLY: Final = 0.5  # of them name an image
+_PAIR: Final = 2
+
+
+def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
+    """The rows of the lists in some folders, by line, with the columns `FILE` and `LABEL`. Numbers are replaced by the
+    names of classes: those of the folder's file of classes, counted from 0 or from 1, or else those of the folders
+    that hold the images, where each holds the images of one number.
+    """
+    paths = [path for place in places for path in listing.plain(place, "*.txt", "*.lst")]
+    images = Images(folder)
+    found = {path: rows for path in paths if (rows := _rows(path, images))}
+    names = _names(folder, [row for rows in found.values() for row in rows.values()])
+    return {
+        path: {line: {**row, LABEL: names.get(row[LABEL], row[LABEL])} for line, row in rows.items()}
+        for path, rows in found.items()
+    }
+
+
+def _rows(path: Path, images: Images) -> dict[int, Row]:
+    """The lines of a list; none where the first ones do not name images, each with a word behind it."""
+    try:
+        text = listing.text_of(path)
+    except DatasetError:
+        return {}
+    lines = {number: line.rsplit(None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    first = [*lines.values()][:_LOOKED_AT]
+    known = [parts for parts in first if len(parts) == _PAIR and images.find(parts[0]) and not images.find(parts[1])]
+    if len(known) <= _MOSTLY * len(first):
+        return {}
+    return {
+        number: {BEYOND: "", FILE: parts[0], LABEL: listing.composed(parts[1]) if len(parts) == _PAIR else ""}
+        for number, parts in lines.items()
+    }
+
+
+def _names(folder: Path, rows: Sequence[Row]) -> dict[str, str]:
+    """Classes by the number that lists call them."""
+    labels = {row[LABEL] for row in rows} - {""}
+    if not all(label.isdecimal() for label in labels):
+        return {}
+    if classes := listing.read_classes(folder):
+        first = int("0" not in labels and str(len(classes)) in labels)
+        return {str(number): name for number, name in enumerate(classes, first)}
+    pairs = {(PurePosixPath(plain(row[FILE])).parent.name, row[LABEL]) for row in rows}
+    folders = {label: name for name, label in pairs}
+    one_to_one = len(folders) == len(pairs) == len({*folders.values()}) and "" not in folders.values()
+    return folders if one_to_one else {}

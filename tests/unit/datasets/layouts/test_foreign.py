@@ -1,0 +1,72 @@
+"""Formats that no layout reads are called by their name, not taken for another one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.layouts import words
+from support.miniatures import gray, make_image, write
+
+from penstock.datasets import How, inspect
+
+OWN = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
+EXPORT = f"Export the data as COCO from the tool that has written it, or {OWN}."
+LABELME = "<annotation><filename>a.jpg</filename><object><name>x</name><polygon><pt><x>1</x></pt></polygon></object></annotation>"
+PANOPTIC = '{"images": [], "annotations": [{"segments_info": []}], "categories": []}'
+KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 69.44 -1.56\n"
+
+
+@pytest.mark.parametrize(
+    ("image", "file", "text", "name", "remedy"),
+    [
+        ("images/train/a.jpg", "annotations/train.json", '{"dm_format_version":"1.0"}', "Datumaro's JSON", EXPORT),
+        ("images/a.jpg", "annotations/panoptic_train.json", PANOPTIC, "COCO's panoptic JSON", EXPORT),
+        ("Images/train/a.jpg", "Annotations/train/a.xml", LABELME, "the XML of LabelMe's website", EXPORT),
+        ("training/image_2/a.png", "training/label_2/a.txt", KITTI, "KITTI's boxes", f"Convert them to COCO or YOLO, or {OWN}."),
+        ("images/a.png", "labelTxt/a.txt", "1 2 3 2 3 4 1 4 ship 0\n", "DOTA's rotated boxes", f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {OWN}."),
+        ("WIDER_train/images/a/a.jpg", "wider_face_split/wider_face_train_bbx_gt.txt", "a/a.jpg\n1\n1 2 3 4\n", "WIDER FACE", f"Write the boxes as COCO or YOLO, or {OWN}."),
+        ("images/train/a.jpg", "annotations/train-annotations-object-segmentation.csv", "MaskPath,ImageID,LabelName\na_m.png,a,/m/1\n", "masks of Open Images", f"Write them as COCO, or {OWN}."),
+        ("JPEGImages/a.jpg", "ImageSets/Main/cat_train.txt", "a -1\n", "Pascal VOC's lists of the images of a class", f"Images may have several of these classes, which has no task. Write a table of one class each, or {OWN}."),
+        ("", "mnist_train.csv", "label," + ",".join(f"p{i}" for i in range(784)), "a table of pixels, as MNIST is passed on in CSV", "Write the images to a folder for each class."),
+        ("", "batches.meta", b"\x80\x04\x95label_names", "CIFAR's pickles, which can hold code", "Download the binary version (cifar-10-binary.tar.gz), or write the images to a folder for each class."),
+    ],
+)  # fmt: skip
+def test_a_format_is_called_by_its_name(tmp_path, image, file, text, name, remedy):
+    if image:
+        write(tmp_path / image, make_image())
+    write(tmp_path / file, text)
+    (said,) = words(tmp_path)
+
+    assert said.startswith(f"{tmp_path / file}: this is {name}, which no layout reads. {remedy}"), said
+
+
+def test_a_layout_that_is_named_is_taken_beside_it(tmp_path):
+    write(tmp_path / "train.json", '{"dm_format_version":"1.0"}')
+    for name in ("cat", "dog"):
+        write(tmp_path / f"{name}/a.jpg", make_image(seed=ord(name[0])))
+
+    assert words(tmp_path)[0].endswith(
+        "If the folder is to be packed without it, as one folder per class, use --layout folders."
+    )
+    assert inspect(tmp_path, how=How("folders")).labels.classes == ("cat", "dog")
+
+
+def test_a_layout_that_reads_files_is_taken_beside_it(tmp_path):
+    write(tmp_path / "annotations/train.json", '{"dm_format_version":"1.0"}')
+    write(tmp_path / "a.jpg", make_image())
+    write(tmp_path / "labels.csv", "file,label\na.jpg,cat\n")
+    write(tmp_path / "images/b.jpg", make_image(seed=1))
+    write(tmp_path / "labels/b.txt", "0 0.5 0.5 0.2 0.2\n")
+    write(tmp_path / "data.yaml", "names: [cat]\n")
+
+    assert inspect(tmp_path, how=How(task="detection")).layout.name == "YOLO"
+
+
+def test_masks_are_no_reason_to_read_every_text(tmp_path):
+    write(tmp_path / "images/a.jpg", make_image())
+    ids = np.zeros((24, 32), np.uint8)
+    ids[4:9] = 1
+    write(tmp_path / "masks/a.png", gray(ids))
+    write(tmp_path / "notes/a.txt", "1 2 3 4\n")
+
+    assert words(tmp_path) == []
