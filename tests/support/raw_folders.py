@@ -106,6 +106,13 @@ def _label_lists(root):
     write(root / "val.txt", "2.jpg cat\n3.jpg dog\n")
 
 
+def _run_lengths(root):
+    """A square of ten columns, each a run of ten pixels."""
+    images_of(root, "train_images/{}.jpg")
+    cell = " ".join(f"{column * SIZE[0] + 5} 10" for column in range(4, 14))
+    write(root / "train.csv", "ImageId,ClassId,EncodedPixels\n" + "".join(f"{n}.jpg,fish,{cell}\n" for n in range(3)))
+
+
 def _labelmap(root):
     """Colours of CVAT: those of labelmap.txt."""
     images_of(root, "JPEGImages/{}.jpg")
@@ -523,6 +530,8 @@ FOLDERS = (
     RawFolder("Penn-Fudan, instances", "PNGImages/ PedMasks/ Annotation/", penn_fudan, "--task instances", task="instances"),
     RawFolder("DeepGlobe", "train/0_sat.jpg train/0_mask.png", _masks("train/{}_sat.jpg", "train/{}_mask.png", values=(0, 255)), "--map 255=1"),
     RawFolder("CVAT, segmentation masks in colour", "JPEGImages/ SegmentationClass/ ImageSets/Segmentation/ labelmap.txt", _labelmap),
+    RawFolder("Kaggle's run lengths", "train.csv (ImageId,ClassId,EncodedPixels) train_images/0.jpg", _run_lengths),
+    RawFolder("Kaggle's run lengths, as instances", "train.csv (ImageId,EncodedPixels) train_images/0.jpg", _run_lengths, "--task instances", task="instances"),
     RawFolder("Carvana", "train/0_01.jpg train_masks/0_01_mask.gif", carvana, "--map 255=1"),
     RawFolder("ISIC 2018, masks", "ISIC2018_Task1-2_Training_Input/ ISIC2018_Task1_Training_GroundTruth/", isic, "--map 255=1"),
     RawFolder("ISIC 2018, classes", "ISIC2018_Task3_Training_Input/ ISIC2018_Task3_Training_GroundTruth/", isic_classes, task="classification"),

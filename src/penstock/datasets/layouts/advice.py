@@ -22,6 +22,8 @@ TREES: Final[dict[str, str]] = {
     "folders": "train/cat/a.jpg  train/dog/b.jpg  val/cat/c.jpg, or cat/a.jpg  dog/b.jpg",
     "mattes": "images/train/a.jpg  alphas/train/a.png",
     "csv": "labels.csv (file,label,split)  images/a.jpg",
+    "run-lengths": "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg",
+    "run-lengths-instances": "train.csv (ImageId,EncodedPixels)  train_images/a.jpg",
     "yolo": "images/train/a.jpg  labels/train/a.txt  data.yaml",
     "labelimg": "images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml",
     "voc": "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",

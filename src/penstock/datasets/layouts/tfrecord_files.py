@@ -40,8 +40,10 @@ def shards_in(folder: Path) -> tuple[list[Path], Entry | None]:
 
 
 def _is_shard(path: Path) -> bool:
-    whole = _SHARD.sub("", path.name)
-    return whole.endswith(_ENDS) or (whole != path.name and path.suffix != ".index")
+    """By its name, which may say that it is compressed: its first bytes decide that."""
+    name = path.name.removesuffix(".gz").removesuffix(".zlib")
+    whole = _SHARD.sub("", name)
+    return whole.endswith(_ENDS) or (whole != name and path.suffix != ".index")
 
 
 def entries(path: Path) -> Iterator[Entry]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
-_READ: Final = frozenset({"CSV", "Open Images", "Hugging Face imagefolder"})
+_READ: Final = frozenset({"CSV", "run lengths", "run lengths of objects", "Open Images", "Hugging Face imagefolder"})
 """Layouts that read tables."""
 
 

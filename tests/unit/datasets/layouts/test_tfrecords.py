@@ -18,9 +18,13 @@ from penstock.records.schema import decode_detection, decode_segmentation
 from penstock.sources import FilesSource
 
 
+@pytest.mark.parametrize("end", ["", ".gz", "-00000-of-00001", "-00000-of-00001.gz"])
 @pytest.mark.parametrize("compress", [lambda data: data, gzip.compress, zlib.compress])
-def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress):
-    dataset = pack_miniature("object_detection", tmp_path, How(evaluate_only=True), compress=compress)
+def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress, end):
+    """Whether a file is compressed is decided by its first bytes, whatever its name ends in."""
+    miniatures.object_detection(tmp_path / "raw", compress=compress)
+    (tmp_path / "raw/val.record").rename(tmp_path / f"raw/val.record{end}")
+    dataset = pack(inspect(tmp_path / "raw", how=How(evaluate_only=True)), tmp_path / "data")
     found = {decode_detection(record).name: decode_detection(record) for record in records(dataset, "val")}
     one, none = found["b"], found["c"]
 

@@ -1,0 +1,115 @@
+"""Run lengths as Kaggle's competitions have them, against an encoder of our own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.datasets import records
+from support.layouts import words
+from support.miniatures import make_image, write
+
+from penstock.datasets import How, inspect, pack
+from penstock.images import decode_mask
+from penstock.records.schema import decode_segmentation
+
+SIZE = (24, 32)
+
+
+def disc(y, x, radius):
+    rows, columns = np.ogrid[: SIZE[0], : SIZE[1]]
+    return (rows - y) ** 2 + (columns - x) ** 2 <= radius**2
+
+
+NOTHING = np.zeros(SIZE, bool)
+DISCS = {0: [("fish", disc(8, 8, 5)), ("fish", disc(15, 22, 6))], 1: [("flower", disc(10, 16, 7))], 2: []}
+
+
+def runs(mask, order):
+    """The pairs of Kaggle's evaluation: starts from 1, and lengths."""
+    flat = [0, *mask.ravel(order).astype(int).tolist(), 0]
+    starts = [n for n in range(1, len(flat)) if flat[n] > flat[n - 1]]
+    ends = [n for n in range(1, len(flat)) if flat[n] < flat[n - 1]]
+    return " ".join(f"{start} {end - start}" for start, end in zip(starts, ends, strict=True))
+
+
+def table(order, header, row):
+    lines = [row(n, name, runs(mask, order)) for n, discs in DISCS.items() for name, mask in discs or [("", NOTHING)]]
+    return "\n".join([header, *lines]) + "\n"
+
+
+FORMS = {
+    "Airbus": ("ImageId,EncodedPixels", lambda n, _, text: f"{n}.jpg,{text}"),
+    "clouds": ("image_id,class,rle", lambda n, name, text: f"{n},{name},{text}"),
+    "Severstal": ("ImageId_ClassId,EncodedPixels", lambda n, name, text: f"{n}.jpg_{name or 'fish'},{text}"),
+    "none is -1": ("id,label,rle_mask", lambda n, name, text: f"{n},{name},{text or -1}"),
+}
+
+
+@pytest.fixture
+def raw(tmp_path):
+    for number in DISCS:
+        write(tmp_path / f"raw/train_images/{number}.jpg", make_image(SIZE, seed=number))
+    write(tmp_path / "raw/sample_submission.csv", "ImageId,EncodedPixels\n9.jpg,1 1\n")
+    return tmp_path / "raw"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_each_pixel_has_its_class(raw, form, order):
+    write(raw / "train.csv", table(order, *FORMS[form]))
+    found = inspect(raw)
+    classes = ("background", "object") if form == "Airbus" else ("background", "fish", "flower")
+    packed = {
+        r.name: decode_mask(r.mask, "m")
+        for r in map(decode_segmentation, records(pack(found, raw.parent / "d"), "train"))
+    }
+
+    assert (found.fatal, found.labels.classes) == ([], classes)
+    assert found.layout.reasons == (
+        f"train.csv: runs are read {'column by column' if order == 'F' else 'row by row'}, which makes the shapes compact",
+    )
+    for number, discs in DISCS.items():
+        want = np.zeros(SIZE, np.uint8)
+        for name, mask in discs:
+            want[mask] = 1 if form == "Airbus" else classes.index(name)
+        assert (packed[f"train_images/{number}"] == want).all()
+
+
+def test_each_row_is_an_object(raw):
+    write(raw / "train.csv", table("F", *FORMS["Airbus"]))
+    found = inspect(raw, how=How(task="instances"))
+
+    for each in found.items:
+        masks = [instance.pixels(SIZE) for instance in each.item.instances]
+        wanted = [mask for _, mask in DISCS[int(each.item.image.stem)]]
+        assert all((one == other).all() for one, other in zip(masks, wanted, strict=True))
+
+
+def test_what_does_not_show_is_read_as_usual(raw):
+    write(raw / "train.csv", "ImageId,EncodedPixels\n0.jpg,1 1\n")
+
+    assert inspect(raw).layout.reasons == (
+        "train.csv: runs are read column by column, as is usual: their shapes do not show it",
+    )
+
+
+@pytest.mark.parametrize(
+    "cell", ["0 4", "700 4 765 5", "1 99999999999999", "1 " + "9" * 60, "3 4 9", "-1 4", "1.5 2", "cat"]
+)
+def test_runs_that_are_none_are_a_problem(raw, cell):
+    write(raw / "train.csv", f"ImageId,EncodedPixels\n0.jpg,{cell}\n1.jpg,3 4\n2.jpg,3 4\n")
+
+    assert words(raw) == [
+        f"train.csv, line 2: expected pairs of a start, from 1, and a length, in an image of 24 x 32, found {cell}. Fix "
+        "the row, or remove it."
+    ]
+
+
+def test_images_without_a_row_and_rows_without_an_image_are_named(raw):
+    write(raw / "train.csv", "ImageId,EncodedPixels\n0.jpg,3 4\n1.jpg,3 4\n7.jpg,3 4\n")
+    found = inspect(raw)
+
+    assert [problem.message for problem in found.problems] == [
+        "train.csv: expected image 7.jpg, as it says, found nothing. Add it, or remove its rows.",
+        "train_images/2.jpg: no row of train.csv names it: it is left out.",
+    ]
