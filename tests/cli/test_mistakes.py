@@ -135,6 +135,13 @@ def run(packed, tmp_path_factory):
         (["train", "DATA/dataset.json"],
          "DATA/dataset.json: expected a packed dataset, with a dataset.json, found a file. Make one with penstock pack FOLDER "
          "-o DIR."),
+        (["train", "DATA/model.yaml"],
+         "DATA/model.yaml: expected a packed dataset, a topic, or a recipe in TOML, found a .yaml file. Write the recipe as "
+         "FILE.toml: penstock recipe > FILE.toml gives one with every setting."),
+        (["train", "DATA", "--set", "augment.scale=0.5"],
+         "augment.scale: expected 2 numbers, found a number. Write them in brackets: augment.scale=[A, B]."),
+        (["doctor", "DATA", "--task", "mine.py:Depth"],
+         "task = mine.py:Depth: expected a Python file, found no such file. Check the path."),
         (["train", "DATA", "--lr", "inf"], "optimizer.lr: expected a number above 0, found inf. Choose a finite number."),
         (["train", "DATA", "--lr", "-1"], "optimizer.lr: expected a number above 0, found -1.0. Choose a larger number."),
         (["recipe", "--task", "segmentaton"],
@@ -146,6 +153,7 @@ def run(packed, tmp_path_factory):
 )  # fmt: skip
 def test_options_without_effect_are_refused(run, packed, capsys, words, message):
     names = {"RUN": str(run), "DATA": str(packed.folder)}
+    (packed.folder / "model.yaml").touch()
     words = [names.get(word, str(word).replace("DATA/", f"{names['DATA']}/")) for word in words]
     code, _, err = call(*words, capsys=capsys)
 

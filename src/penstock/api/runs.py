@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,9 @@ def train(
 def _check_listed(hooks: object) -> None:
     if isinstance(hooks, str):
         raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
+    if not isinstance(hooks, Iterable):
+        name = getattr(hooks, "__name__", type(hooks).__name__)
+        raise RecipeError("hooks", expected="a list", found=name, remedy=f"Write hooks=[{name}()]")
 
 
 def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> Recipe | Resolved:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from penstock.assembly import advise, resolve_settings
 from penstock.assembly.advising import Advice
-from penstock.cli.options import Crop, ModelName, crop_setting
+from penstock.cli.options import Crop, ModelName, TaskName, crop_setting
 from penstock.config import parsed
 from penstock.progress import Progress, counted, duration
 from penstock.training import finders
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def doctor(
     dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
-    model: ModelName = "", crop: Crop = None,
+    model: ModelName = "", crop: Crop = None, task: TaskName = "",
     settings: Annotated[
         list[str] | None, Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
     ] = None,
@@ -38,7 +38,7 @@ def doctor(
     A reason is the task, the model, the size of the images, or a general default. Any of them can be changed with an
     option of `penstock train`, or with --set.
     """
-    named = {"data.path": dataset, **({"model.name": model} if model else {})}
+    named = {"data.path": dataset, **({"model.name": model} if model else {}), **({"task": task} if task else {})}
     resolved = resolve_settings({**named, **parsed([*crop_setting(crop), *(settings or [])])})
     choices = list(advise(resolved))
     if find_batch:

@@ -14,6 +14,7 @@ ModelName = Annotated[
         "maskrcnn:resnet50 (instances), or FILE.py:NAME."
     ),
 ]
+TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
 
 
 def crop_setting(crop: tuple[int, int] | None) -> list[str]:

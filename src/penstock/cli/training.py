@@ -13,7 +13,7 @@ from penstock import devices, ranks
 from penstock.assembly import resolve_settings, settings_of_file
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
-from penstock.cli.options import Crop, ModelName
+from penstock.cli.options import Crop, ModelName, TaskName
 from penstock.config import explained, parsed, resolve, settings_in
 from penstock.datasets import locate
 from penstock.errors import RecipeError
@@ -118,7 +118,8 @@ AcceptChanges = Annotated[
         help="Go on with a run although data, code or a decoder gives other samples than those it has learnt from.",
     ),
 ]
-TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME. By default the task of the dataset.")]
+
+_OTHER_RECIPES = (".yaml", ".yml")
 
 
 def train(
@@ -293,6 +294,13 @@ def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
             expected="a packed dataset, a topic, a recipe, or --resume RUN",
             found="none of them",
             remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
+        )
+    if Path(data).suffix in _OTHER_RECIPES and Path(data).is_file():
+        raise RecipeError(
+            data,
+            expected="a packed dataset, a topic, or a recipe in TOML",
+            found=f"a {Path(data).suffix} file",
+            remedy="Write the recipe as FILE.toml: penstock recipe > FILE.toml gives one with every setting",
         )
     if Path(data).suffix == ".toml" and not locate(data).remote:
         return resolve_settings(settings_of_file(Path(data), given), data)

@@ -85,6 +85,13 @@ def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str
     text, _, place = str(error).partition(" - at ")
     expected, _, found = text.partition(", got ")
     key = re.sub(r"\[.*", "", place.strip("`").removeprefix("$."))
+    if name := _object_name(_value_at(tree, key)):
+        return RecipeError(
+            at(where, key),
+            expected="FILE.py:NAME or package.module:NAME",
+            found=f"the object {name} itself",
+            remedy=f"Name the file that defines it, 'FILE.py:{name}', so that the run can keep a copy of it",
+        )
     if wrong := next(violations_in(tree, key), None):
         return RecipeError(at(where, key), expected=wrong.expected, found=wrong.found, remedy=wrong.remedy)
     expected = expected.removeprefix("Expected ") if found else "a value that fits"
@@ -93,6 +100,8 @@ def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str
     for kind, words in _KINDS.items():
         expected, found = expected.replace(f"`{kind}`", words), found.replace(f"`{kind}`", words)
     remedy = "See the settings with penstock recipe"
+    if expected == _KINDS["array"] and (count := _length(key)):
+        expected, remedy = f"{count} numbers", f"Write them in brackets: {key}=[{', '.join('ABCD'[:count])}]"
     return RecipeError(at(where, key or "the recipe"), expected=expected, found=found or text, remedy=remedy)
 
 
@@ -205,12 +214,32 @@ def kind_of(key: str) -> Any:
     return kind
 
 
-def violations_in(tree: Mapping[str, Any], key: str) -> Iterator[Violation]:
-    """What is outside the bounds of a setting, named as `section.key`, in a tree of plain values."""
-    section, _, name = key.rpartition(".")
+def _length(key: str) -> int:
+    """How many numbers a setting holds; 0 where it is no list of a certain number."""
+    kind = kind_of(key)
+    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    items = next((typing.get_args(option) for option in options if typing.get_origin(option) is tuple), ())
+    return len(items) if Ellipsis not in items else 0
+
+
+def _object_name(value: Any) -> str:
+    """What a class or a function, or the first one of a list, is called; "" for other values."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return next((name for each in values if (name := getattr(each, "__name__", ""))), "")
+
+
+def _value_at(tree: Mapping[str, Any], key: str) -> Any:
+    """What a tree of plain values has for a setting, named as `section.key`; None for nothing."""
     value: Any = tree
     for part in filter(None, key.split(".")):
         value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def violations_in(tree: Mapping[str, Any], key: str) -> Iterator[Violation]:
+    """What is outside the bounds of a setting, named as `section.key`, in a tree of plain values."""
+    section, _, name = key.rpartition(".")
+    value = _value_at(tree, key)
     kind: Any = kind_of(section)
     if value is not None and dataclasses.is_dataclass(kind):
         numbers = tuple(value) if isinstance(value, list | tuple) else value

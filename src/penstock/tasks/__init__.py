@@ -81,7 +81,7 @@ def _built_in(name: str, described: str) -> type[Task]:
         raise RecipeError(
             "task",
             expected=f"one of {', '.join(TASKS)}, or FILE.py:NAME",
-            found=name or "nothing",
+            found=getattr(name, "__name__", name) or "nothing",
             remedy="Name a task",
         )
     return TASKS[name or described]

@@ -226,7 +226,8 @@ def _steepest(rates: list[float], losses: list[float]) -> float:
             "--find-lr",
             expected=f"a loss that falls at some learning rate from {LOWEST:g} to {HIGHEST:g}",
             found="one that does not",
-            remedy="Check the labels with penstock show, or choose another model or loss",
+            remedy="Try a larger batch with --set train.batch=N, as small ones are noisy. If --lr 0.001 "
+            "does not lower the loss either, check the labels with penstock show",
         )
     slopes = np.gradient(losses[: lowest + 1], np.log10(rates[: lowest + 1]))
     return float(f"{rates[int(np.argmin(slopes))]:.1e}")

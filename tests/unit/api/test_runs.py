@@ -53,7 +53,28 @@ def test_an_image_of_pillow_is_predicted_as_its_array(whole_run):
     assert (model.predict(Image.fromarray(pixels)).mask == model.predict(pixels).mask).all()
 
 
-def test_hooks_are_a_list(packed, tmp_path):
+class Every(ps.Hook):
+    """A hook that is passed instead of named."""
+
+
+NAMED = (
+    "expected FILE.py:NAME or package.module:NAME, found the object Every itself. Name the file that defines it, "
+    "'FILE.py:Every', so that the run can keep a copy of it."
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hooks": "my_hooks.py:Every"}, "hooks: expected a list, found a string. Write hooks=['my_hooks.py:Every']."),
+        ({"hooks": Every}, "hooks: expected a list, found Every. Write hooks=[Every()]."),
+        ({"hooks": [Every]}, f"hooks: {NAMED}"),
+        ({"model": Every}, f"model.name: {NAMED}"),
+        ({"loss": Every}, f"loss.custom: {NAMED}"),
+        ({"optimizer": Every}, f"optimizer.name: {NAMED}"),
+    ],
+)
+def test_objects_that_must_be_named_are_refused(packed, tmp_path, options, message):
     with pytest.raises(RecipeError) as caught:
-        ps.train(packed.folder, hooks="my_hooks.py:Every", runs=tmp_path)
-    assert str(caught.value) == "hooks: expected a list, found a string. Write hooks=['my_hooks.py:Every']."
+        ps.train(packed.folder, runs=tmp_path, **options)
+    assert str(caught.value) == message

@@ -74,8 +74,9 @@ class TestRate:
         with pytest.raises(RecipeError) as caught:
             find_lr(recipe(packed.folder), steps=20)
         assert str(caught.value) == (
-            "--find-lr: expected a loss that falls at some learning rate from 1e-06 to 1, found one that does not. Check "
-            "the labels with penstock show, or choose another model or loss."
+            "--find-lr: expected a loss that falls at some learning rate from 1e-06 to 1, found one that does not. Try a "
+            "larger batch with --set train.batch=N, as small ones are noisy. If --lr 0.001 does not lower the loss "
+            "either, check the labels with penstock show."
         )
 
     def test_a_real_network_learns_at_the_rate_and_leaves_no_trace(self, packed, tmp_path, monkeypatch):
