@@ -155,6 +155,11 @@ def file_of(folder: Path, name: str) -> Path | None:
     return next((path for form in forms if is_there(path := folder / form)), None)
 
 
+def noted(folder: Path, name: str) -> Path:
+    """As `file_of`, but the path as it is written down where there is no such file."""
+    return file_of(folder, name) or folder / name
+
+
 def plain(folder: Path, *patterns: str) -> list[Path]:
     """The files directly in a folder whose names fit, sorted pattern by pattern."""
     return [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]

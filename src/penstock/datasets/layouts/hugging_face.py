@@ -35,13 +35,15 @@ def recognise(folder: Path) -> Layout | None:
     found = Annotations("Hugging Face imagefolder", names, classes=listing.read_classes(folder))
     masks: list[Item] = []
     for path, number, line in lines:
-        image = path.parent / str(line.get(_FILE, ""))
-        if not line.get(_FILE) or not listing.is_there(image):
-            found.problems.append(annotated.image_missing(f"{named(path, folder)}, line {number}", image.name))
+        called = str(line.get(_FILE) or "")
+        image = listing.file_of(path.parent, called) if called else None
+        if image is None:
+            place = f"{named(path, folder)}, line {number}"
+            found.problems.append(annotated.image_missing(place, called.rpartition("/")[2]))
             continue
         if mask := next((line[key] for key in _MASK if line.get(key)), None):
             split = annotated.split_of(path, folder)
-            masks.append(Item(split, image.stem, image, mask=path.parent / str(mask)))
+            masks.append(Item(split, image.stem, image, mask=listing.noted(path.parent, str(mask))))
         else:
             _add(found, folder, path, number, line, image)
     if masks:

@@ -55,7 +55,7 @@ def _add(found: Annotations, folder: Path, dataset: Path, path: Path) -> None:
         said = error.found if isinstance(error, DatasetError) else "other keys"
         found.problems.append(annotated.damaged(name, name, "the keys objects and size", said))
         return
-    image = dataset / "img" / path.stem
+    image = listing.noted(dataset / "img", path.stem)
     if not listing.is_there(image):
         found.problems.append(annotated.image_missing(name, named(image, folder)))
         return

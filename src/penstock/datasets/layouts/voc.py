@@ -42,7 +42,7 @@ def recognise_masks(folder: Path) -> Layout | None:
     reasons = ["JPEGImages/ and palette masks in SegmentationClass/"]
     problems: list[Problem] = []
     if more and more_masks.is_dir():
-        names, seen = _names(more), set(lists.get("val", ()))
+        names, seen = _names(more, images), set(lists.get("val", ()))
         lists["train"], folders["train"] = [name for name in names if name not in seen], more_masks
         left = len(names) - len(lists["train"])
         reasons.append(f"train is {more.name}: {counted(len(lists['train']), 'image')}, {left:,} of val left out")
@@ -50,7 +50,7 @@ def recognise_masks(folder: Path) -> Layout | None:
     items: list[Item] = []
     for split, names in lists.items():
         for name in names:
-            mask, image = folders[split] / f"{name}.png", _image(images, name)
+            mask, image = listing.noted(folders[split], f"{name}.png"), _image(images, name)
             if not mask.is_file() and split == "test":
                 continue  # the benchmark keeps its labels
             missing = list(_missing(folder, split, [image, mask]))
@@ -76,7 +76,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
     trees: dict[str, ET.Element | None] = {}
     for name in (name for names in lists.values() for name in names):
         try:
-            trees[name] = parse(annotations / f"{name}.xml")
+            trees[name] = parse(listing.noted(annotations, f"{name}.xml"))
         except DatasetError as error:
             problems.append(Problem("damaged XML", f"Annotations/{name}.xml", str(error)))
     found = class_names(tree for tree in trees.values() if tree is not None)
@@ -85,7 +85,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
     for split, names in lists.items():
         for name in (name for name in names if name in trees):
             image, tree = _image(images, name), trees[name]
-            problems += _missing(folder, split, [image, annotations / f"{name}.xml"])
+            problems += _missing(folder, split, [image, listing.noted(annotations, f"{name}.xml")])
             if image.is_file() and tree is not None:
                 there: tuple[Box, ...] = ()
                 try:
@@ -99,8 +99,8 @@ def recognise_boxes(folder: Path) -> Layout | None:
 
 def _image(images: Path, name: str) -> Path:
     """The image of a name, whatever its suffix; a JPEG where there is none."""
-    paths = (images / f"{name}{end}" for end in (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp"))
-    return next((path for path in paths if path.is_file()), images / f"{name}.jpg")
+    paths = (listing.file_of(images, f"{name}{end}") for end in (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp"))
+    return next(filter(None, paths), images / f"{name}.jpg")
 
 
 def _unlike_published(name: str, count: int, *, val: bool) -> Iterator[Problem]:
@@ -116,13 +116,15 @@ def _unlike_published(name: str, count: int, *, val: bool) -> Iterator[Problem]:
 def _lists(folder: Path, kind: str) -> dict[str, list[str]]:
     """Names by split; the lists of single classes are left out."""
     root = folder / "ImageSets" / kind
-    return {split: _names(root / f"{split}.txt") for split in _SPLITS if (root / f"{split}.txt").is_file()}
+    paths = {split: root / f"{split}.txt" for split in _SPLITS}
+    return {split: _names(path, folder / "JPEGImages") for split, path in paths.items() if path.is_file()}
 
 
-def _names(path: Path) -> list[str]:
-    """The first word of every line; the devkit of DeepLab writes whole paths there."""
-    lines = (line.split()[0] for line in listing.text_of(path).splitlines() if line.strip())
-    names = (line if "/" not in line else line.rpartition("/")[2].rpartition(".")[0] for line in lines)
+def _names(path: Path, images: Path) -> list[str]:
+    """The image that every line names: all of it, or its first word; the devkit of DeepLab writes whole paths there."""
+    lines = (line.strip() for line in listing.text_of(path).splitlines() if line.strip())
+    words = (line if _image(images, line).is_file() else line.split()[0] for line in lines)
+    names = (word if "/" not in word else word.rpartition("/")[2].rpartition(".")[0] for word in words)
     return list(dict.fromkeys(names))  # an image that is listed twice is one
 
 
