@@ -13,7 +13,10 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+import torch
 from PIL import Image
+from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from torch import nn
 
 from penstock.records.example import encode
 from penstock.records.framing import frame
@@ -91,7 +94,12 @@ def write_images(root, place):
         upright = Image.fromarray(pixels_of(photo))
         turned = _STORING.get(photo.orientation)
         stored = np.asarray(upright.transpose(turned) if turned is not None else upright)
-        write(root / path, jpeg(stored, exif=exif(photo.orientation)))
+        write(root / path, jpeg(stored, exif=exif(photo.orientation), subsampling=0))
+
+
+def composed(name):
+    """A name with its accents in their letters."""
+    return unicodedata.normalize("NFC", name)
 
 
 def photos_of(split):
@@ -347,3 +355,23 @@ BOXES: dict[str, Callable[[Path], None]] = {
     "Open Images": open_images, "Object Detection API": object_detection,
 }  # fmt: skip
 OUTLINES = ("COCO", "YOLO outlines", "LabelMe", "VGG Image Annotator", "Supervisely", "CVAT", "Label Studio")
+
+
+class Colors(nn.Module):
+    """A network that knows the colours of the classes: its logits are highest for the nearest one, gray is background.
+
+    Its parameter is nothing but something to train.
+    """
+
+    def __init__(self, classes):
+        super().__init__()
+        colors = [(128, 128, 128), *map(color_of, CLASSES)]
+        assert len(colors) == classes
+        self.register_buffer("colors", torch.tensor(colors, dtype=torch.float32))
+        self.scale = nn.Parameter(torch.tensor(1e-2))
+
+    def forward(self, images):
+        """Images normalised with ImageNet's statistics, (n, 3, h, w), give logits (n, classes, h, w)."""
+        mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
+        pixels = (images * std + mean) * 255
+        return -self.scale * ((pixels[:, None] - self.colors[None, :, :, None, None]) ** 2).sum(dim=2)
