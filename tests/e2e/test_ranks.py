@@ -79,14 +79,20 @@ def distance(one, other):
     return float((loss - expected) / expected), float(apart.norm() / whole.norm())
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Where the gradients of one process are."""
+    path = tmp_path_factory.mktemp("alone") / "one"
+    processes.run(SUPPORT / "same_child.py", path, check=True)
+    return path
+
+
 @pytest.mark.parametrize(("count", "mode"), [(2, ""), (3, ""), (3, "fsdp")])
-def test_the_gradients_of_every_network_are_those_of_one_process(tmp_path, count, mode):
+def test_the_gradients_of_every_network_are_those_of_one_process(alone, tmp_path, count, mode):
     """With dropout, stochastic depth and batch normalisation."""
-    child = SUPPORT / "same_child.py"
-    processes.run(child, tmp_path / "one", check=True)
-    done = processes.ranks(count, child, tmp_path / "many", mode)
+    done = processes.ranks(count, SUPPORT / "same_child.py", tmp_path / "many", mode)
     assert done.returncode == 0, done.stderr
-    one, many = (torch.load(tmp_path / name) for name in ("one", "many"))
+    one, many = (torch.load(path) for path in (alone, tmp_path / "many"))
 
     assert len(one) == 20
     found = {name: distance(one[name], many[name]) for name in one}
