@@ -12,7 +12,8 @@ from penstock.errors import DatasetError
 
 
 def read(form, root, task, to="data"):
-    truth.BOXES[form](root if form == "Object Detection API" else root / "raw")
+    write = truth.CLASSIFIED[form] if task == "classification" else truth.BOXES[form]
+    write(root if form == "Object Detection API" else root / "raw")
     found = inspect(root / "raw", how=How(task=task))
     assert [problem.message for problem in found.fatal] == []
     pack(found, root / to)
@@ -109,3 +110,25 @@ def test_what_was_corrected_is_packed_again(tmp_path, monkeypatch, form, how):
 def files(root):
     """The images by path and content: corrections of labels change none of them."""
     return {path: path.read_bytes() for path in root.rglob("*.jpg")}
+
+
+@pytest.mark.parametrize("form", truth.CLASSIFIED)
+def test_classes_are_those_of_the_truth(tmp_path, form):
+    data = read(form, tmp_path, "classification")
+
+    for split in ("train", "val"):
+        samples = [data[split][n] for n in range(len(data[split]))]
+        assert len(samples) == len(truth.photos_of(split))
+        for sample in samples:
+            photo = photo_of(split, sample.name)
+            assert sample.label == truth.class_of(photo), photo
+            assert in_color(sample.image, photo), photo
+
+
+def test_numbers_are_classes_in_their_order(tmp_path):
+    """Eleven and more: class 10 comes after class 9, and not after class 1."""
+    truth.class_table(tmp_path / "raw", lambda photo: truth.CLASSES.index(truth.class_of(photo)))
+    classes = inspect(tmp_path / "raw").labels.classes
+
+    assert list(classes) == sorted(classes, key=int)
+    assert "10" in classes or "12" in classes

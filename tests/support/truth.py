@@ -68,7 +68,7 @@ _NAMES = ("a b", "c#1", "é", "IMG.1", "05", "5", "x(1)", "a")
 PHOTOS = (
     *(_photo("train", name, n + 1, [(3 * n + k) % 13 for k in range(3)]) for n, name in enumerate(_NAMES)),
     _photo("val", "b", 6, (12, 3, 1)),
-    _photo("val", "a b 2", 1, (10, 11)),
+    _photo("val", "a b 2", 1, (9, 10)),
     _photo("val", "nothing", 3, ()),
 )
 
@@ -87,9 +87,9 @@ def pixels_of(photo):
     return pixels
 
 
-def write_images(root, place):
+def write_images(root, place, photos=None):
     """The files, whose names have their accents apart, as macOS writes them."""
-    for photo in PHOTOS:
+    for photo in photos or PHOTOS:
         path = unicodedata.normalize("NFD", place.format(split=photo.split, file=photo.file))
         upright = Image.fromarray(pixels_of(photo))
         turned = _STORING.get(photo.orientation)
@@ -355,6 +355,78 @@ BOXES: dict[str, Callable[[Path], None]] = {
     "Open Images": open_images, "Object Detection API": object_detection,
 }  # fmt: skip
 OUTLINES = ("COCO", "YOLO outlines", "LabelMe", "VGG Image Annotator", "Supervisely", "CVAT", "Label Studio")
+
+
+def class_of(photo):
+    """The class of a whole photograph: that of its first object, else the last one."""
+    return photo.objects[0][0] if photo.objects else CLASSES[-1]
+
+
+def class_folders(root):
+    for photo in PHOTOS:
+        write_images(root, f"{{split}}/{class_of(photo)}/{{file}}", [photo])
+
+
+def _rows(label):
+    return [(f"images/{photo.split}/{photo.file}", photo.split, label(photo)) for photo in PHOTOS]
+
+
+def class_table(root, label=class_of):
+    write_images(root, "images/{split}/{file}")
+    text = io.StringIO()
+    csv.writer(text).writerows([("file", "split", "label"), *_rows(label)])
+    write(root / "labels.csv", text.getvalue())
+
+
+def one_hot(root):
+    write_images(root, "images/{split}/{file}")
+    text = io.StringIO()
+    rows = [(file, split, *(int(name == label) for name in CLASSES)) for file, split, label in _rows(class_of)]
+    csv.writer(text).writerows([("file", "split", *CLASSES), *rows])
+    write(root / "labels.csv", text.getvalue())
+
+
+def label_lists(root):
+    write_images(root, "images/{split}/{file}")
+    write(root / "classes.txt", "\n".join(CLASSES))
+    for split in ("train", "val"):
+        lines = [f"images/{split}/{photo.file} {CLASSES.index(class_of(photo))}\n" for photo in photos_of(split)]
+        write(root / f"{split}.txt", "".join(lines))
+
+
+def coco_classes(root):
+    write_images(root, "{split}/{file}")
+    ids = {name: 1 + 5 * n % 13 for n, name in enumerate(CLASSES)}
+    for split in ("train", "val"):
+        found = photos_of(split)
+        tree = {
+            "images": [{"id": n, "file_name": photo.file} for n, photo in enumerate(found)],
+            "annotations": [
+                {"id": n, "image_id": n, "category_id": ids[class_of(photo)]} for n, photo in enumerate(found)
+            ],
+            "categories": [{"id": ids[name], "name": name} for name in CLASSES],
+        }
+        write(root / f"annotations/labels_{split}.json", json.dumps(tree))
+
+
+def hugging_face_labels(root):
+    write_images(root, "{split}/{file}")
+    for split in ("train", "val"):
+        lines = [json.dumps({"file_name": photo.file, "label": class_of(photo)}) for photo in photos_of(split)]
+        write(root / f"{split}/metadata.jsonl", "\n".join(lines))
+
+
+def fiftyone_classes(root):
+    write_images(root, "{split}/data/{file}")
+    for split in ("train", "val"):
+        labels = {photo.name: CLASSES.index(class_of(photo)) for photo in photos_of(split)}
+        write(root / f"{split}/labels.json", json.dumps({"classes": CLASSES, "labels": labels}))
+
+
+CLASSIFIED: dict[str, Callable[[Path], None]] = {
+    "folders": class_folders, "CSV": class_table, "one-hot CSV": one_hot, "lists": label_lists,
+    "COCO": coco_classes, "Hugging Face": hugging_face_labels, "FiftyOne": fiftyone_classes,
+}  # fmt: skip
 
 
 class Colors(nn.Module):

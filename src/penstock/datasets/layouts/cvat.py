@@ -73,7 +73,7 @@ def _shape(part: ET.Element, where: str) -> Shape | None:
     if part.tag == "box":
         corners = [(number["xtl"], number["ytl"]), (number["xbr"], number["ybr"])]
         angle = number.get("rotation", 0)
-        return _turned(label, corners, angle) if angle else shapes.rectangle(label, corners)
+        return shapes.turned(label, corners, angle) if angle else shapes.rectangle(label, corners)
     if part.tag == "polygon":
         points = [pair.split(",") for pair in (part.get("points") or "").split(";")]
         return shapes.polygon(label, [(float(x), float(y)) for x, y in points])
@@ -95,15 +95,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _turned(label: str, corners: list[tuple[float, float]], angle: float) -> Shape:
-    """A box that was turned around its middle, as its outline."""
-    (left, top), (right, bottom) = corners
-    x, y = (left + right) / 2, (top + bottom) / 2
-    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    around = [(left - x, top - y), (right - x, top - y), (right - x, bottom - y), (left - x, bottom - y)]
-    return shapes.polygon(label, [(x + dx * cos - dy * sin, y + dx * sin + dy * cos) for dx, dy in around])
 
 
 def _bits(runs: tuple[int, ...], height: int, width: int) -> Bits:

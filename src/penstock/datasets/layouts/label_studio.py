@@ -122,6 +122,8 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
     label = _label(each)
     if "points" in each:
         return shapes.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
+    if each.get("rotation"):
+        return _turned(each, label)
     if "radiusX" in each:
         middle, radii = ([each[key] / _PER_CENT for key in keys] for keys in (("x", "y"), ("radiusX", "radiusY")))
         return shapes.ellipse(label, middle, (radii[0], radii[1]))
@@ -130,6 +132,19 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
         return Shape(label, bitmap=Bitmap(0, 0, partial(_painted, each["rle"], size, where)))
     left, top, width, height = (each[key] / _PER_CENT for key in ("x", "y", "width", "height"))
     return shapes.rectangle(label, [(left, top), (left + width, top + height)])
+
+
+def _turned(each: dict[str, Any], label: str) -> Shape:
+    """An ellipse that was turned around its middle, or a box around its left top corner, in fractions."""
+    width, height = int(each["original_width"]), int(each["original_height"])
+    x, y = each["x"] * width / _PER_CENT, each["y"] * height / _PER_CENT
+    if "radiusX" in each:
+        radii = each["radiusX"] * width / _PER_CENT, each["radiusY"] * height / _PER_CENT
+        shape = shapes.ellipse(label, (x, y), radii, each["rotation"])
+    else:
+        opposite = x + each["width"] * width / _PER_CENT, y + each["height"] * height / _PER_CENT
+        shape = shapes.turned(label, [(x, y), opposite], each["rotation"], around=(x, y))
+    return shapes.in_pixels(shape, (1 / height, 1 / width))
 
 
 def _painted(lengths: list[int], size: tuple[int, int], where: str) -> NDArray[np.bool_]:

@@ -30,14 +30,14 @@ class OneHot:
 
 
 def one_hot(rows: Mapping[int, Row], names: Mapping[str, str], columns: Sequence[str]) -> OneHot | None:
-    """A table whose columns behind the first are classes; None for a table with other cells.
+    """A table with a column for each class; None for a table with other cells.
 
     Args:
         rows: by line.
         names: the columns as they are written, by their names in `rows`.
-        columns: their names in `rows`, the first of which names the image.
+        columns: those that may be classes, by their names in `rows`.
     """
-    classes = [name for name in columns[1:] if name]
+    classes = [name for name in columns if name]
     cells = {row.get(name, "") for row in rows.values() for name in classes}
     if len(classes) < _FEWEST or not rows or not cells <= _ZERO | _ONE:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -112,6 +113,24 @@ def rectangle(label: str, corners: Sequence[Sequence[float]]) -> Shape:
     return Shape(label, corners=(min(xs), min(ys), max(xs), max(ys)))
 
 
+def turned(
+    label: str, corners: Sequence[tuple[float, float]], angle: float, around: tuple[float, float] | None = None
+) -> Shape:
+    """A shape from two opposite corners of a box that was turned, as its outline.
+
+    Args:
+        label: its class.
+        corners: left top and right bottom, before it was turned.
+        angle: in degrees, clockwise.
+        around: the point that stays where it is; None for the middle of the box.
+    """
+    (left, top), (right, bottom) = corners
+    x, y = around or ((left + right) / 2, (top + bottom) / 2)
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    points = [(left - x, top - y), (right - x, top - y), (right - x, bottom - y), (left - x, bottom - y)]
+    return polygon(label, [(x + dx * cos - dy * sin, y + dx * sin + dy * cos) for dx, dy in points])
+
+
 def ellipse(label: str, middle: Sequence[float], radii: tuple[float, float], angle: float = 0) -> Shape:
     """A shape from the middle and the radii of an ellipse, as an outline of 64 points; angle in degrees, clockwise."""
     turns = np.linspace(0, 2 * np.pi, 64, endpoint=False)
@@ -129,7 +148,7 @@ def _point(point: Sequence[float]) -> tuple[float, float]:
     return x, y
 
 
-def in_pixels(shape: Shape, size: tuple[int, int]) -> Shape:
+def in_pixels(shape: Shape, size: tuple[float, float]) -> Shape:
     """A shape in fractions of an image's size, in pixels."""
     height, width = size
     outlines = tuple(tuple((x * width, y * height) for x, y in one) for one in shape.outlines)

@@ -103,7 +103,8 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
         if not _first(_FILE, [name.lower() for name in header]):
             continue
         columns = [name.lower() for name in header]
-        if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), columns)):
+        possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
+        if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
             wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
             rows, columns = hot.rows, [*columns, LABEL]
         if _first(_LABEL, columns):

@@ -11,7 +11,7 @@ from support.datasets import records
 from support.layouts import notes, pack_skipping, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, How, Labels, inspect, pack
 from penstock.datasets.layouts import fill
 from penstock.images import codecs
 from penstock.records.schema import decode_segmentation
@@ -405,3 +405,84 @@ def test_files_of_many_images_are_called_for_their_splits(tmp_path, names):
         "train": [*"ab"],
         "val": ["c"],
     }
+
+
+ANGLES = (30, 75, -20)
+BOX = (10, 6, 24, 14)  # left, top, right, bottom, before it is turned
+AXES = ((16, 11), (9, 4))  # the middle and the radii of an ellipse
+
+
+def corners_turned(angle, around):
+    """The corners of the box, clockwise around a point as numbers of the complex plane whose second axis points down."""
+    left, top, right, bottom = BOX
+    turn = np.exp(1j * np.deg2rad(angle))
+    corners = [complex(x, y) for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))]
+    return [(p.real, p.imag) for p in (complex(*around) + (corner - complex(*around)) * turn for corner in corners)]
+
+
+def ellipse_turned(angle):
+    """The pixels whose centres lie in the ellipse."""
+    y, x = np.mgrid[0:24, 0:32] + 0.5
+    (cx, cy), (rx, ry) = AXES
+    back = ((x - cx) + 1j * (y - cy)) * np.exp(-1j * np.deg2rad(angle))
+    return (back.real / rx) ** 2 + (back.imag / ry) ** 2 <= 1
+
+
+def cvat_turned(angle):
+    left, top, right, bottom = BOX
+    (cx, cy), (rx, ry) = AXES
+    shapes = {
+        "box": f'<box label="thing" xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}" rotation="{angle}"/>',
+        "ellipse": f'<ellipse label="thing" cx="{cx}" cy="{cy}" rx="{rx}" ry="{ry}" rotation="{angle}"/>',
+    }
+    image = '<image name="a.jpg" width="32" height="24">{}</image>'
+    return "annotations.xml", {
+        kind: f"<annotations>{image.format(shape)}</annotations>" for kind, shape in shapes.items()
+    }
+
+
+def label_studio_turned(angle):
+    left, top, right, bottom = BOX
+    (cx, cy), (rx, ry) = AXES
+    sizes = {"original_width": 32, "original_height": 24}
+    place = {"x": left / 0.32, "y": top / 0.24, "width": (right - left) / 0.32, "height": (bottom - top) / 0.24}
+    middle = {"x": cx / 0.32, "y": cy / 0.24, "radiusX": rx / 0.32, "radiusY": ry / 0.24}
+    found = {
+        "box": {"type": "rectanglelabels", "value": {**place, "rotation": angle, "rectanglelabels": ["thing"]}},
+        "ellipse": {"type": "ellipselabels", "value": {**middle, "rotation": angle, "ellipselabels": ["thing"]}},
+    }
+    return "export.json", {
+        kind: json.dumps([{"id": 1, "data": {"image": "a.jpg"}, "annotations": [{"result": [{**sizes, **each}]}]}])
+        for kind, each in found.items()
+    }
+
+
+def via_turned(angle):
+    (cx, cy), (rx, ry) = AXES
+    shape = {"name": "ellipse", "cx": cx, "cy": cy, "rx": rx, "ry": ry, "theta": np.deg2rad(angle)}
+    region = {"shape_attributes": shape, "region_attributes": {"type": "thing"}}
+    entry = {"filename": "a.jpg", "size": 1, "regions": [region], "file_attributes": {}}
+    return "via_region_data.json", {"ellipse": json.dumps({"a.jpg1": entry})}
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        (cvat_turned, "box"),
+        (cvat_turned, "ellipse"),
+        (label_studio_turned, "box"),
+        (label_studio_turned, "ellipse"),
+        (via_turned, "ellipse"),
+    ],
+)
+def test_what_was_turned_lies_as_it_was_drawn(tmp_path, tool, kind, angle):
+    name, texts = tool(angle)
+    write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
+    write(tmp_path / "raw" / name, texts[kind])
+    pack(inspect(tmp_path / "raw", Labels(clip_boxes=True), how=How(task="segmentation")), tmp_path / "data")
+    left, top, right, bottom = BOX
+    around = (left, top) if tool is label_studio_turned else ((left + right) / 2, (top + bottom) / 2)
+    wanted = ellipse_turned(angle) if kind == "ellipse" else tools.bits_of(corners_turned(angle, around))
+
+    assert (packed_mask(tmp_path) != wanted).sum() <= 6  # pixels that an outline goes through
