@@ -111,14 +111,16 @@ def _first_word(line: str) -> str:
 
 
 def _find(word: str, names: Mapping[str, int]) -> int | None:
-    """The image that a line names, by its path or by ends of it."""
+    """The image that a line names, by its path or by ends of it; -1 where several are called so, None where none is."""
+    several = None
     for text in (word, word.split(" ", maxsplit=1)[0]):
         parts = plain(text).removeprefix("./").split("/")
         for start in range(len(parts)):
-            number = names.get("/".join(parts[start:]), -1)
-            if number >= 0:
+            number = names.get("/".join(parts[start:]))
+            if number is not None and number >= 0:
                 return number
-    return None
+            several = number if several is None else several
+    return several
 
 
 def _assign(
@@ -134,11 +136,11 @@ def _assign(
     for line, word in lines:
         place = f"{named(path, folder)}, line {line}"
         number = _find(word, names)
-        if number is None:
-            message = (
-                f"{place}: expected an image, found {word[:80]}, which is none. Add the image, or remove the line."
-            )
-            yield Problem("image missing", place, message)
+        if number is None or number < 0:
+            found = f"{word[:80]}, which is none. Add the image, or remove the line"
+            if number is not None:
+                found = f"{word[:80]}, as several are called. Write its path from the folder of the data"
+            yield Problem("image missing", place, f"{place}: expected an image, found {found}.")
         elif assigned.setdefault(number, split) != split:
             name = named(items[number].image, folder)
             found = f"{name}, which is in {assigned[number]} too"

@@ -47,11 +47,12 @@ def test_folders_below_images_and_below_classes(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["group", "patient_id", "Case", "video"])
-def test_a_column_of_a_table(tmp_path, column):
-    rows = [f"file,label,{column}"]
+@pytest.mark.parametrize("boxes", ["", ",xmin,ymin,xmax,ymax"])
+def test_a_column_of_a_table(tmp_path, column, boxes):
+    rows = [f"file,label,{column}{boxes}"]
     for number in range(12):
         image(tmp_path, f"images/{number}.jpg")
-        rows.append(f"{number}.jpg,{('cat', 'dog')[number % 2]},g{number // 3}")
+        rows.append(f"{number}.jpg,{('cat', 'dog')[number % 2]},g{number // 3}{',2,3,9,9' if boxes else ''}")
     miniatures.write(tmp_path / "labels.csv", "\n".join(rows) + "\n")
     check_apart(inspect(tmp_path), 4)
 

@@ -78,6 +78,20 @@ def test_what_does_not_fit_is_a_problem(tmp_path):
     ]
 
 
+def test_a_name_that_several_images_have_is_not_guessed(tmp_path):
+    for seed, name in enumerate(("cat", "dog")):
+        for number in range(4):
+            miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.make_image(seed=number + 10 * seed))
+    miniatures.write(tmp_path / "train.txt", "cat/1.jpg\ndog/1.jpg\ndog/2.jpg\ncat/3.jpg\n0.jpg\n")
+    miniatures.write(tmp_path / "val.txt", "cat/2.jpg\ndog/3.jpg\n2\n")
+
+    assert words(tmp_path) == [
+        "train.txt, line 5: expected an image, found 0.jpg, as several are called. Write its path from the folder of the "
+        "data.",
+        "val.txt, line 3: expected an image, found 2, as several are called. Write its path from the folder of the data.",
+    ]
+
+
 def test_of_several_lists_of_a_split_the_plain_one_counts(tmp_path):
     masks(tmp_path)
     for name, text in {"train": "0\n1\n", "train_extra": "2\n", "val": "3\n"}.items():
