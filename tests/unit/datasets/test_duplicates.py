@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import simplejpeg
 from support.miniatures import gray, make_image, write
 
 from penstock.datasets import duplicates, inspect
+from penstock.kinds.items import InspectedItem, Item
 
 
 def scene(seed, size=(96, 128)):
@@ -95,3 +98,27 @@ class TestDividing:
         (problem,) = inspect(tmp_path).divided(0.2).problems
         assert problem.kind == "near-duplicates across splits"
         assert problem.message.startswith("2 images outside train: ")
+
+
+def looked_at(name, split, value):
+    """An image as it is found, with a hash."""
+    item = Item(split, name, Path(f"/data/{name}.jpg"))
+    return InspectedItem(item, 8, 8, content=name, perceptual_hash=value)
+
+
+def test_up_to_three_bits_may_differ_wherever_they_are():
+    """Against the distance of all pairs: differences of one, two, three and four bits, in every quarter and across."""
+    rng = np.random.default_rng(0)
+    base = int.from_bytes(rng.bytes(8), "big")
+    flips = [{bit} for bit in range(64)] + [
+        set(rng.choice(64, k, replace=False).tolist()) for k in (2, 3, 3, 4, 4) for _ in range(40)
+    ]
+    flips += [
+        set((quarter * 16 + rng.choice(16, 3, replace=False)).tolist()) for quarter in range(4) for _ in range(10)
+    ]
+    for bits in flips:
+        value = base ^ sum(1 << bit for bit in bits)
+        one, other = looked_at("a", "train", base), looked_at("b", "val", value)
+        expected = len(bits) <= 3
+        assert bool(duplicates.pairs_of([one, other])) == expected, bits
+        assert bool(duplicates.within([one, looked_at("b", "train", value)])) == expected, bits
