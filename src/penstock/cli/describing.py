@@ -72,7 +72,7 @@ def notes_on(found: Inspection) -> list[str]:
             f"note: no image has {_label(found)}. {_classes_by_folder(found)}If the folder is arranged in another way, "
             "name its layout: --layout NAME, or --layout FILE.py:NAME for one of your own"
         )
-    for other in found.layout.others:
+    for other in (each for each in found.layout.others if each.option):
         what = f"{other.kind.name}: {other.name}, {counted(other.labelled, 'image')} with labels"
         notes.append(f"note: {other.option} takes it for {what}")
     if "val" not in found.splits:

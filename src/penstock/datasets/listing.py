@@ -28,7 +28,14 @@ PREDICTIONS: Final = ".penstock-predictions"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
-CLASS_FILES: Final = ("classes.txt", "class_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt")
+CLASS_FILES: Final = (
+    "classes.txt",
+    "class_names.txt",
+    "labels.txt",
+    "classes.names",
+    "obj.names",
+    "synsets.txt",
+)
 """Files of class names beside the data, one a line."""
 SPLITS: Final = {
     "train": ("train", "training"),

@@ -97,7 +97,9 @@ def test_masks_of_nothing_that_counts(tmp_path):
 
 def test_a_bad_image_is_left_out_before_some_are_set_aside(tmp_path, capsys):
     for number in range(4):
-        miniatures.write(tmp_path / f"raw/cat/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(
+            tmp_path / f"raw/{'cat' if number % 2 else 'dog'}/{number}.jpg", miniatures.make_image(seed=number)
+        )
     whole = [inspect(tmp_path / "raw").divided(0.25).splits["val"][0].item.image]
     whole[0].write_bytes(whole[0].read_bytes()[:50])
     pack_skipping(tmp_path, capsys, "--validation", 0.25)

@@ -8,7 +8,9 @@ from support.tasks import masked
 
 from penstock.errors import ImageError
 from penstock.images import PixelFormat, decode_image
-from penstock.images.codecs import encode_png
+from penstock.images.codecs import encode_mask, encode_png
+from penstock.kinds import Labels
+from penstock.kinds.masks import read_ids
 
 
 @pytest.mark.parametrize(("name", "plain"), [("background", True), ("ground", False)])
@@ -26,3 +28,12 @@ def test_a_image_of_other_channels_than_the_dataset_says_is_named():
     assert str(caught.value) == (
         "a.png: expected 4 channels, as the dataset says, found 3 channels (png). Use images with the same channels."
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_ids_are_mapped_at_once(order):
+    """An exchange of two ids is one, whichever is named first, and a chain goes one step."""
+    ids = np.arange(8, dtype=np.uint8).reshape(2, 4)
+    mapping = dict([(1, 2), (2, 1), (3, 4), (4, 5), (7, 0)][::order])
+
+    assert read_ids(encode_mask(ids), "m", Labels(mapping=mapping)).ravel().tolist() == [0, 2, 1, 4, 5, 5, 6, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
-DOUBTS: Final = frozenset({sides.KIND, "data sets as classes", "splits as classes"})
+DOUBTS: Final = frozenset({sides.KIND, "data sets as classes", "splits as classes", "one folder as a class"})
 """Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
 _LOOKED_AT: Final = 8
@@ -34,6 +35,7 @@ def recognise(folder: Path) -> Layout | None:
     items: list[Item] = []
     problems = outside(folder, folder, divided) if divided else []
     problems += [note for root in splits.values() for note in _doubts(folder, root, depth)]
+    problems += [_alone(folder, classes[0])] if len(classes) == 1 else []
     ignored: list[str] = []
     for split, root in splits.items():
         names: set[str] = set()
@@ -114,8 +116,8 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
     if not any(map(_parts, folders)) and (inner := _repeated(folders)):
         yield _inner_classes(folder, folders, inner)
-    roles = [listing.role_of(path.name) for path in folders]
-    if roles and all(role and split for role, split in roles):
+    named_for = {split for path in folders for role, split in [listing.role_of(path.name)] if role}
+    if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
     yield from sides.problems(folder, folders)
 
@@ -154,6 +156,16 @@ def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
         "them by itself."
     )
     return Problem("data sets as classes", named(folders[0], folder), message, whole=True)
+
+
+def _alone(folder: Path, name: str) -> Problem:
+    """A single folder is hardly a class."""
+    message = (
+        f"{name}: expected a folder for each class, found one. If it holds the data, inspect and pack "
+        f"{shlex.quote(str(folder / name))}. If the class is in the names of the images, use --pattern. If it is the "
+        "only class, confirm it with --layout folders."
+    )
+    return Problem("one folder as a class", name, message, whole=True)
 
 
 def _splits(folder: Path, folders: Sequence[Path]) -> Problem:

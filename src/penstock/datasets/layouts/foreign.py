@@ -63,6 +63,12 @@ _FORMATS: Final = (
         rb"",
         f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_OWN}",
     ),
+    _format(
+        "VisDrone's boxes",
+        r"(^|/)annotations/[^/]+\.txt$",
+        rb"\d+,\d+,\d+,\d+,[01],\d+,-?\d+,-?\d+,?\s*(\n|$)",
+        f"Write the boxes as COCO or YOLO, or {_OWN}",
+    ),
     _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
     _format("WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_OWN}"),
     _format(

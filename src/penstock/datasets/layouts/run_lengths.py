@@ -246,5 +246,5 @@ def _missing(table: str, name: str) -> Problem:
 
 def _unnamed(path: Path, folder: Path, table: str) -> Problem:
     name = named(path, folder)
-    message = f"{name}: no row of {table} names it: it is left out."
+    message = f"{name}: no row of {table} names it: it is left out. If it has no objects, add a row without runs."
     return Problem("image in no row", name, message, fatal=False)

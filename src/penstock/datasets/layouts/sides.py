@@ -7,9 +7,13 @@ from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import cv2
+import numpy as np
+
 from penstock.datasets import listing
 from penstock.datasets.duplicates import perceptual_hash
 from penstock.datasets.layouts import matching
+from penstock.datasets.layouts.evidence import look_at, look_like_masks
 from penstock.errors import PenstockError
 from penstock.images import decode_image, probe
 from penstock.images.formats import stored
@@ -24,19 +28,28 @@ if TYPE_CHECKING:
 KIND: Final = "two sides as classes"
 _FOLDERS: Final = 8  # more are classes
 _SAMPLED: Final = 12
+_WITH_ALPHA: Final = 4
 _MOST: Final = 0.9  # of the images have a partner
 _FEWEST: Final = 4  # pairs that show whether both are of one scene
+_PLAIN: Final = (False, False)
+_GRAY: Final = (True, False)
+_CUT_OUT: Final = (False, True)
 _UNLIKE: Final = 8  # bits in which images of one folder differ at least: else all show the same
+
+
+_RELATED: Final = "belong to those of {}, by their names and by what they show"
+_MASKS: Final = "look like masks beside those of {}"
 
 
 class _Look(NamedTuple):
     hash: int
     is_gray: bool
+    is_cut_out: bool
 
 
 def problems(folder: Path, classes: Sequence[Path]) -> list[Problem]:
-    """A problem for each folder whose images have the names of those of the first one, and show the same, or have one
-    channel where those have several.
+    """A problem for each folder whose images have the names of those of the first one, and show the same, have one
+    channel or a cut-out where those have not; and for one of two folders whose images look like masks.
 
     Args:
         folder: of the data, for names.
@@ -45,17 +58,19 @@ def problems(folder: Path, classes: Sequence[Path]) -> list[Problem]:
     if not 1 < len(classes) <= _FOLDERS:
         return []
     first, *rest = ((path, _images(path)) for path in classes)
-    return [_problem(folder, *sides) for each in rest if (sides := _sides(first, each))]
+    found = [_problem(folder, *sides, _RELATED) for each in rest if (sides := _sides(first, each))]
+    if not found and len(rest) == 1 and (sides := _masks(first, rest[0])):
+        return [_problem(folder, *sides, _MASKS)]
+    return found
 
 
-def _problem(folder: Path, images: Path, others: Path) -> Problem:
+def _problem(folder: Path, images: Path, others: Path, how: str) -> Problem:
     one, other = named(images, folder), named(others, folder)
     options = f"--images {shlex.quote(one)} --masks {shlex.quote(other)}"
     message = (
-        f"{other}: expected the images of a class, found images that belong to those of {one}, by their names and by "
-        f"what they show. If they are masks, use {options}. If a model shall make one from the other, describe the "
-        "layout and the task in files of your own (docs/extending.md). If both are classes, confirm it with --layout "
-        "folders."
+        f"{other}: expected the images of a class, found images that {how.format(one)}. If they are masks, use "
+        f"{options}. If a model shall make one from the other, describe the layout and the task in files of your own "
+        "(docs/extending.md). If both are classes, confirm it with --layout folders."
     )
     return Problem(KIND, other, message, whole=True)
 
@@ -69,11 +84,22 @@ def _sides(one: _Folder, other: _Folder) -> tuple[Path, Path] | None:
         return None
     step = max(1, len(pairs) // _SAMPLED)
     looks = [(a, b) for x, y in pairs[::step][:_SAMPLED] if (a := _look(x)) and (b := _look(y))]
-    gray = [{each.is_gray for each in side} for side in zip(*looks, strict=True)]
-    if images.keys() == others.keys() and gray == [{True}, {False}]:
+    same_names = images.keys() == others.keys()
+    kinds = [{(each.is_gray and same_names, each.is_cut_out) for each in side} for side in zip(*looks, strict=True)]
+    if len(looks) > 1 and kinds in ([{_PLAIN}, {_GRAY}], [{_PLAIN}, {_CUT_OUT}]):
+        return first, second
+    if len(looks) > 1 and kinds in ([{_GRAY}, {_PLAIN}], [{_CUT_OUT}, {_PLAIN}]):
         return second, first
-    depth = images.keys() == others.keys() and gray == [{False}, {True}]
-    return (first, second) if depth or _show_the_same(looks) else None
+    return (first, second) if _show_the_same(looks) else None
+
+
+def _masks(one: _Folder, other: _Folder) -> tuple[Path, Path] | None:
+    """The folder of images and the one of what looks like masks, whatever their names are."""
+    (first, images), (second, others) = one, other
+    looks = [look_at([*each.values()]) for each in (images, others)]
+    if look_like_masks(looks[1], looks[0]):
+        return first, second
+    return (second, first) if look_like_masks(looks[0], looks[1]) else None
 
 
 def _show_the_same(looks: Sequence[tuple[_Look, _Look]]) -> bool:
@@ -89,6 +115,14 @@ def _distance(one: _Look, other: _Look) -> int:
     return (one.hash ^ other.hash).bit_count()
 
 
+def _is_cut_out(data: bytes, channels: int) -> bool:
+    """Whether an image has a background that is transparent."""
+    if channels != _WITH_ALPHA:
+        return False
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    return pixels is not None and bool(pixels[..., -1].min() == 0 < pixels[..., -1].max())
+
+
 def _images(folder: Path) -> dict[str, Path]:
     paths = filter(listing.is_image, listing.files(folder))
     return {listing.composed(path.relative_to(folder).with_suffix("").as_posix()): path for path in paths}
@@ -97,7 +131,9 @@ def _images(folder: Path) -> dict[str, Path]:
 def _look(path: Path) -> _Look | None:
     try:
         data = stored(path.read_bytes(), path.name)
-        pixels = decode_image(data, path.name)
-        return _Look(perceptual_hash(pixels), probe(data, path.name).channels == 1)
+        info = probe(data, path.name)
+        return _Look(
+            perceptual_hash(decode_image(data, path.name)), info.channels == 1, _is_cut_out(data, info.channels)
+        )
     except (PenstockError, OSError):
         return None

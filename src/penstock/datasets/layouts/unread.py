@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
-_READ: Final = frozenset({"CSV", "run lengths", "run lengths of objects", "Open Images", "Hugging Face imagefolder"})
-"""Layouts that read tables."""
+_READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
+"""Layouts whose tables are known by their names; others say in their reasons which ones they read."""
 
 
 class _Table(NamedTuple):
@@ -39,8 +39,11 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         confirmed: whether the user has chosen the layout.
     """
     doubtful = found.name == "one folder per class" and not confirmed
+    said = " ".join(found.reasons)
     for table in () if found.name in _READ else _tables(folder):
         name = named(table.path, folder)
+        if table.path.name in said or "submission" in table.path.stem:
+            continue
         if doubtful:
             message = (
                 f"{name}: expected a layout that reads it, as its column {table.column} names images, found one folder "

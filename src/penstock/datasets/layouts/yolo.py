@@ -194,12 +194,15 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 
 def _names(folder: Path) -> tuple[str, ...]:
-    """The `names` of the first YAML file, a list or a table by id; or classes.txt."""
+    """The `names` of the first YAML file, a list or a table by id; or classes.txt, beside the labels or alone of its kind
+    in a folder below.
+    """
     for path, tree in _trees(folder):
         if names := tree.get("names"):
             return _checked(names, path)
     places = (folder, folder / "labels", *(labels for _, _, labels in _folders(folder)))
-    return next(filter(None, map(listing.read_classes, places)), ())
+    below = {path.parent for path in listing.files(folder) if path.name in listing.CLASS_FILES}
+    return next(filter(None, map(listing.read_classes, (*places, *(below if len(below) == 1 else ())))), ())
 
 
 def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

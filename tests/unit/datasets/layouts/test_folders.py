@@ -148,12 +148,13 @@ class TestClasses:
 
         assert words(tmp_path) == []
 
-    def test_folders_named_for_splits_are_no_classes(self, tmp_path):
-        for seed, name in enumerate(("trainA", "trainB", "testA", "testB")):
+    @pytest.mark.parametrize("names", [("testA", "testB", "trainA", "trainB"), ("seg_pred", "seg_test", "seg_train")])
+    def test_folders_named_for_splits_are_no_classes(self, tmp_path, names):
+        for seed, name in enumerate(names):
             miniatures.write(tmp_path / f"{name}/a.jpg", miniatures.make_image(seed=seed))
 
         assert words(tmp_path) == [
-            "testA, testB, trainA, trainB: expected a folder for each class, found folders whose names hold that of a "
+            f"{', '.join(names)}: expected a folder for each class, found folders whose names hold that of a "
             "split. If the rest of the names are classes, move the folders into train/, val/ and test/ without that "
             "word. If the names are classes, confirm it with --layout folders."
         ]
@@ -298,3 +299,48 @@ def test_images_of_one_name_keep_names_of_their_own(tmp_path):
         miniatures.write(tmp_path / name, miniatures.make_image(seed=number))
 
     assert [each.item.name for each in inspect(tmp_path).items] == ["cat/a", "cat/a.png", "dog/a"]
+
+
+class TestSides:
+    """Two folders that are hardly two classes, and a single one."""
+
+    def test_cut_outs_belong_to_their_photographs(self, tmp_path):
+        for number in range(4):
+            rgba = np.random.default_rng(number).integers(0, 256, (24, 32, 4), np.uint8)
+            rgba[..., 3] = 0
+            rgba[5:15, 4:20, 3] = 255
+            miniatures.write(tmp_path / f"photos/{number}.jpg", miniatures.make_image(seed=number))
+            (tmp_path / "cut").mkdir(exist_ok=True)
+            Image.fromarray(rgba).save(tmp_path / f"cut/{number}-removebg-preview.png")
+
+        assert words(tmp_path) == [two_sides("cut", "photos")]
+        found = inspect(tmp_path, Labels(threshold=128), how=How(images="photos", masks="cut"))
+        assert found.fatal == []
+        assert found.labels.classes == ("class0", "class1")
+
+    def test_masks_are_no_class_whatever_their_names_are(self, tmp_path):
+        """CelebAMask-HQ: images by number, and masks of their parts in folders of a thousand."""
+        for number in range(4):
+            miniatures.write(tmp_path / f"CelebA-HQ-img/{number}.jpg", miniatures.make_image(seed=number))
+            for part in ("hair", "nose"):
+                ids = np.zeros((24, 32), np.uint8)
+                ids[number : number + 5, 4:20] = 255
+                miniatures.write(tmp_path / f"anno/0/{number:05d}_{part}.png", miniatures.gray(ids))
+
+        assert words(tmp_path) == [
+            two_sides("anno", "CelebA-HQ-img").replace(
+                "belong to those of CelebA-HQ-img, by their names and by what they show",
+                "look like masks beside those of CelebA-HQ-img",
+            )
+        ]
+
+    def test_a_single_folder_is_hardly_a_class(self, tmp_path):
+        for split in ("train", "val"):
+            miniatures.write(tmp_path / f"raw/data/{split}/cat/a.jpg", miniatures.make_image(seed=len(split)))
+
+        assert words(tmp_path / "raw") == [
+            f"data: expected a folder for each class, found one. If it holds the data, inspect and pack {tmp_path}/raw/data. "
+            "If the class is in the names of the images, use --pattern. If it is the only class, confirm it with --layout "
+            "folders."
+        ]
+        assert inspect(tmp_path / "raw", how=How("folders")).fatal == []

@@ -111,5 +111,5 @@ def test_images_without_a_row_and_rows_without_an_image_are_named(raw):
 
     assert [problem.message for problem in found.problems] == [
         "train.csv: expected image 7.jpg, as it says, found nothing. Add it, or remove its rows.",
-        "train_images/2.jpg: no row of train.csv names it: it is left out.",
+        "train_images/2.jpg: no row of train.csv names it: it is left out. If it has no objects, add a row without runs.",
     ]

@@ -239,3 +239,14 @@ def test_numbers_beside_images_that_are_no_boxes_are_none(tmp_path):
     for number in range(3):
         miniatures.write(tmp_path / f"{number}.txt", b"a caf\xe9 by the sea\n")  # in Latin-1
     assert "expected a known layout" in words(tmp_path)[0]
+
+
+def test_classes_may_lie_beside_images_and_labels_in_a_folder_below(tmp_path):
+    """As labelImg leaves them."""
+    for number in range(3):
+        miniatures.write(tmp_path / f"Labels & images/{number} x.jpeg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"Labels & images/{number} x.txt", "1 0.5 0.5 0.2 0.2\n")
+    miniatures.write(tmp_path / "Labels & images/classes.txt", "cat\ndog\n")
+    found = inspect(tmp_path)
+
+    assert (found.fatal, found.labels.classes) == ([], ("cat", "dog"))
