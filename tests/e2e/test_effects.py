@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import effects, miniatures
 from support.datasets import learn_colors, learn_squares
-from support.effects import BATCHES, CLASSES_TOO, EFFECTS, NOTHING, ORDER, WEIGHTS, Effect, Elsewhere
+from support.effects import BATCHES, CHOICES, CLASSES_TOO, EFFECTS, NOTHING, ORDER, WEIGHTS, Effect, Elsewhere
 from support.training import recipe
 
 from penstock.config import apply
@@ -73,3 +73,12 @@ def test_a_setting_has_its_effect(recipes, seen, name, data, rich):
         assert (differs[0] if differs else NOTHING) == effect.first, differs
     assert effect.first in (*differs, NOTHING)
     assert BATCHES not in differs or WEIGHTS in differs  # what is fed and not learnt from is no effect
+
+
+@pytest.mark.parametrize(("name", "beside"), [(name, each) for name, every in CHOICES.items() for each in every])
+def test_a_setting_has_its_effect_for_every_choice(recipes, seen, name, beside):
+    effect = LIVE[name]._replace(data="masks", beside=beside)
+    before, after = (seen(each) for each in effects.changed(recipes["masks"], effect, name, rich=False))
+
+    assert before[WEIGHTS] != after[WEIGHTS]
+    assert (before[BATCHES] == after[BATCHES]) == (effect.first == WEIGHTS)

@@ -206,6 +206,24 @@ EFFECTS: dict[str, Effect | Elsewhere] = {
 }  # fmt: skip
 
 
+CHOICES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "optimizer.momentum": (("optimizer.name=rmsprop",), ("optimizer.name=muon",)),
+    "optimizer.weight_decay": (("optimizer.name=adamw",), ("optimizer.name=rmsprop",), ("optimizer.name=muon",)),
+    "optimizer.lr": (("optimizer.name=adamw",), ("optimizer.name=rmsprop",), ("optimizer.name=muon",)),
+    "optimizer.gamma": (
+        ("optimizer.schedule=multistep", "optimizer.milestones=[1]"),
+        ("optimizer.schedule=exponential", "optimizer.step_size=1"),
+    ),
+    "optimizer.step_size": (("optimizer.schedule=exponential",),),
+    "optimizer.min_lr_ratio": (("optimizer.schedule=cosine",), ("optimizer.schedule=exponential", "optimizer.step_size=1")),
+    "optimizer.warmup_steps": (("optimizer.schedule=cosine",), ("optimizer.schedule=constant",)),
+    "augment.flip": (("augment.method=resized-crop", "augment.scale=[0.5, 2.0]"),),
+    "augment.rotate": (("augment.method=resized-crop", "augment.scale=[0.5, 2.0]"),),
+    "augment.crop_scale": (("augment.method=resized-crop", "augment.scale=[0.5, 2.0]"),),
+    "augment.crop_ratio": (("augment.method=resized-crop", "augment.scale=[0.5, 2.0]"),),
+}  # fmt: skip
+"""Choices of another setting beside which a setting has its effect too, with the data of masks."""
+
 CLASSES_TOO = (
     "seed", "data.repeat_threshold", "augment.flip", "augment.rotate", "augment.jitter.hue", "augment.elastic",
     "loss.cross_entropy", "loss.label_smoothing", "train.freeze_bn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.assembly import resolve_settings
-from penstock.assembly.epochs import with_default_steps
+from penstock.assembly.epochs import steps_of, with_default_steps
 from penstock.config.presets import resolve
 from penstock.tasks import TASKS
 
@@ -62,3 +62,10 @@ class TestDefault:
     def test_a_run_says_where_they_come_from(self, packed):
         found = resolve_settings({"data.path": str(packed.folder)})
         assert (found.recipe.train.steps, found.origin("train.steps")) == (1000, "size of the data")
+
+    @pytest.mark.parametrize(("epochs", "limit", "steps"), [(2, 8, 4), (2, 0, 11), (0.5, 8, 1), (3, 10**6, 16)])
+    def test_epochs_are_passes_over_the_part_that_is_taken(self, packed, epochs, limit, steps):
+        """The training split has 21 records: batches of 4, and what is left over at the end."""
+        words = {"data.path": str(packed.folder), "train.batch": 4, "train.epochs": epochs, "data.limit": limit}
+
+        assert steps_of(resolve_settings({**words, "model.weights": "none"}).recipe) == steps
