@@ -194,8 +194,8 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 
 def _names(folder: Path) -> tuple[str, ...]:
-    """The `names` of the first YAML file, a list or a table by id; or classes.txt, beside the labels, or the only one in
-    a folder below.
+    """The `names` of the first YAML file, a list or a table by id; or classes.txt, beside the labels, or the only one
+    below the folder.
     """
     for path, tree in _trees(folder):
         if names := tree.get("names"):
