@@ -19,6 +19,7 @@ from penstock.datasets.layouts import (
     several,
     split_lists,
     table,
+    table_boxes,
     tfrecords,
     unread,
 )
@@ -218,7 +219,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
     meant = (
         "corners (left, top, right, bottom)" if boxes == "xyxy" else "a corner and a size (left, top, width, height)"
     )
-    items, settled = found.items, {table.MIXED}
+    items, settled = found.items, {table_boxes.MIXED}
     if boxes != found.boxes:
         settled.add(coco_shapes.CONTRADICTION)
         sign = 1 if boxes == "xywh" else -1

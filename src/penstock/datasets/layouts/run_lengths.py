@@ -115,8 +115,9 @@ def _layout(
 ) -> Layout:
     where = named(table.path, folder)
     problems = [_missing(where, image) for image in table.missing]
-    known = {*table.images}
-    problems += [_unnamed(path, folder, where) for path in _images(folder) if path not in known]
+    beside = {image.parent for image in table.images}
+    left = (path for path in _images(folder) if path not in table.images)
+    problems += [_unnamed(path, folder, where, fatal=path.parent in beside) for path in left]
     return Layout(task, name, (f"{where}: {table.about}",), tuple(items), Labels(classes), tuple(problems))
 
 
@@ -244,7 +245,13 @@ def _missing(table: str, name: str) -> Problem:
     return Problem("image missing", f"{table}#{name}", message)
 
 
-def _unnamed(path: Path, folder: Path, table: str) -> Problem:
+def _unnamed(path: Path, folder: Path, table: str, *, fatal: bool) -> Problem:
+    """An image beside others that have rows may be one without objects, whose row somebody has left out."""
     name = named(path, folder)
-    message = f"{name}: no row of {table} names it: it is left out. If it has no objects, add a row without runs."
-    return Problem("image in no row", name, message, fatal=False)
+    message = f"{name}: no row of {table} names it: it is left out."
+    if fatal:
+        message = (
+            f"{name}: expected a row of {table}, found none. If the image has no objects, add a row of its name "
+            "without runs. If it has no labels, leave it out with --skip-bad."
+        )
+    return Problem("image in no row", name, message, fatal=fatal)

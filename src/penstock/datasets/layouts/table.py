@@ -10,16 +10,15 @@ table has these columns, lists of lines `IMAGE LABEL` are read in the same way.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import label_lists
+from penstock.datasets.layouts import label_lists, table_boxes
 from penstock.datasets.layouts.columns import check_fields, image_column, renamed
 from penstock.datasets.layouts.csv_files import BEYOND, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
@@ -43,15 +42,10 @@ _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
     "video_id", "clip", "sequence",
 )  # fmt: skip
-_CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
-_SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
-_ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
-MIXED: Final = "boxes of either kind"
 _MOST_DIGITS: Final = 18
+_OBJECT: Final = "object"
 _SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _SHOWN: Final = 5  # numbers of lines in a sentence
-_SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
-_SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
 
 
 class _Table(NamedTuple):
@@ -61,18 +55,6 @@ class _Table(NamedTuple):
     rows: dict[int, Row]
     columns: list[str]
     called: list[str]
-
-
-class _Edges(NamedTuple):
-    """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
-    they are fractions, and how many of them make it uncertain how they are meant.
-    """
-
-    edges: Mapping[int, tuple[float, float, float, float]]
-    how: str
-    read: Literal["", "xyxy", "xywh"]
-    relative: bool
-    mixed: int = 0
 
 
 def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) -> Layout | None:
@@ -94,27 +76,15 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     for path in paths:
         if not (fields or {*_FILE, *_LABEL} & {*columns_of(path)}):
             continue
-        rows, header = read_rows(path)
-        called = [name.lower() for name in header]
-        rows, header = renamed(rows, header, fields)
-        if not _first(_FILE, [name.lower() for name in header]):
-            column = image_column(rows, header, Images(folder))
-            rows, header = renamed(rows, header, {"image": column} if column else {})
-        if not _first(_FILE, [name.lower() for name in header]):
-            continue
-        columns = [name.lower() for name in header]
-        possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
-        if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
-            wrong += [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
-            rows, columns = hot.rows, [*columns, LABEL]
-        if _first(_LABEL, columns):
-            check_columns(path, columns)
-            tables.append(_Table(path, rows, columns, called))
+        table, problems = _read(folder, path, fields)
+        tables += [table] if table else []
+        wrong += problems
     if not tables and not fields:
         columns = [label_lists.FILE, label_lists.LABEL]
         tables = [_Table(path, rows, columns, columns) for path, rows in label_lists.find(folder, places).items()]
     if not tables:
         return None
+    tables = _of_splits(folder, tables)
     splits = [_split(table.path, folder) for table in tables]
     apart = len(tables) == 1 or (all(splits) and len(set(splits)) == len(splits))
     others = [] if apart else tables[1:]
@@ -127,6 +97,42 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     fractions = [name for name in named_by if _is_fraction(name)]
     wrong += [_measured(kept[0].path, folder, fractions)] if fractions else []
     return replace(layout, problems=(*layout.problems, *wrong, *more))
+
+
+def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table | None, list[Problem]]:
+    """A table with columns of files and labels, and the problems of its rows; None for another table."""
+    rows, header = read_rows(path)
+    called = [name.lower() for name in header]
+    rows, header = renamed(rows, header, fields)
+    if not _first(_FILE, [name.lower() for name in header]):
+        column = image_column(rows, header, Images(folder))
+        rows, header = renamed(rows, header, {"image": column} if column else {})
+    columns, wrong = [name.lower() for name in header], []
+    if not _first(_FILE, columns):
+        return None, []
+    possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
+    if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
+        wrong = [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
+        rows, columns = hot.rows, [*columns, LABEL]
+    if not _first(_LABEL, columns) and (edges := table_boxes.columns_of_boxes(columns)):
+        rows = {line: _with_class(row, edges) for line, row in rows.items()}
+        columns = [*columns, LABEL]
+    if not _first(_LABEL, columns):
+        return None, wrong
+    check_columns(path, columns)
+    return _Table(path, rows, columns, called), wrong
+
+
+def _with_class(row: Row, edges: Sequence[str]) -> Row:
+    """A row of a table without classes: its box is an object."""
+    return {**row, LABEL: _OBJECT if any(row.get(name) for name in edges) else ""}
+
+
+def _of_splits(folder: Path, tables: list[_Table]) -> list[_Table]:
+    """The tables that are named for splits, if there are two or more; others beside them are of something else."""
+    named_for = [table for table in tables if _split(table.path, folder)]
+    several = len({_split(table.path, folder) for table in named_for}) > 1
+    return named_for if several else tables
 
 
 def _is_fraction(text: str) -> bool:
@@ -206,11 +212,11 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
     path, rows, columns, called = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
-    edges = _columns(columns)
+    edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
     images = Images(path.parent if inside else folder, folder, near=listing.splits(folder).get(usual))
     lines, problems = _sorted_out(images, path, rows, (file, label, *edges), listing.read_classes(folder))
-    read = _edges(lines, edges)
+    read = table_boxes.read_edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [
@@ -234,14 +240,17 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             problems += [_twice(named(image, folder), path.name, own)] * (len(own) > 1)
         else:
             none = [number for number in said if number not in read.edges]
-            problems += [_boxless(folder, path, number, image, _cells(lines[number], edges)) for number in none]
+            problems += [
+                table_boxes.boxless(folder, path, n, image, {key: lines[n][key] for key in edges}) for n in none
+            ]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
             items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative, group=group))
-    problems += _mixed(folder, path, edges[0], read) if read and read.mixed else []
+    problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}",
         *_read_as(file, label, columns, called),
         *([read.how] if read else []),
+        *(["no column has classes: every box is an object"] if classes == (_OBJECT,) and LABEL not in called else []),
     )
     task = "detection" if read else "classification"
     return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
@@ -261,48 +270,6 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 def _by_number(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isdecimal() and len(name) <= _MOST_DIGITS else (-1, name)
-
-
-def _columns(columns: list[str]) -> tuple[str, ...]:
-    """Those that hold boxes."""
-    four = next((names for names in (*_CORNERS, *_SIZES) if set(names) <= set(columns)), ())
-    return four or tuple(name for name in _ONE if name in columns)[:1]
-
-
-def _edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> _Edges | None:
-    """The left, top, right and bottom edge of the box in every line, and how they were read; None without boxes."""
-    if not names:
-        return None
-    found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
-    known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
-    relative = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
-    unit = "; as none of them is beyond 1, they are fractions of the image's size" * relative
-    below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
-    stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
-    if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
-        rarely = f"the third or fourth number is below the first or second in {below:,} of {len(found):,} only"
-        never = "the third or fourth number is never below the first or second"
-        told = "their columns say so" if stated else rarely if below else never
-        how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
-        return _Edges(found, how, "" if stated else "xyxy", relative, 0 if stated else below)
-    told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
-    how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
-    return _Edges(
-        {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "" if stated else "xywh", relative
-    )
-
-
-def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:
-    words = [row[name] for name in names] if len(names) > 1 else re.findall(r"[-+.\deE]+", row[names[0]])
-    try:
-        a, b, c, d = (float(word) for word in words)
-    except ValueError:
-        return None
-    return a, b, c, d
-
-
-def _cells(row: Row, names: tuple[str, ...]) -> dict[str, str]:
-    return {name: row[name] for name in names}
 
 
 def _stem(name: str) -> str:
@@ -345,26 +312,9 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
     return None
 
 
-def _boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[str, str]) -> Problem:
-    place = f"{path.relative_to(folder).as_posix()}, line {number}"
-    found = ", ".join(filter(None, cells.values())) or "nothing"
-    message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Fix the row, or remove it."
-    return Problem("row without a box", named(image, folder), message)
-
-
 def _missing(table: str, name: str, found: str) -> Problem:
     message = f"{table}: expected image {name}, as it says, found {found}. Add it, or remove its rows."
     return Problem("image missing", f"{table}#{name}", message)
-
-
-def _mixed(folder: Path, path: Path, column: str, read: _Edges) -> list[Problem]:
-    name = path.relative_to(folder).as_posix()
-    message = (
-        f"{name}: expected corners or sizes in column {column}, found {read.mixed:,} of {len(read.edges):,} "
-        "boxes whose third or fourth number is below the first or second: too many for corners, too few for sizes. "
-        "Say which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
-    )
-    return [Problem(MIXED, name, message, whole=True)]
 
 
 def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Problem]:

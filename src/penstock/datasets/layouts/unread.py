@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets.layout import Layout
 
+_SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _COLUMNS: Final = 8  # in a sentence
 _READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
 """Layouts whose tables are known by their names; others say in their reasons which ones they read."""
@@ -42,7 +43,7 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
     said = " ".join(found.reasons)
     for table in () if found.name in _READ else _tables(folder):
         name = named(table.path, folder)
-        if table.path.name in said or "submission" in table.path.stem:
+        if table.path.name in said:
             continue
         if doubtful:
             message = (
@@ -73,6 +74,8 @@ def refusal(folder: Path) -> DatasetError | None:
 def _tables(folder: Path) -> Iterator[_Table]:
     images = Images(folder)
     for path in listing.plain(folder, "*.csv", "*.tsv"):
+        if _SUBMISSION in path.stem.lower():
+            continue
         try:
             rows, header = read_rows(path)
         except DatasetError:
@@ -82,10 +85,14 @@ def _tables(folder: Path) -> Iterator[_Table]:
 
 
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
-    """The column with the fewest values, of those that have several and are seldom empty."""
+    """The column with the fewest values, of those that have several and are seldom empty; rather one of words."""
     cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
     several = [name for name in columns if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1]
-    return min(several, key=lambda name: len({*cells[name]}), default=columns[0])
+    return min(several, key=lambda name: (_are_numbers(cells[name]), len({*cells[name]})), default=columns[0])
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    return all(cell.replace(".", "", 1).lstrip("-").isdecimal() for cell in cells)
 
 
 def _columns(table: _Table) -> str:

@@ -86,7 +86,7 @@ def test_each_row_is_an_object(raw):
 
 
 def test_what_does_not_show_is_read_as_usual(raw):
-    write(raw / "train.csv", "ImageId,EncodedPixels\n0.jpg,1 1\n")
+    write(raw / "train.csv", "ImageId,EncodedPixels\n0.jpg,1 1\n1.jpg,\n2.jpg,\n")
 
     assert inspect(raw).layout.reasons == (
         "train.csv: runs are read column by column, as is usual: their shapes do not show it",
@@ -107,9 +107,12 @@ def test_runs_that_are_none_are_a_problem(raw, cell):
 
 def test_images_without_a_row_and_rows_without_an_image_are_named(raw):
     write(raw / "train.csv", "ImageId,EncodedPixels\n0.jpg,3 4\n1.jpg,3 4\n7.jpg,3 4\n")
+    write(raw / "test_images/8.jpg", make_image(SIZE, seed=8))
     found = inspect(raw)
 
     assert [problem.message for problem in found.problems] == [
         "train.csv: expected image 7.jpg, as it says, found nothing. Add it, or remove its rows.",
-        "train_images/2.jpg: no row of train.csv names it: it is left out. If it has no objects, add a row without runs.",
+        "train_images/2.jpg: expected a row of train.csv, found none. If the image has no objects, add a row of its name "
+        "without runs. If it has no labels, leave it out with --skip-bad.",
+        "test_images/8.jpg: no row of train.csv names it: it is left out.",
     ]

@@ -485,3 +485,36 @@ def test_folders_of_images_without_labels_may_be_classes(tmp_path, capsys):
     found = inspect(tmp_path, how=How(pattern=pattern))
     assert (found.fatal, found.labels.classes) == ([], ("pie", "soup"))
     assert {split: len(each) for split, each in found.splits.items()} == {"train": 4, "test": 2}
+
+
+def test_boxes_without_classes_are_objects(tmp_path):
+    """Global wheat detection: image_id, width, height, bbox, source; an image without boxes has a row without one."""
+    for number in range(3):
+        miniatures.write(tmp_path / f"train/{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "sample_submission.csv", "image_id,PredictionString\n0,1.0 0 0 50 50\n")
+    rows = ['0,32,24,"[1, 2, 9, 9]",a', '0,32,24,"[12, 3, 8, 6]",a', '1,32,24,"[20, 4, 9, 3]",b', "2,32,24,,b"]
+    miniatures.write(tmp_path / "train.csv", "image_id,width,height,bbox,source\n" + "\n".join(rows) + "\n")
+    found = inspect(tmp_path)
+
+    assert (found.fatal, found.labels.classes, found.layout.kind.name) == ([], ("object",), "detection")
+    assert [len(each.item.boxes) for each in found.items] == [2, 1, 0]
+    assert found.layout.reasons[-1] == "no column has classes: every box is an object"
+
+
+def test_a_table_beside_those_of_the_splits_is_noted(tmp_path):
+    """GTSRB: Train.csv and Test.csv, and Meta.csv of the signs."""
+    for split in ("Train", "Test", "Meta"):
+        for number in range(2):
+            miniatures.write(tmp_path / f"{split}/{number}.png", miniatures.make_image(seed=number + 10 * len(split)))
+        rows = "".join(f"{split}/{number}.png,c{number}\n" for number in range(2))
+        miniatures.write(tmp_path / f"{split}.csv", f"Path,Class\n{rows}")
+    found = inspect(tmp_path)
+
+    assert found.fatal == []
+    assert {split: sorted(each.item.image.parent.name for each in items) for split, items in found.splits.items()} == {
+        "train": ["Train"] * 2,
+        "test": ["Test"] * 2,
+    }
+    assert "Meta.csv: its column Path names images, but it is not read. It has the columns Path, Class." in [
+        problem.message for problem in found.problems
+    ]

@@ -1,0 +1,91 @@
+"""The boxes of tables: which columns hold them, and whether they are corners, or a corner and a size."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from penstock.kinds.items import Problem, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    Row = Mapping[str, str]
+
+_CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
+_SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
+_ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
+MIXED: Final = "boxes of either kind"
+_SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
+_SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, or the others may be large
+
+
+class Edges(NamedTuple):
+    """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
+    they are fractions, and how many of them make it uncertain how they are meant.
+    """
+
+    edges: Mapping[int, tuple[float, float, float, float]]
+    how: str
+    read: Literal["", "xyxy", "xywh"]
+    relative: bool
+    mixed: int = 0
+
+
+def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:
+    """Those that hold boxes."""
+    four = next((names for names in (*_CORNERS, *_SIZES) if set(names) <= set(columns)), ())
+    return four or tuple(name for name in _ONE if name in columns)[:1]
+
+
+def read_edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> Edges | None:
+    """The left, top, right and bottom edge of the box in every line, and how they were read; None without boxes."""
+    if not names:
+        return None
+    found = {number: edges for number, row in lines.items() if (edges := _numbers(row, names)) is not None}
+    known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
+    relative = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
+    unit = "; as none of them is beyond 1, they are fractions of the image's size" * relative
+    below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
+    stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
+    if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
+        rarely = f"the third or fourth number is below the first or second in {below:,} of {len(found):,} only"
+        never = "the third or fourth number is never below the first or second"
+        told = "their columns say so" if stated else rarely if below else never
+        how = f"boxes are read as corners (left, top, right, bottom): {told}{unit}"
+        return Edges(found, how, "" if stated else "xyxy", relative, 0 if stated else below)
+    told = "their columns say so" if stated else f"the third or fourth number is below the first or second in {below:,}"
+    how = f"boxes are read as a corner and a size (left, top, width, height): {told}{unit}"
+    return Edges(
+        {key: (x, y, x + w, y + h) for key, (x, y, w, h) in found.items()}, how, "" if stated else "xywh", relative
+    )
+
+
+def _numbers(row: Row, names: tuple[str, ...]) -> tuple[float, float, float, float] | None:
+    words = [row[name] for name in names] if len(names) > 1 else re.findall(r"[-+.\deE]+", row[names[0]])
+    try:
+        a, b, c, d = (float(word) for word in words)
+    except ValueError:
+        return None
+    return a, b, c, d
+
+
+def boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[str, str]) -> Problem:
+    """The problem of a row that has something else where its box should be."""
+    place = f"{path.relative_to(folder).as_posix()}, line {number}"
+    found = ", ".join(filter(None, cells.values())) or "nothing"
+    message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Fix the row, or remove it."
+    return Problem("row without a box", named(image, folder), message)
+
+
+def mixed(folder: Path, path: Path, column: str, read: Edges) -> list[Problem]:
+    """The problem of boxes that are neither all corners nor all sizes."""
+    name = path.relative_to(folder).as_posix()
+    message = (
+        f"{name}: expected corners or sizes in column {column}, found {read.mixed:,} of {len(read.edges):,} "
+        "boxes whose third or fourth number is below the first or second: too many for corners, too few for sizes. "
+        "Say which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
+    )
+    return [Problem(MIXED, name, message, whole=True)]
