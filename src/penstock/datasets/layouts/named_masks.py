@@ -93,7 +93,10 @@ def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Pat
             by_end[path.stem.removeprefix(own)][path] = path.with_name(own)
     often = sorted(by_end.values(), key=len, reverse=True)[:_ENDS]
     shown = (each for each in often if are_masks([*each], [stems[own][0] for own in each.values()]))
-    return {path: own for each in shown for path, own in each.items()} or _siblings(files)
+    owners = {path: own for each in shown for path, own in each.items()}
+    of_mask = {path.with_suffix(""): own for path, own in owners.items()}
+    more = {path: of_mask[own] for each in by_end.values() for path, own in each.items() if own in of_mask}
+    return {**owners, **more} or _siblings(files)
 
 
 def _siblings(files: Sequence[Path]) -> dict[Path, Path]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.layouts.evidence import look_at, look_like_masks
-from penstock.datasets.layouts.matching import match
+from penstock.datasets.layouts.evidence import are_masks, look_at, look_like_masks
+from penstock.datasets.layouts.matching import match, shorter_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Key = tuple[str, tuple[str, ...]]  # the split, and the folders above that are no splits
 
 _DEEPEST: Final = 4  # folders that are looked into
+_MOSTLY: Final = 0.3  # of the files of a folder are masks of others in it
 _MOST_ROLES: Final = 12  # folders of different names beside each other; of more the names are classes or cases
 
 
@@ -129,14 +130,26 @@ def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:
     """The pairs of roles of which one holds images, and the other masks of them. Names are compared only where the
     files look so, as there may be a million.
     """
-    looks = {role: look_at([path for part in own.values() for path in part.files]) for role, own in parts.items()}
-    for images in parts:
-        for masks in parts:
+    files = {role: [path for part in own.values() for path in part.files] for role, own in parts.items()}
+    looks = {role: look_at(paths) for role, paths in files.items() if not _holds_both(paths)}
+    for images, as_images in looks.items():
+        for masks, as_masks in looks.items():
             shared = parts[images].keys() & parts[masks].keys()
-            if images == masks or not shared or not look_like_masks(looks[masks], looks[images]):
+            if images == masks or not shared or not look_like_masks(as_masks, as_images):
                 continue
             if count := _matched(parts[images], parts[masks], sorted(shared)):
                 yield _Fit(images, masks, count)
+
+
+def _holds_both(files: Sequence[Path]) -> bool:
+    """Whether a folder holds images and, beside each, masks with its name and an ending."""
+    there = {(path.parent, path.stem): path for path in files}
+    stems: dict[Path, set[str]] = {}
+    for path in files:
+        stems.setdefault(path.parent, set()).add(path.stem)
+    owners = {path: shorter_among(path.stem, stems[path.parent]) for path in files}
+    pairs = [(path, there[path.parent, own]) for path, own in owners.items() if own]
+    return len(pairs) > len(files) * _MOSTLY and are_masks(*(list(side) for side in zip(*pairs, strict=True)))
 
 
 def _matched(images: Mapping[Key, _Part], masks: Mapping[Key, _Part], shared: Sequence[Key]) -> int:

@@ -567,6 +567,9 @@ class TestClasses:
 
         assert (found.layout.name, found.layout.kind.name) == ("COCO classes", "classification")
         assert found.labels.classes == ("fig", "date")
+        assert words(tmp_path, How(task="detection"))[0].startswith(
+            f"{tmp_path}: expected data for detection, found data for classification (COCO classes)."
+        )
         assert [(each.item.split, each.item.label) for each in found.items] == [
             ("train", 1), ("train", 0), ("val", 1), ("val", 0)
         ]  # fmt: skip

@@ -148,6 +148,20 @@ class TestClasses:
 
         assert words(tmp_path) == []
 
+    def test_two_classes_of_one_number_may_be_somewhat_alike(self, tmp_path):
+        """As photographs of one hour are: nearer to each other than to those of other numbers, and not the same."""
+        for number in range(6):
+            hour = np.random.default_rng(number).normal(0, 50, (6, 8, 3))
+            for seed, name in enumerate(("cat", "dog")):
+                own = np.random.default_rng(100 * (seed + 1) + number).normal(0, 50, (6, 8, 3))
+                small = np.clip(128 + hour + own, 0, 255).astype(np.uint8)
+                (tmp_path / name).mkdir(exist_ok=True)
+                Image.fromarray(small).resize((96, 64), Image.Resampling.BICUBIC).save(
+                    tmp_path / f"{name}/{number}.png"
+                )
+
+        assert words(tmp_path) == []
+
     @pytest.mark.parametrize("names", [("testA", "testB", "trainA", "trainB"), ("seg_pred", "seg_test", "seg_train")])
     def test_folders_named_for_splits_are_no_classes(self, tmp_path, names):
         for seed, name in enumerate(names):

@@ -156,3 +156,21 @@ def test_images_may_have_an_ending_of_their_own(tmp_path, names):
     assert [(each.item.image.name, each.item.mask.name) for each in found.items] == [
         (f"{image.format(n)}.jpg", f"{mask.format(n)}.png") for n in range(3)
     ]
+
+
+def test_folders_of_images_and_masks_together_are_none_of_either(tmp_path):
+    """BUSI: benign/, malignant/ and normal/, each with images and masks, and now and then a second mask."""
+    for seed, name in enumerate(("benign", "malignant", "normal")):
+        for number in range(1, 4):
+            write(tmp_path / f"{name}/{name} ({number}).png", make_image(seed=number + 10 * seed))
+            write(tmp_path / f"{name}/{name} ({number})_mask.png", gray(IDS))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.fatal) == ("images and masks in one folder", [])
+    assert len(found.items) == 9
+    write(tmp_path / "benign/benign (2)_mask_1.png", gray(IDS))
+    assert words(tmp_path) == [
+        f"benign/benign (2){one}.png: expected one mask of this name, found benign/benign (2){other}.png too. Rename or "
+        "remove one of them."
+        for one, other in (("_mask", "_mask_1"), ("_mask_1", "_mask"))
+    ]
