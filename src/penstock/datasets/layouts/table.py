@@ -44,6 +44,7 @@ _GROUP: Final = (
 )  # fmt: skip
 _MOST_DIGITS: Final = 18
 _OBJECT: Final = "object"
+_NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
 _SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _SHOWN: Final = 5  # numbers of lines in a sentence
 
@@ -84,7 +85,8 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
         tables = [_Table(path, rows, columns, columns) for path, rows in label_lists.find(folder, places).items()]
     if not tables:
         return None
-    tables = _of_splits(folder, tables)
+    with_boxes = [table for table in tables if table_boxes.columns_of_boxes(table.columns)]
+    tables = _of_splits(folder, with_boxes or tables)
     splits = [_split(table.path, folder) for table in tables]
     apart = len(tables) == 1 or (all(splits) and len(set(splits)) == len(splits))
     others = [] if apart else tables[1:]
@@ -120,7 +122,15 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     if not _first(_LABEL, columns):
         return None, wrong
     check_columns(path, columns)
+    if edges := table_boxes.columns_of_boxes(columns):
+        rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
     return _Table(path, rows, columns, called), wrong
+
+
+def _without_objects(row: Row, label: str, edges: Sequence[str]) -> Row:
+    """A row without a class where it says that the image shows nothing, as `No finding` without a box does."""
+    is_nothing = row.get(label, "").lower() in _NOTHING and not any(row.get(name) for name in edges)
+    return {**row, label: ""} if is_nothing else row
 
 
 def _with_class(row: Row, edges: Sequence[str]) -> Row:

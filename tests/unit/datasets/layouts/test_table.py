@@ -518,3 +518,21 @@ def test_a_table_beside_those_of_the_splits_is_noted(tmp_path):
     assert "Meta.csv: its column Path names images, but it is not read. It has the columns Path, Class." in [
         problem.message for problem in found.problems
     ]
+
+
+def test_boxes_go_before_classes_and_nothing_is_no_class(tmp_path):
+    """RSNA's pneumonia challenge: boxes and Target in one table, finer classes in another; VinBigData's No finding."""
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/p{number}.jpg", miniatures.make_image(seed=number))
+    rows = "p0,,,,,0\np1,2,3,9,9,1\np1,12,3,8,6,1\np2,4,4,5,5,1\n"
+    miniatures.write(tmp_path / "stage_2_train_labels.csv", f"patientId,x,y,width,height,Target\n{rows}")
+    rows = "p0,Normal\np1,Lung Opacity\np1,Lung Opacity\np2,Lung Opacity\n"
+    miniatures.write(tmp_path / "stage_2_detailed_class_info.csv", f"patientId,class\n{rows}")
+    found = inspect(tmp_path)
+
+    assert (found.fatal, found.layout.kind.name) == ([], "detection")
+    assert [len(each.item.boxes) for each in found.items] == [0, 2, 1]
+    assert [problem.message for problem in found.problems] == [
+        "stage_2_detailed_class_info.csv: its column patientId names images, but it is not read. It has the columns "
+        "patientId, class."
+    ]
