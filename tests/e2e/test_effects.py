@@ -8,6 +8,7 @@ import pytest
 from support import effects, miniatures
 from support.datasets import learn_colors, learn_squares
 from support.effects import BATCHES, CHOICES, CLASSES_TOO, EFFECTS, NOTHING, ORDER, WEIGHTS, Effect, Elsewhere
+from support.setting_names import names
 from support.training import recipe
 
 from penstock.config import apply
@@ -22,7 +23,7 @@ ROWS = [(name, data, rich) for name, data in TRIED for rich in (False, True) if 
 
 
 def test_every_setting_has_a_row():
-    assert [*EFFECTS] == [*effects.names()]
+    assert [*EFFECTS] == [*names()]
 
 
 def test_what_is_shown_elsewhere_is_there():

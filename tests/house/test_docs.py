@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import re
 import tomllib
-from typing import get_type_hints
 
 import pytest
 from support.commands import call
 from support.paths import ROOT
+from support.setting_names import names
 
 import penstock
 from penstock.cli.overview import COMMANDS, name_of
-from penstock.config import Recipe
 
 GUIDE_NAMES = (
     "index", "quickstart", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "faults", "kafka", "deployment", "design",
@@ -23,15 +21,6 @@ GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDE_N
 GENERATED = {"settings", "commands", "api", "extending"}
 SECTIONS = {"data", "follow", "model", "augment", "regularize", "loss", "optimizer", "train"}
 TEXTS = {path.name: path.read_text() for path in GUIDES}
-
-
-def settings(kind=Recipe, before=""):
-    hints = get_type_hints(kind)
-    for each in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(hints[each.name]):
-            yield from settings(hints[each.name], f"{before}{each.name}.")
-        else:
-            yield f"{before}{each.name}"
 
 
 def blocks(text, language):
@@ -84,7 +73,7 @@ def test_options_are_those_of_their_commands(capsys):
 
 def test_settings_are_those_of_the_recipe():
     """Those that are set in commands, and those that stand alone in backticks."""
-    known, seen = set(settings()), 0
+    known, seen = set(names()), 0
     for name, text in TEXTS.items():
         for line in code(text):
             alone = re.fullmatch(r"([a-z]+(?:\.[a-z_]+)+)(?:=\S*)?", line)

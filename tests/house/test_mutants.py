@@ -5,16 +5,13 @@ still apply. `make mutants` tries them.
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
-
-from penstock.config import Recipe
+from support.setting_names import names
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
@@ -66,14 +63,9 @@ def test_there_are_few_enough_to_move_with_the_source():
     assert len(MUTANTS) <= 400
 
 
-def settings(kind=Recipe, before="setting "):
+def settings():
     """Every setting of the recipe, as mutants name it."""
-    hints = get_type_hints(kind)
-    for each in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(hints[each.name]):
-            yield from settings(hints[each.name], f"{before}{each.name}.")
-        else:
-            yield f"{before}{each.name}"
+    return names(before="setting ")
 
 
 def test_every_setting_of_the_recipe_has_one():

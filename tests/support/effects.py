@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,6 @@ from penstock.session import Hook
 from penstock.training import train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 BATCHES, WEIGHTS, SCORES, LOG, NOTHING = "batches", "weights", "scores", "log", "nothing"
@@ -229,18 +227,6 @@ CLASSES_TOO = (
     "loss.cross_entropy", "loss.label_smoothing", "train.freeze_bn",
 )  # fmt: skip
 """Settings that are tried with classifiers too."""
-
-
-def names(kind: Any = Recipe, before: str = "") -> Iterator[str]:
-    """Every setting of the recipe, as `section.name`."""
-    from typing import get_type_hints
-
-    hints = get_type_hints(kind)
-    for each in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(hints[each.name]):
-            yield from names(hints[each.name], f"{before}{each.name}.")
-        else:
-            yield f"{before}{each.name}"
 
 
 def squared(logits, target, ignore):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BEYOND: Final = ""
 """The name of cells that have no column."""
+SUBMISSION: Final = "submission"
+"""What the names of tables hold that are an example of what Kaggle wants back."""
 _LONGEST: Final = 1 << 20  # bytes of a first line
 
 
@@ -66,6 +68,20 @@ def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
                 str(path), expected="CSV", found=str(error), remedy="Fix the file, or remove it"
             ) from None
         return rows, [name.strip() for name in reader.fieldnames or ()]
+
+
+def readable(folder: Path, *patterns: str) -> Iterator[tuple[Path, dict[int, Row], list[str]]]:
+    """The tables directly in a folder with their rows and columns; examples of submissions and damaged ones are passed
+    over.
+    """
+    for path in listing.plain(folder, *patterns):
+        if SUBMISSION in path.stem.lower():
+            continue
+        try:
+            rows, header = read_rows(path)
+        except DatasetError:
+            continue
+        yield path, rows, header
 
 
 def _numbered(reader: csv.DictReader[str]) -> Iterator[tuple[int, Row]]:

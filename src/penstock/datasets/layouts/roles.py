@@ -131,11 +131,13 @@ def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:
     files look so, as there may be a million.
     """
     files = {role: [path for part in own.values() for path in part.files] for role, own in parts.items()}
-    looks = {role: look_at(paths) for role, paths in files.items() if not _holds_both(paths)}
+    looks = {role: look_at(paths) for role, paths in files.items()}
     for images, as_images in looks.items():
         for masks, as_masks in looks.items():
             shared = parts[images].keys() & parts[masks].keys()
             if images == masks or not shared or not look_like_masks(as_masks, as_images):
+                continue
+            if _holds_both(files[images]) or _holds_both(files[masks]):
                 continue
             if count := _matched(parts[images], parts[masks], sorted(shared)):
                 yield _Fit(images, masks, count)

@@ -18,7 +18,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.columns import image_column
-from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, probe
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _RUNS: Final = re.compile(r"\d{1,18} \d{1,18}( \d{1,18} \d{1,18})*")
 _CALLED: Final = re.compile(r"encoded|rle|pixels|segmentation|annotation", re.IGNORECASE)
-_SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _NOTHING: Final = frozenset({"", "-1", "1 0", "none"})
 _CLASS: Final = ("classid", "class_id", "class", "label", "category", "cell_type", "target")
 _JOINED: Final = re.compile(r"(?P<image>.+)_(?P<label>[^_]+)")  # ImageId_ClassId
@@ -131,13 +130,7 @@ def _name(image: Path, folder: Path) -> str:
 
 def _find(folder: Path) -> _Table | None:
     images = Images(folder)
-    for path in listing.plain(folder, "*.csv"):
-        if _SUBMISSION in path.stem.lower():
-            continue
-        try:
-            rows, header = read_rows(path)
-        except DatasetError:
-            continue
+    for path, rows, header in readable(folder, "*.csv"):
         column = _run_column(rows, header)
         if column and (found := _rows(path, images, rows, [name for name in header if name != column], column)):
             return found

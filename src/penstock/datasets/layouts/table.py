@@ -20,7 +20,7 @@ from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, table_boxes
 from penstock.datasets.layouts.columns import check_fields, image_column, renamed
-from penstock.datasets.layouts.csv_files import BEYOND, check_columns, columns_of, read_rows
+from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.errors import DatasetError
@@ -45,7 +45,6 @@ _GROUP: Final = (
 _MOST_DIGITS: Final = 18
 _OBJECT: Final = "object"
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
-_SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _SHOWN: Final = 5  # numbers of lines in a sentence
 
 
@@ -71,7 +70,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     tables: list[_Table] = []
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
-    paths = [path for place in places for path in listing.plain(place, "*.csv") if _SUBMISSION not in path.stem]
+    paths = [path for place in places for path in listing.plain(place, "*.csv") if SUBMISSION not in path.stem]
     if fields and paths:
         check_fields(folder, paths, fields)
     for path in paths:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.datasets import listing
 from penstock.datasets.layouts.columns import image_column
-from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from penstock.datasets.layout import Layout
 
-_SUBMISSION: Final = "submission"  # an example of what Kaggle wants back
 _COLUMNS: Final = 8  # in a sentence
 _READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
 """Layouts whose tables are known by their names; others say in their reasons which ones they read."""
@@ -43,7 +42,7 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
     said = " ".join(found.reasons)
     for table in () if found.name in _READ else _tables(folder):
         name = named(table.path, folder)
-        if table.path.name in said:
+        if re.search(rf"(^|[\s/]){re.escape(table.path.name)}($|[\s,:])", said):
             continue
         if doubtful:
             message = (
@@ -73,13 +72,7 @@ def refusal(folder: Path) -> DatasetError | None:
 
 def _tables(folder: Path) -> Iterator[_Table]:
     images = Images(folder)
-    for path in listing.plain(folder, "*.csv", "*.tsv"):
-        if _SUBMISSION in path.stem.lower():
-            continue
-        try:
-            rows, header = read_rows(path)
-        except DatasetError:
-            continue
+    for path, rows, header in readable(folder, "*.csv", "*.tsv"):
         if len(header) > 1 and (column := image_column(rows, header, images)):
             yield _Table(path, column, header, _likely_class(rows, [name for name in header if name != column]))
 

@@ -536,3 +536,14 @@ def test_boxes_go_before_classes_and_nothing_is_no_class(tmp_path):
         "stage_2_detailed_class_info.csv: its column patientId names images, but it is not read. It has the columns "
         "patientId, class."
     ]
+
+
+def test_a_table_whose_name_ends_that_of_the_one_that_is_read_is_noted(tmp_path):
+    miniatures.write(tmp_path / "a.jpg", miniatures.make_image())
+    miniatures.write(tmp_path / "b.jpg", miniatures.make_image(seed=1))
+    miniatures.write(tmp_path / "my_labels.csv", "file,label\na.jpg,cat\nb.jpg,dog\n")
+    miniatures.write(tmp_path / "labels.csv", "file,age\na.jpg,3\nb.jpg,4\n")
+
+    assert notes(tmp_path) == [
+        "labels.csv: its column file names images, but it is not read. It has the columns file, age."
+    ]
