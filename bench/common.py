@@ -12,7 +12,10 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SMOKE = "PENSTOCK_BENCH_SMOKE" in os.environ
 """Whether programs measure next to nothing, to show that they still run: tests/e2e/test_bench.py."""
@@ -64,6 +67,26 @@ def machine() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return {"processor": model, "cores": cores, "memory_gib": memory, "python": platform.python_version()}
+
+
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """What a program does and prints. In a smoke run, one of this Python is a fork, which imports nothing again."""
+    env = {**os.environ, **(environment or {})}
+    if SMOKE and command[0] == sys.executable:
+        sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+        from support.processes import forked
+
+        done = forked(command[1:], env)
+        return subprocess.CompletedProcess(list(command), done.returncode, done.stdout, done.stderr)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def last_line(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """The last line that a program prints, which must not fail."""
+    done = run(command, environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[1:3])} failed:\n{done.stderr[-3000:]}")
+    return done.stdout.splitlines()[-1]
 
 
 def penstock(*arguments: str) -> None:

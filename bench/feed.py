@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import common
 from penstock.datasets import PackOptions, inspect, pack, scenes
 
 HERE = Path(__file__).parent
-SCENES, IMAGES, REPEATS = common.sized((1000, 640, 5), (32, 32, 1))
+SCENES, IMAGES, REPEATS = common.sized((1000, 640, 5), (8, 8, 1))
 CONTENDERS = {
     "penstock": (sys.executable, "penstock_feed.py"),
     "tf.data": (common.PEERS, "tfdata.py", "full"),
@@ -60,11 +58,7 @@ def make(work: Path) -> None:
 def run(command: tuple[str, ...], work: Path, scenario: str) -> float:
     python, program, *more = command
     arguments = [python, str(HERE / "peers" / program), str(work), scenario, str(IMAGES), *more]
-    quiet = {**os.environ, "OMP_NUM_THREADS": "1", "TF_ENABLE_ONEDNN_OPTS": "1"}
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=quiet)
-    if done.returncode:
-        sys.exit(f"{program} failed:\n{done.stderr[-3000:]}")
-    return max(json.loads(done.stdout.splitlines()[-1]))
+    return max(json.loads(common.last_line(arguments, {"OMP_NUM_THREADS": "1", "TF_ENABLE_ONEDNN_OPTS": "1"})))
 
 
 def write(rates: dict[str, dict[str, list[float]]]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -114,11 +113,7 @@ def fill(servers: str, topic: str, length: int, records: int, partitions: int) -
 
 def run(python: str, servers: str, topic: str, how: str, records: int) -> float:
     command = [python, str(HERE / "peers" / "kafka_read.py"), servers, topic, how, str(records)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode:
-        sys.exit(f"{how} failed:\n{done.stderr[-3000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    return max(found["rates"])
+    return max(json.loads(common.last_line(command))["rates"])
 
 
 def first_batches(servers: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -78,10 +77,7 @@ def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
     found = {}
     for how, name in (("natural", "reading in offset order"), ("chosen", "reading with the default shuffle")):
         command = [sys.executable, str(kafka.HERE / "peers" / "kafka_read.py"), servers, "records", how, str(RECORDS)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=600, env={**os.environ, **variables(changed)}
-        )
-        line = json.loads(done.stdout.splitlines()[-1])
+        line = json.loads(common.last_line(command, variables(changed)))
         found[name] = max(line["rates"])
         found[f"memory while {name}"] = float(line["memory"])
     return found

@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -57,7 +56,7 @@ ps.resume(sys.argv[1], hooks=[First()])
 
 def killed(data: str, runs: Path, step: int) -> Path:
     """A run that was killed behind the checkpoint of a step."""
-    done = subprocess.run([sys.executable, "-c", BEGIN, data, str(runs), str(step), str(BATCH)], check=False)
+    done = common.run([sys.executable, "-c", BEGIN, data, str(runs), str(step), str(BATCH)])
     if done.returncode != -signal.SIGKILL:
         raise SystemExit(f"the training was to be killed, and ended with {done.returncode}")
     return next(runs.glob("0*"))
@@ -68,10 +67,7 @@ def timed(run: Path, copy: Path, step: int) -> tuple[float, float]:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(run, copy, symlinks=True)
     began = time.time()
-    words = [sys.executable, "-c", GO_ON, str(copy)]
-    out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    (line,) = [line for line in out.splitlines() if line.startswith("took ")]
-    _, started, ended, reached = line.split()
+    _, started, ended, reached = common.last_line([sys.executable, "-c", GO_ON, str(copy)]).split()
     if int(reached) != step:
         raise SystemExit(f"the run was to go on from step {step}, and did so from {reached}")
     return float(started) - began, float(ended) - began

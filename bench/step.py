@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -90,8 +89,7 @@ def said(loop: str, found: dict[str, float]) -> dict[str, float]:
 
 def program(name: str, *arguments: str, python: str = "") -> str:
     """The last line that a program prints."""
-    command = [python or common.PEERS, str(PEERS / name), *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    return common.last_line([python or common.PEERS, str(PEERS / name), *arguments])
 
 
 if __name__ == "__main__":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tomllib
 
 import pytest
+from support import processes
 from support.commands import call
-from support.processes import quiet
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +28,10 @@ def project(tmp_path, capsys):
     return tmp_path / "flowers"
 
 
+def own_test(project):
+    return processes.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=project)
+
+
 def test_its_readme_can_be_followed_and_its_own_test_passes(project):
     """Every command of it, one after the other; the training is cut short, as its 400 steps say nothing more here."""
     text = (project / "README.md").read_text()
@@ -37,14 +39,12 @@ def test_its_readme_can_be_followed_and_its_own_test_passes(project):
     assert "NAME" not in text
     first, second = (block.strip().splitlines() for block in text.split("```")[1::2])
     first = [f"{line} --steps 4" if line.startswith("penstock train") else line for line in first]
-    (project / "bin").mkdir()
-    (project / "bin/penstock").write_text(f'#!/bin/bash\nexec {sys.executable} -m penstock "$@"\n')
-    (project / "bin/penstock").chmod(0o755)
-    environment = {**quiet(), "PATH": f"{project / 'bin'}:{os.environ['PATH']}"}
     lines = "\n".join(["set -e", *first, *second])
-    done = subprocess.run(
-        ["bash", "-c", lines], cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    with processes.executable(project / "bin", "penstock") as path:
+        done = subprocess.run(
+            ["bash", "-c", lines], cwd=project, env={**processes.quiet(), "PATH": path}, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (run,) = project.glob("runs/0001-*")
     recipe = tomllib.loads((run / "recipe.toml").read_text())
@@ -52,10 +52,7 @@ def test_its_readme_can_be_followed_and_its_own_test_passes(project):
     assert recipe["hooks"][0]["name"].endswith("hooks.py:Speed")
     assert len(list((project / "predictions").glob("*-overlay.png"))) == 12
 
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"], cwd=project, env=environment,
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    tested = own_test(project)
     assert tested.returncode == 0, tested.stdout
     assert "1 passed" in tested.stdout
 
@@ -63,10 +60,7 @@ def test_its_readme_can_be_followed_and_its_own_test_passes(project):
 def test_its_own_test_fails_where_a_part_is_broken(project):
     """Or it would be of no use."""
     (project / "hooks.py").write_text((project / "hooks.py").read_text().replace("after_step", "after_stap"))
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"], cwd=project, env=quiet(),
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    tested = own_test(project)
     assert tested.returncode == 1
     assert "after_stap" in tested.stdout + tested.stderr
 

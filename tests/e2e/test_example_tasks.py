@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import cv2
@@ -24,16 +22,8 @@ from penstock.runs import code
 pytestmark = pytest.mark.slow
 
 
-def command():
-    return [sys.executable, "-m", "penstock"]
-
-
 def run(*words):
-    done = subprocess.run(
-        [*command(), *map(str, words)], env=processes.quiet(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return processes.run("-m", "penstock", *words, check=True).stdout
 
 
 def scenes_with_depth(folder, images):
@@ -106,9 +96,7 @@ class TestDepth:
     def test_it_learns_and_is_resumed_after_a_kill(self, home, tmp_path):
         run(*self.words(home, 40), "--runs", tmp_path / "whole")
         (whole,) = (tmp_path / "whole").iterdir()
-        process = subprocess.Popen(
-            [*command(), *map(str, [*self.words(home, 40), "--runs", tmp_path / "killed"])], env=processes.quiet()
-        )
+        process = processes.Child(["-m", "penstock", *self.words(home, 40), "--runs", tmp_path / "killed"])
         end = time.monotonic() + 120
         while not list((tmp_path / "killed").glob("*/checkpoints/step-000000[1-3]*")):
             assert time.monotonic() < end

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +55,12 @@ class Child:
         out, err: the files that it prints to.
     """
 
-    def __init__(self, words, *, env=None, cwd=None, log=None):
-        self._folder = None if log else Path(tempfile.mkdtemp())
-        self.out, self.err = (log, log) if log else (self._folder / "out", self._folder / "err")
+    def __init__(self, words, *, env=None, cwd=None, log=None, output=None):
+        """`log` takes both of its streams; `output` is a folder of descriptors, 1 and 2."""
+        self._folder = None if log or output else Path(tempfile.mkdtemp())
+        self.out, self.err = (log, log) if log else (f"{output}/1", f"{output}/2")
+        if self._folder:
+            self.out, self.err = self._folder / "out", self._folder / "err"
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(LIBRARIES)
         begin = ([str(word) for word in words], env or quiet(), str(cwd or Path.cwd()), str(self.out), str(self.err))
@@ -99,6 +103,9 @@ def _become(words, environment, folder, out, err):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(handle, number)
         os.close(handle)
+    # What the server opened knows of the server's streams whether they can be sought in.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     signal.signal(signal.SIGINT, signal.default_int_handler)
     option, *rest = words
     if option == "-m":
@@ -122,6 +129,17 @@ class Done:
     stderr: str
 
 
+def forked(words, env):
+    """What `python` with these words does in a fork of this process, which has imported what it needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        begin = (list(words), env, str(Path.cwd()), str(out), str(err))
+        process = multiprocessing.get_context("fork").Process(target=_become, args=begin)
+        process.start()
+        process.join()
+        return Done(process.exitcode, out.read_text(), err.read_text())
+
+
 def run(*words, timeout=300, check=False, **options):
     """What `python` with these words does, once it has ended; one that takes too long is killed."""
     child = Child(words, **options)
@@ -133,6 +151,51 @@ def run(*words, timeout=300, check=False, **options):
     done = Done(child.returncode, *child.printed())
     assert done.returncode == 0 or not check, done.stderr
     return done
+
+
+SCRIPT = """#!/bin/bash
+me={folder}/$$
+mkfifo $me.end
+{{ printf '%s\\0' "$PWD" "$@"; }} >$me.words
+env -0 >$me.environment
+mv $me.words $me.call
+read -r code <$me.end
+exit $code
+"""
+
+
+@contextlib.contextmanager
+def executable(folder, module):
+    """A program for scripts that does what `python -m MODULE` does, as a `Child` with the script's own output.
+
+    Yields:
+        A PATH on which it is found.
+    """
+    calls = Path(tempfile.mkdtemp())
+    folder.mkdir(exist_ok=True)
+    (folder / module).write_text(SCRIPT.format(folder=calls))
+    (folder / module).chmod(0o755)
+    done = threading.Event()
+    server = threading.Thread(target=_serve, args=(calls, module, done))
+    server.start()
+    try:
+        yield f"{folder}:{os.environ['PATH']}"
+    finally:
+        done.set()
+        server.join()
+        shutil.rmtree(calls)
+
+
+def _serve(calls, module, done):
+    while not done.wait(0.02):
+        for call in calls.glob("*.call"):
+            cwd, *words = call.read_text().split("\0")[:-1]
+            environment = dict(
+                each.split("=", 1) for each in call.with_suffix(".environment").read_text().split("\0")[:-1]
+            )
+            call.unlink()
+            child = Child(["-m", module, *words], env=environment, cwd=cwd, output=f"/proc/{call.stem}/fd")
+            call.with_suffix(".end").write_text(f"{child.wait(300)}\n")
 
 
 class Ranks:
