@@ -42,7 +42,7 @@ CONTENDERS = {
 if common.SMOKE:
     CONTENDERS = {name: how for name, how in CONTENDERS.items() if "in a shuffle window" not in name}
 MODULES = {"aiokafka": "aiokafka", "kafka-python": "kafka"}
-POSITIONS = (0, 1, 50_000, 99_999, 1_000_000, 123_456_789)
+POSITIONS = common.sized((0, 1, 50_000, 99_999, 1_000_000, 123_456_789), (0, 50_000))
 
 
 class Nothing:

@@ -18,9 +18,9 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from support import broker  # noqa: E402 - the tests' own cluster
 from camvid import CLASSES, penstock  # noqa: E402
 
-NODES, STEPS = common.sized((3, "40"), (1, "2"))
+NODES, STEPS, MODEL = common.sized((3, "40", "deeplabv3plus:resnet18"), (1, "2", "unet:test_resnet"))
 TRAIN = [
-    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", STEPS,
+    "--model", MODEL, "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", STEPS,
     "--optimizer", "adamw", "--lr", "1e-3", "--seed", "5", "--set", "augment.jitter={}", "--set", "data.block=16", "--set", "data.shuffle_window=4",
     "--set", f"train.evaluate_every={STEPS}", "--set", "train.log_origins=true", "--set", "train.ema_decay=0.9",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from penstock.training import train
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
-    return train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))[0].path
+    return train(recipe(packed.folder, wide=True, steps=4), tmp_path_factory.mktemp("runs"))[0].path
 
 
 def test_through_the_command_line(run, raw, tmp_path, capsys):
@@ -44,7 +44,7 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
 def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(packed, raw, tmp_path, capsys):
     data, moved = tmp_path / "data", tmp_path / "elsewhere"
     shutil.copytree(packed.folder, data)
-    run = train(recipe(data, steps=2), tmp_path / "runs")[0].path
+    run = train(recipe(data, wide=True, steps=2), tmp_path / "runs")[0].path
     image = next((raw / "images" / "val").iterdir())
     assert call("predict", run, image, "-o", tmp_path / "before", capsys=capsys)[0] == 0
     data.rename(moved)
@@ -69,7 +69,7 @@ def test_a_run_predicts_without_its_dataset_and_is_scored_where_that_is_now(pack
 
 
 def test_evaluate_scores_the_checkpoint_that_is_named(packed, tmp_path, capsys):
-    folder, _ = train(recipe(packed.folder, steps=3, keep=9, save_every=1, evaluate_every=2), tmp_path)
+    folder, _ = train(recipe(packed.folder, wide=True, steps=3, keep=9, save_every=1, evaluate_every=2), tmp_path)
     losses = set()
     for step in (1, 2, 3):
         words = ["evaluate", folder.path, "--checkpoint", f"step-{step:08d}", "--images", 0]

@@ -71,7 +71,7 @@ def test_a_broken_film_and_a_line_that_is_no_name_stop_nobody(trained, raw, tmp_
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
-    folder, _ = train(recipe(packed.folder, steps=1), tmp_path_factory.mktemp("runs"))
+    folder, _ = train(recipe(packed.folder, wide=True, steps=1), tmp_path_factory.mktemp("runs"))
     return folder.path
 
 
@@ -167,7 +167,7 @@ def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys)
     from penstock.inference import load_model
     from penstock.models import TestTimeAugmentation, TTAModel
 
-    chosen = apply(recipe(packed.folder, steps=1, ema_decay=0.0), ["optimizer.lr=1e-12"])
+    chosen = apply(recipe(packed.folder, wide=True, steps=1, ema_decay=0.0), ["optimizer.lr=1e-12"])
     folder, _ = train(chosen, tmp_path / "runs")  # as it began, which sees everything everywhere
     trained = load_model(folder.path, device="cpu")
     image = min((raw / "images" / "val").iterdir())

@@ -29,7 +29,7 @@ def color_folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(packed, tmp_path_factory):
-    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    folder, _ = train(recipe(packed.folder, wide=True, steps=4), tmp_path_factory.mktemp("runs"))
     return folder.path
 
 

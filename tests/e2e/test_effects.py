@@ -44,6 +44,7 @@ def recipes(packed, tmp_path_factory):
     sets = {name: pack(inspect(root / name / "raw"), root / name / "data") for name in ("classes", "boxes")}
     begun = {
         "masks": recipe(packed.folder, **few),
+        "networks": recipe(packed.folder, wide=True, **few),  # its decoder is of no other network
         "classes": learn_colors(sets["classes"], **{**few, "batch": 2}),
         "boxes": learn_squares(sets["boxes"], **{**few, "batch": 2}),
     }
@@ -67,7 +68,9 @@ def seen(tmp_path_factory):
 @pytest.mark.parametrize(("name", "data", "rich"), ROWS)
 def test_a_setting_has_its_effect(recipes, seen, name, data, rich):
     effect = LIVE[name]._replace(data=data)
-    before, after = (seen(each) for each in effects.changed(recipes[effect.data], effect, name, rich=rich))
+    networks = data == "masks" and any(each.startswith("model.") for each in (name, *effect.beside))
+    begun = recipes["networks" if networks else data]
+    before, after = (seen(each) for each in effects.changed(begun, effect, name, rich=rich))
     differs = [each for each in ORDER if each != NOTHING and before[each] != after[each]]
 
     if not rich:

@@ -19,9 +19,9 @@ MODEL = "maskrcnn:resnet10t"
 
 
 def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsys):
-    folder, outcome = train(learn_squares(instances, MODEL, steps=2, evaluate_every=2), tmp_path / "runs")
+    folder, outcome = train(learn_squares(instances, MODEL, steps=2, evaluate_every=2, save_every=2), tmp_path / "runs")
     image, out = instances.folder.parent / "raw/val/p12.png", tmp_path / "out"
-    code, evaluated, _ = call("evaluate", folder.path, capsys=capsys)
+    code, evaluated, _ = call("evaluate", folder.path, "--images", 1, capsys=capsys)
 
     assert (outcome.status, code) == ("finished", 0)
     assert {"map", "map50", "box_map"} <= set(folder.lines("metrics.jsonl")[-1]["evaluation"])

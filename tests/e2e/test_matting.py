@@ -10,7 +10,7 @@ from support.datasets import disk
 from support.training import Stop, recipe, state
 
 from penstock.assembly import open_parts
-from penstock.config import Model, apply
+from penstock.config import apply
 from penstock.datasets import FolderDataset
 from penstock.errors import RecipeError
 from penstock.images import decode_image, decode_mask
@@ -61,7 +61,7 @@ def test_it_learns_and_predicts_shares(mattes, tmp_path, capsys):
 
 
 def test_deeplabs_small_logits_and_scales_take_mattes(mattes, tmp_path):
-    chosen = dataclasses.replace(learning(mattes, steps=2), model=Model("deeplab:test_resnet", "none"))
+    chosen = learning(mattes, model="deeplab:test_resnet", steps=2)
     words = ["model.deeplab.channels=8", "model.deeplab.upsample=false", "model.deeplab.image_pyramid=[0.5, 1.0]"]
     chosen = apply(chosen, words)
     folder, outcome = train(chosen, tmp_path)

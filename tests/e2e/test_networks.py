@@ -67,8 +67,8 @@ def test_a_part_of_the_recipe_is_a_part_of_the_network(packed, soft, tmp_path, s
     more = [f"{name}={toml(value)}" for name, value in parts.items() if not setting.startswith(f"{name}=")]
     settings = [f"model.deeplab.{each}" for each in [*([] if "channels" in parts else ["channels=16"]), *more, setting]]
     data = (soft if matting else packed).folder
-    plain = recipe(data, ema_decay=0.0, evaluate_every=Train().evaluate_every)
-    chosen = apply(plain, ["model.name=deeplab:test_resnet", "data.validation=", *settings])
+    plain = recipe(data, "deeplab:test_resnet", ema_decay=0.0, evaluate_every=Train().evaluate_every)
+    chosen = apply(plain, ["data.validation=", *settings])
     ours = begun(chosen, tmp_path)
     with torch.no_grad():  # a new residual branch ends in zeros, and would not be seen
         for parameter in ours.parameters():

@@ -4,7 +4,6 @@ one process on two ranks.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 
@@ -12,7 +11,7 @@ import pytest
 from support.norms import two_ranks
 from support.training import Stop, recipe, state
 
-from penstock.config import Model, apply, dump
+from penstock.config import apply, dump
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
@@ -60,9 +59,8 @@ ROWS = rows()
 
 
 def chosen(packed, row, **settings):
-    made = recipe(packed.folder, steps=4, save_every=3, evaluate_every=9, keep=9, **settings)
+    made = recipe(packed.folder, row["model.name"], steps=4, save_every=3, evaluate_every=9, keep=9, **settings)
     words = [f"{name}={value}" for name, value in row.items() if name != "model.name"]
-    made = dataclasses.replace(made, model=Model(row["model.name"], "none"))
     return apply(made, [*words, "optimizer.lr=0.001", "train.batch=4"])
 
 

@@ -135,10 +135,10 @@ UPDATES = {
 def test_a_training_updates_as_pytorchs_optimizers_do(packed, tmp_path, case):
     settings, make, share, rates, clip = UPDATES[case]
     model = "deeplab:test_resnet" if "logits" in case else "unet:test_resnet"
-    more = [f"model.name={model}", "optimizer.weight_decay=0.1", f"optimizer.lr={PEAK}"]
+    more = ["optimizer.weight_decay=0.1", f"optimizer.lr={PEAK}"]
     more += ["model.deeplab.channels=8"] if "logits" in case else []
     chosen = apply(
-        recipe(packed.folder, steps=STEPS, evaluate_every=9, ema_decay=0.0),
+        recipe(packed.folder, model, steps=STEPS, evaluate_every=9, ema_decay=0.0),
         [*more, *(f"optimizer.{each}" for each in settings)],
     )
     hook = Updates(make, share, rates, clip, decays="biases decay" in case)

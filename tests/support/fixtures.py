@@ -26,14 +26,14 @@ from support.training import recipe
 
 @pytest.fixture(scope="module")
 def trained(packed, tmp_path_factory):
-    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    folder, _ = train(recipe(packed.folder, wide=True, steps=4), tmp_path_factory.mktemp("runs"))
     return folder.path
 
 
 @pytest.fixture(scope="module")
 def shaken_run(packed, tmp_path_factory):
     """Of two steps, both evaluated and kept."""
-    chosen = recipe(packed.folder, steps=2, keep=9, save_every=1, evaluate_every=1, ema_decay=0.0)
+    chosen = recipe(packed.folder, wide=True, steps=2, keep=9, save_every=1, evaluate_every=1, ema_decay=0.0)
     return train(chosen, tmp_path_factory.mktemp("runs"), hooks=[Shakes()])[0].path
 
 
@@ -121,6 +121,6 @@ def mattes(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole_run(packed, tmp_path_factory):
     """An uninterrupted run."""
-    folder, outcome = train(recipe(packed.folder), tmp_path_factory.mktemp("runs"))
+    folder, outcome = train(recipe(packed.folder, wide=True), tmp_path_factory.mktemp("runs"))
     assert outcome.status == "finished"
     return folder.path

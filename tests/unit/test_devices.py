@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
+from support import processes
 from support.training import recipe
 from torch import nn
 
@@ -35,8 +35,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def faults(how: str, **environment: str) -> int:
     """Page faults of asking for 64 MiB, writing and freeing them, ten times after a first."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    command = [sys.executable, "-c", CHURN, how]
-    return int(subprocess.run(command, env={**own, **environment}, check=True, capture_output=True).stdout)
+    return int(processes.run("-c", CHURN, how, env={**own, **environment}, check=True).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux" or torch.cuda.is_available(), reason="a setting of glibc, for CPUs")

@@ -17,7 +17,7 @@ from penstock.training import train
 
 def test_weights_of_a_run_are_those_of_its_average(packed, tmp_path):
     """What `--init` begins with."""
-    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    folder, _ = train(recipe(packed.folder, wide=True, steps=2), tmp_path)
     average = load_file(folder.checkpoints / "last" / "ema.safetensors")
 
     assert load(folder.path / "recipe.toml").train.ema_decay == 0.9

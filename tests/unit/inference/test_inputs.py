@@ -59,7 +59,7 @@ def test_images_of_other_formats_are_read(tmp_path):
 
 
 def test_lists_videos_and_standard_input_are_predicted(packed, raw, tmp_path, capsys, monkeypatch):
-    folder, _ = train(recipe(packed.folder, steps=1, evaluate_every=1), tmp_path / "runs")
+    folder, _ = train(recipe(packed.folder, wide=True, steps=1, evaluate_every=1), tmp_path / "runs")
     images = sorted((raw / "images" / "val").iterdir())[:2]
     (tmp_path / "list.txt").write_text(f"{images[0]}\n\n{os.path.relpath(images[1], tmp_path)}\n")
     film(tmp_path / "video.avi")

@@ -19,7 +19,7 @@ from penstock.training import train
 
 @pytest.fixture(scope="module")
 def run(packed, tmp_path_factory):
-    folder, _ = train(recipe(packed.folder, steps=4), tmp_path_factory.mktemp("runs"))
+    folder, _ = train(recipe(packed.folder, wide=True, steps=4), tmp_path_factory.mktemp("runs"))
     return folder.path
 
 

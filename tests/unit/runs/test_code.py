@@ -17,7 +17,7 @@ def test_what_a_file_imports_from_beside_is_copied_with_it(packed, tmp_path):
         "from layers import WIDTH, nn\n\n\ndef build(classes):\n"
         "    return nn.Sequential(nn.Conv2d(3, WIDTH, 1), nn.Conv2d(WIDTH, classes, 1))\n"
     )
-    run = ps.train(recipe(packed.folder, steps=1), model=f"{there}/my_net.py:build", runs=tmp_path / "runs")
+    run = ps.train(recipe(packed.folder, f"{there}/my_net.py:build", steps=1), runs=tmp_path / "runs")
     shutil.rmtree(there)
 
     assert set(json.loads((run.path / "settings.json").read_text())["code"]) == {"code/layers.py", "code/my_net.py"}

@@ -112,7 +112,7 @@ class TestSplits:
             miniatures.write(tmp_path / f"raw/masks/{split}/a.png", miniatures.gray(ids))
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
         settings = ["data.validation=", "train.batch=1", "train.freeze_bn=true"]
-        folder, _ = train(apply(recipe(dataset.folder, steps=1), settings), tmp_path / "runs")
+        folder, _ = train(apply(recipe(dataset.folder, wide=True, steps=1), settings), tmp_path / "runs")
 
         assert call("evaluate", folder.path, "--split", "test", capsys=capsys)[0] == 0
         found = json.loads((folder.path / "evaluations/test-00000001.json").read_text())

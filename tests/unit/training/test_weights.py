@@ -12,7 +12,7 @@ from support.training import recipe
 
 from penstock.assembly import open_parts
 from penstock.cli.events import show
-from penstock.config import Data, Model, apply, default_recipe
+from penstock.config import Data, apply, default_recipe
 from penstock.datasets import Labels, inspect, pack
 from penstock.errors import WeightsError
 from penstock.events import Events
@@ -30,9 +30,7 @@ def whole(packed, tmp_path_factory):
 class TestInit:
     def test_half_of_a_network_must_be_asked_for(self, packed, whole, tmp_path, capsys):
         """A pyramid's backbone for a U-Net: its decoder would learn from nothing without a word."""
-        chosen = dataclasses.replace(
-            recipe(packed.folder, steps=1), model=Model("fpn:test_resnet", "none"), init=str(whole)
-        )
+        chosen = dataclasses.replace(recipe(packed.folder, "fpn:test_resnet", steps=1), init=str(whole))
         with pytest.raises(WeightsError) as caught:
             train(chosen, tmp_path)
         saved = CheckpointStore(whole / "checkpoints").load().tensors["model"]
@@ -138,9 +136,7 @@ class TestInit:
         assert "not in the run" not in printed
 
     def test_another_model_is_refused(self, packed, whole_run, tmp_path):
-        chosen = dataclasses.replace(
-            recipe(packed.folder), model=Model("fpn:test_convnext", "none"), init=str(whole_run)
-        )
+        chosen = dataclasses.replace(recipe(packed.folder, "fpn:test_convnext"), init=str(whole_run))
         with pytest.raises(WeightsError, match="tensors of the model are there with the same name and shape"):
             train(chosen, tmp_path)
 
