@@ -18,9 +18,11 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from support import broker  # noqa: E402 - the tests' own cluster
 from camvid import CLASSES, penstock  # noqa: E402
 
-NODES, STEPS, MODEL = common.sized((3, "40", "deeplabv3plus:resnet18"), (1, "2", "unet:test_resnet"))
+NODES, STEPS, MODEL, CROP = common.sized(
+    (3, "40", "deeplabv3plus:resnet18", ("176", "240")), (1, "2", "unet:test_resnet", ("64", "96"))
+)
 TRAIN = [
-    "--model", MODEL, "--weights", "none", "--crop", "176", "240", "--batch", "8", "--steps", STEPS,
+    "--model", MODEL, "--weights", "none", "--crop", *CROP, "--batch", "8", "--steps", STEPS,
     "--optimizer", "adamw", "--lr", "1e-3", "--seed", "5", "--set", "augment.jitter={}", "--set", "data.block=16", "--set", "data.shuffle_window=4",
     "--set", f"train.evaluate_every={STEPS}", "--set", "train.log_origins=true", "--set", "train.ema_decay=0.9",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
-from penstock.names import place_of
+from penstock.custom import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def ascending(highest: float) -> Meta:
 
 
 def choice(*words: str) -> Meta:
-    """Bounds of a text: one of some words, or a place (`penstock.names`)."""
+    """Bounds of a text: one of some words, or a place (`penstock.custom`)."""
     return Meta(extra={CHOICES: words})
 
 

@@ -11,10 +11,13 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+PARTIAL: Final = ".*.partial"
+"""The names of files that are being written."""
 
 
 def state_folder() -> Path:
@@ -80,7 +83,7 @@ def replace_whole(path: Path, data: bytes) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove the files that processes have left half written in a folder, and nobody writes any more."""
-    for leftover in folder.glob(".*.partial"):
+    for leftover in folder.glob(PARTIAL):
         with contextlib.suppress(OSError), leftover.open("rb") as handle:  # it has its name by now, or is being written
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()

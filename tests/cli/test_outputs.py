@@ -116,16 +116,6 @@ def test_a_socket_is_refused(tmp_path):
             files.replace_whole(tmp_path / "s", b"x")
 
 
-def test_the_reports_link_keeps_its_target(trained, tmp_path, capsys):
-    page, elsewhere = trained / "report.html", tmp_path / "elsewhere.html"
-    page.unlink(missing_ok=True)
-    page.symlink_to(elsewhere)
-    assert call("report", trained, capsys=capsys)[0] == 0
-
-    assert page.is_symlink()
-    assert elsewhere.read_text().startswith("<!doctype html>")
-
-
 def test_predictions_leave_a_device_that_is_in_their_place(trained, raw, tmp_path, device, capsys):
     out = tmp_path / "out"
     out.mkdir()

@@ -85,7 +85,7 @@ class TestOutput:
         )
         file = tmp_path / "recipe.toml"
         file.write_text(dump(apply(recipe(packed.folder), [f"loss.custom={tmp_path}/loss.py:flat"])))
-        code, out, err = call("train", file, "--runs", tmp_path / "runs", capsys=capsys)
+        code, out, err = call("train", file, "--runs", tmp_path / "runs", "--trust", capsys=capsys)
         (run,) = (tmp_path / "runs").iterdir()
         why = (
             f"loss.custom = {tmp_path}/loss.py:flat: expected one number for each image, of shape (4,), found a tensor of "

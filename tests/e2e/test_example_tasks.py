@@ -15,9 +15,9 @@ from support.commands import call
 from support.paths import EXAMPLES
 
 import penstock as ps
+from penstock.custom import trust
 from penstock.errors import RunError
 from penstock.images import drawing
-from penstock.runs import code
 
 pytestmark = pytest.mark.slow
 
@@ -144,7 +144,7 @@ class TestDepth:
         self, home, tmp_path, monkeypatch, capsys, command
     ):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        monkeypatch.setattr(trust, "_NOW", set())
         data = home / "data"
         message = (
             f"{data}/code/depth_kind.py: loading {data} would execute this code, which does not come from you. Read it, then "

@@ -16,8 +16,8 @@ from support.commands import call
 from support.paths import EXAMPLES
 
 import penstock as ps
+from penstock.custom import trust
 from penstock.errors import RunError
-from penstock.runs import code
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ class TestOwnParts:
 
     def test_code_from_elsewhere_is_not_executed_unasked(self, run, tmp_path, monkeypatch, capsys):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        monkeypatch.setattr(trust, "_NOW", set())
         copy = tmp_path / "copy"
         shutil.copytree(run.path, copy)
         marked = copy / "code" / "my_net.py"
@@ -125,16 +125,16 @@ class TestOwnParts:
             assert str(caught.value) == message
         assert call("evaluate", copy, "--images", 0, capsys=capsys)[2] == f"error: {message}\n"
         assert call("evaluate", copy, "--images", 0, "--trust", capsys=capsys)[0] == 0
-        monkeypatch.setattr(code, "_TRUSTED_NOW", set())
+        monkeypatch.setattr(trust, "_NOW", set())
         assert call("evaluate", copy, "--images", 0, capsys=capsys)[0] == 0  # it is remembered
         marked.write_text(marked.read_text() + "\n")
         with pytest.raises(RunError) as caught:
             ps.load(copy, trust=True)
         stated = json.loads((copy / "settings.json").read_text())["code"]["code/my_net.py"]
-        from penstock.names import digest
+        from penstock.custom.loading import digest
 
         assert str(caught.value) == (
-            f"{marked}: expected the code that was copied ({stated[:12]}), found {digest(marked)[:12]}. Restore it, or start "
+            f"{marked}: expected the code that was copied ({stated[:12]}), found {digest(marked.read_bytes())[:12]}. Restore it, or start "
             "a new run from its weights with --init RUN."
         )
 

@@ -105,7 +105,16 @@ class Node:
 
     def java(self, *words: str) -> list[str]:
         settings = [f"-Dlog4j2.configurationFile={self.home}/log4j2.properties", f"-Djava.io.tmpdir={self.home}"]
-        return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", *settings, *words]
+        return [
+            "java",
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{JARS}/*",
+            *settings,
+            *words,
+        ]
 
     def start(self) -> None:
         with (self.home / "log").open("ab") as log:

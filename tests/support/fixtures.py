@@ -121,6 +121,6 @@ def mattes(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole_run(packed, tmp_path_factory):
     """An uninterrupted run."""
-    folder, outcome = train(recipe(packed.folder, wide=True), tmp_path_factory.mktemp("runs"))
+    folder, outcome = train(recipe(packed.folder), tmp_path_factory.mktemp("runs"))
     assert outcome.status == "finished"
     return folder.path

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock import datasets
 from penstock.api.arguments import suggested
 from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
+from penstock.custom import carried
 from penstock.images import codecs
 from penstock.order import Plan
 from penstock.progress import counted
 from penstock.records.schema import decode_name
-from penstock.runs import code
 from penstock.values import Record, Share
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `pens
         SourceError: the topic cannot be reached.
     """
     if trust:
-        code.trust_folder(Path(uri))
+        carried.trust_folder(Path(uri))
     return Data(datasets.locate(uri).open(), str(uri))
 
 

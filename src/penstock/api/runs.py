@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import inference, training
+from penstock import assembly, inference, training
 from penstock.api.arguments import suggested
 from penstock.api.data import Data
 from penstock.api.loaded import LoadedModel
@@ -17,7 +17,7 @@ from penstock.assembly.runs import run_recipe
 from penstock.config import Recipe, Resolved, toml
 from penstock.errors import RecipeError
 from penstock.models import TestTimeAugmentation
-from penstock.runs import RunFolder, code
+from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
 from penstock.runs.listing import change_tags, find_runs, write_note
 from penstock.runs.pruning import prunable, prune
@@ -151,6 +151,7 @@ def train(
     runs: str | Path = "runs",
     name: str = "",
     on_event: OnEvent | None = None,
+    trust: bool = False,
 ) -> Run:
     """Train a model; settings that are not given are filled in as on the command line.
 
@@ -173,22 +174,21 @@ def train(
         runs: where run folders are kept.
         name: of the run, behind its number.
         on_event: called with every event; `logging` has them too.
+        trust: whether custom code that a dataset carries or a recipe in TOML names may be executed.
 
     Raises:
         PenstockError: something cannot be had, or does not fit.
     """
     _check_listed(hooks)
-    named = [each for each in hooks if not isinstance(each, Hook)]
     own = [each for each in hooks if isinstance(each, Hook)]
     options = {
         "model.name": model, "model.weights": weights, "task": task, "loss.custom": loss, "optimizer.name": optimizer,
-        "optimizer.lr": lr, "augment.crop": crop, "train.batch": batch, "train.steps": steps,
-        "train.epochs": epochs, "seed": seed,
-        "train.device": device, "hooks": named,
+        "optimizer.lr": lr, "augment.crop": crop, "train.batch": batch, "train.steps": steps, "train.epochs": epochs,
+        "seed": seed, "train.device": device, "hooks": [each for each in hooks if not isinstance(each, Hook)],
     }  # fmt: skip
     replaced = {"loss.cross_entropy": 0.0} if loss else {}
     given = {**replaced, **{key: value for key, value in options.items() if value not in (None, "", [])}}
-    recipe = _recipe(data, {**given, **(settings or {})})
+    recipe = _recipe(data, {**given, **(settings or {})}, trust=trust)
     folder, outcome = training.train(recipe, Path(runs), name, own, on_event)
     return Run(folder.path, outcome)
 
@@ -201,7 +201,9 @@ def _check_listed(hooks: object) -> None:
         raise RecipeError("hooks", expected="a list", found=name, remedy=f"Write hooks=[{name}()]")
 
 
-def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> Recipe | Resolved:
+def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any], *, trust: bool) -> Recipe | Resolved:
+    if trust and isinstance(data, (str, Path)):
+        assembly.trust(Path(data))
     if isinstance(data, Recipe):
         return toml.filled(data, given, "")
     path = data.path if isinstance(data, Data) else str(data)
@@ -309,5 +311,5 @@ def export(
 def _trusted(run: str | Path | Run, *, trust: bool) -> Path:
     path = run.path if isinstance(run, Run) else Path(run)
     if trust:
-        code.trust_folder(path)
+        assembly.trust(path)
     return path

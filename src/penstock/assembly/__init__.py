@@ -6,6 +6,7 @@ epochs.py  epochs to steps
 sizing.py  defaults that follow from the data
 advising.py  what would be trained by default, and why
 runs.py    a run folder to its parts and its weights
+trusting.py  whether what a run or a recipe names may be imported
 resolving.py  settings that somebody gave to a whole recipe
 """
 
@@ -14,6 +15,7 @@ from penstock.assembly.epochs import steps_of, with_steps
 from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
 from penstock.assembly.resolving import resolve_settings, settings_of_file
 from penstock.assembly.runs import load_checkpoint, open_run
+from penstock.assembly.trusting import settings_in, trust
 
 __all__ = [
     "Advice",
@@ -26,7 +28,9 @@ __all__ = [
     "open_parts",
     "open_run",
     "resolve_settings",
+    "settings_in",
     "settings_of_file",
     "steps_of",
+    "trust",
     "with_steps",
 ]

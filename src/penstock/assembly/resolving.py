@@ -12,6 +12,7 @@ from penstock.assembly.parts import open_dataset
 from penstock.assembly.published import with_published_decoder
 from penstock.assembly.runs import run_recipe
 from penstock.assembly.sizing import with_data_defaults
+from penstock.assembly.trusting import settings_in
 from penstock.config import toml
 from penstock.config.checks import check_follow
 from penstock.config.places import located
@@ -71,8 +72,9 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         RecipeError: it is no recipe, or names no data.
+        RunError: it names custom parts, and is not trusted.
     """
-    stated = {key: located(key, value, file.parent) for key, value in toml.settings_in(file).items()}
+    stated = {key: located(key, value, file.parent) for key, value in settings_in(file).items()}
     given = {**stated, **changes}
     path = str(given.get("data.path", ""))
     if not path:

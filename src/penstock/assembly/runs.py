@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from penstock.assembly.parts import Parts, check_data, open_parts, without_weights
 from penstock.assembly.run_data import read_run_data
+from penstock.assembly.trusting import check_run
 from penstock.config import toml
 from penstock.config.places import places, with_places
+from penstock.custom import Place, carried
 from penstock.datasets import FolderDataset
 from penstock.errors import RunError
-from penstock.names import Place
-from penstock.runs import RunFolder, code
+from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 
 if TYPE_CHECKING:
@@ -38,16 +39,7 @@ def run_recipe(path: Path) -> Recipe:
             found="nothing",
             remedy="Restore the file from a copy of the run",
         )
-    settings = path / "settings.json"
-    code.check(path, RunFolder(path).read_json("settings.json").get("code", {}) if settings.exists() else {})
-    for setting, place in places(recipe):
-        if place.is_file and Path(place.source).parent != Path(code.FOLDER):
-            raise RunError(
-                f"{path / 'recipe.toml'}: {setting}",
-                expected=f"a file in {code.FOLDER}/",
-                found=place.source,
-                remedy="Restore the file from a copy of the run",
-            )
+    check_run(path, places(recipe), path / "recipe.toml")
     return with_places(recipe, lambda _, place: place.beside(path.resolve()))
 
 
@@ -79,7 +71,7 @@ def kept_recipe(recipe: Recipe, path: Path) -> Recipe:
         inside = Path(place.source)
         if place.is_file and inside.is_relative_to(path.resolve()):
             return Place(str(inside.relative_to(path.resolve())), place.name)
-        kept = code.keep(place, setting, path)
+        kept = carried.keep(place, setting, path)
         return kept if place.is_file else place
 
     return with_places(recipe, copied)

@@ -9,10 +9,10 @@ from cyclopts import Parameter, validators
 
 from penstock import files
 from penstock.cli.options import Crop, crop_setting
+from penstock.custom import carried
 from penstock.datasets import locate, scenes
 from penstock.errors import DatasetError, RecipeError
 from penstock.progress import Progress, counted
-from penstock.runs import code
 
 _SMALLEST = 16  # a shape needs some pixels
 
@@ -53,7 +53,7 @@ def show(
             "them.",
         )
     if trust:
-        code.trust_folder(Path(dataset))
+        carried.trust_folder(Path(dataset))
     opened = locate(dataset).open()
     split = split or next(iter(opened.description.splits))
     if augmented:
@@ -77,7 +77,7 @@ def verify(
     Exits with 1 where something is wrong.
     """
     if trust:
-        code.trust_folder(Path(dataset))
+        carried.trust_folder(Path(dataset))
     opened = locate(dataset).open()
     with Progress("verify", "records") as progress:
         verdict = opened.verify([split] if split else [], threads=threads, progress=progress)

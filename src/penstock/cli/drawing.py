@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings
-from penstock.config import Follow, parsed, settings_in
+from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings, settings_in
+from penstock.config import Follow, parsed
 from penstock.report.sheets import encode, samples_sheet
 
 if TYPE_CHECKING:

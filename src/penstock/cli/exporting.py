@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from penstock.assembly import trust as trust_folder
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
 from penstock.inference import export_run, load_model
 from penstock.models import TestTimeAugmentation
 from penstock.progress import counted
-from penstock.runs import code
 
 if TYPE_CHECKING:
     from penstock.inference.comparing import Comparison
@@ -54,7 +54,7 @@ def export(
     the model; exits with 1 if they differ.
     """
     if trust:
-        code.trust_folder(run)
+        trust_folder(run)
     trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
     found = export_run(trained, output, size, dynamic=dynamic, any_size=any_size)
     print(f"exported step {trained.step:,} to {found.path} ({_size(found.path) >> 10:,} KiB)")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
+from penstock.assembly import trust as trust_folder
 from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, Trust, chosen_window
 from penstock.errors import RecipeError
 from penstock.inference import load_model, predict_images, predict_volumes
@@ -15,7 +16,6 @@ from penstock.inference.predict import are_volumes, check_output, check_style
 from penstock.models import TestTimeAugmentation
 from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, counted
-from penstock.runs import code
 from penstock.tasks import Style
 from penstock.tasks.predictions import SHOWN
 
@@ -61,7 +61,7 @@ def predict(
     images that cannot be read, and then exits with 1.
     """
     if trust:
-        code.trust_folder(run)
+        trust_folder(run)
     trained = load_model(run, checkpoint, device).with_tta(TestTimeAugmentation(scales, flip, shift))
     trained = trained.with_window(chosen_window(trained, sliding_window, overlap))
     original = trained.parts.dataset.description.original if ids == "original" else ()

@@ -13,6 +13,7 @@ from cyclopts import Parameter, validators
 from penstock import devices, files
 from penstock import ranks as ranking
 from penstock.assembly import open_run
+from penstock.assembly import trust as trust_folder
 from penstock.errors import RecipeError, RunError
 from penstock.inference import evaluate_run, evaluation_name, load_model
 from penstock.models import TestTimeAugmentation, Window, cost_of
@@ -20,7 +21,7 @@ from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
 from penstock.report import class_table, predictions_sheet, samples_sheet, write_comparison, write_report
 from penstock.report.sheets import encode, telling_positions
-from penstock.runs import RunFolder, code
+from penstock.runs import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,7 @@ def evaluate(
     devices.keep_freed_memory()
     devices.use_available_cores()
     if trust:
-        code.trust_folder(run)
+        trust_folder(run)
     augmentation = TestTimeAugmentation(scales, flip, shift)
     trained = load_model(run, checkpoint, device, open_run(run, data)).with_tta(augmentation)
     trained = trained.with_window(chosen_window(trained, sliding_window, overlap))
@@ -176,7 +177,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Draw the images of any step of a run, exactly as the model saw them, and name their records."""
     if trust:
-        code.trust_folder(run)
+        trust_folder(run)
     parts = open_run(run, data)
     last, end = parts.recipe.train.steps, parts.plan.end
     if end is not None:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from penstock.custom import trust
 from penstock.errors import RecipeError
 from penstock.files import write_atomically
 
@@ -42,4 +43,5 @@ def new(
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, template.read_text(encoding="utf-8").replace("NAME", name).encode())
         print(f"made {target}")
+    trust.remember(trust.folder(folder))
     print(f"next: cd {shlex.quote(str(folder))} and follow README.md")

@@ -8,13 +8,13 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from penstock.cli.data import Trust
+from penstock.custom import carried
 from penstock.datasets import FolderDataset, TopicDataset
 from penstock.datasets import publish as publish_split
 from penstock.datasets import pull as pull_splits
 from penstock.datasets.topic_format import topic_of
 from penstock.errors import DatasetError
 from penstock.progress import Progress, counted
-from penstock.runs import code
 from penstock.sources.kafka import Address, KafkaLog, parse_range
 from penstock.sources.kafka.producer import Creation
 
@@ -68,7 +68,7 @@ def publish(
             "there is with Kafka's own tools.",
         )
     if trust:
-        code.trust_folder(dataset)
+        carried.trust_folder(dataset)
     opened = FolderDataset.open(dataset)
     address = Address.parse(topic)
     for name in split or opened.description.splits:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from penstock import devices, ranks
-from penstock.assembly import resolve_settings, settings_of_file
+from penstock.assembly import resolve_settings, settings_in, settings_of_file
+from penstock.assembly import trust as trust_folder
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
 from penstock.cli.options import Crop, ModelName, TaskName
-from penstock.config import explained, parsed, resolve, settings_in
+from penstock.config import explained, parsed, resolve
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.hooks import MaxTime
 from penstock.report import write_report
-from penstock.runs import RunFolder, code
+from penstock.runs import RunFolder
 from penstock.tasks import TASKS, find_task
 from penstock.training import resume as resume_run
 from penstock.training import train as train_recipe
@@ -167,7 +168,7 @@ def train(
     named = {**named, **_part(overfit, epochs, fast_dev_run=fast_dev_run)}
     given = {key: value for key, value in named.items() if value is not None}
     if trust:
-        code.trust_folder(resume or Path(data))
+        trust_folder(resume or Path(data))
     timed = [MaxTime(max_time)] if max_time else []
     resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
     if resume is not None:

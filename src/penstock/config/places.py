@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.config import toml
+from penstock.custom import Place, place_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
-from penstock.names import Place, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.config.values import Recipe
 
@@ -28,6 +28,18 @@ def places(recipe: Recipe) -> Iterator[tuple[str, Place]]:
     for key in LISTS:
         for entry in toml.value_of(recipe, key):
             if place := place_of(_name(entry)):
+                yield key, place
+
+
+def places_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Place]]:
+    """The places that the settings of a recipe file name, each with its setting."""
+    for key in SINGLE:
+        if place := place_of(str(settings.get(key, ""))):
+            yield key, place
+    for key in LISTS:
+        listed = settings.get(key, ())
+        for entry in listed if isinstance(listed, (list, tuple)) else ():
+            if isinstance(entry, (str, dict)) and (place := place_of(_name(entry))):
                 yield key, place
 
 

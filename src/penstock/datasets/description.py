@@ -11,15 +11,14 @@ import msgspec
 import numpy as np
 
 from penstock import files
+from penstock.custom import carried, place_of
 from penstock.datasets.listing import PACKED, check_letters
 from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
 from penstock.images import PixelFormat
 from penstock.kinds import KINDS, find_kind
-from penstock.names import place_of
 from penstock.progress import counted, silent
-from penstock.runs import code
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -149,7 +148,19 @@ class Description:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its records."""
+        """The kind of its records.
+
+        Raises:
+            DatasetError: its code is elsewhere: topics carry none.
+        """
+        place = place_of(self.task)
+        if place and carried.is_carried(place) and not self.home:
+            raise DatasetError(
+                "task",
+                expected=f"one of {', '.join(KINDS)}, as topics carry no code",
+                found=self.task,
+                remedy="Train on the dataset that was published",
+            )
         return find_kind(self.task, self.home)
 
     def as_json(self) -> dict[str, Any]:
@@ -183,8 +194,7 @@ def check_task(task: str, where: str) -> None:
         DatasetError: it is none of `KINDS`.
     """
     place = place_of(task)
-    carried = place is not None and place.source.startswith(f"{code.FOLDER}/")
-    if task not in KINDS and not carried:
+    if task not in KINDS and not (place and carried.is_carried(place)):
         raise DatasetError(
             f"{where}: task",
             expected=f"one of {', '.join(KINDS)}",
@@ -248,7 +258,7 @@ class FolderDataset:
             )
         check_letters(description.classes, str(path))
         check_task(description.task, str(path))
-        code.check(folder, description.code)
+        carried.check(folder, description.code)
         return cls(folder, replace(description, home=str(folder.resolve())))
 
     def save(self) -> None:

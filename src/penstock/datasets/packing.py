@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
+from penstock.custom import Place, carried
 from penstock.datasets import inspection
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
@@ -25,11 +26,9 @@ from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
 from penstock.images.formats import stored
 from penstock.kinds.items import hashed, named
-from penstock.names import Place
 from penstock.progress import counted, silent
 from penstock.records import ShardWriter, open_shard
 from penstock.records import index as indexing
-from penstock.runs import code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -120,8 +119,9 @@ def _pack_into(
     _write_all(jobs, found, output, options, progress)
     described = _digested(dataset)
     if own := _own_kind(found):
-        code.keep(own, "task", output)
-        described = replace(described, code=code.digests(output))
+        carried.keep(own, "task", output)
+        described = replace(described, code=carried.digests(output))
+        carried.check(output, described.code)
     done = FolderDataset(output, replace(described, home=str(output.resolve())))
     done.save()
     shutil.rmtree(output / JOURNAL)
@@ -208,7 +208,7 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     learnt = found.splits.get("train", list(found.items))
     mean, std = ((), ()) if found.layout.modalities else statistics(learnt, found.pixel_format)
     description = Description(
-        f"{code.FOLDER}/{Path(own.source).name}:{own.name}" if own else found.layout.kind.name,
+        f"{carried.FOLDER}/{Path(own.source).name}:{own.name}" if own else found.layout.kind.name,
         found.labels.classes,
         found.labels.ignore,
         splits,

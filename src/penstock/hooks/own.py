@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock import names
+from penstock import custom
 from penstock.errors import RecipeError, not_installed
 from penstock.hooks.fed import FedImages
 from penstock.hooks.mlflow import MLflow
@@ -65,36 +65,36 @@ def check_hooks(listed: Sequence[str | Mapping[str, Any]]) -> None:
     """
     for entry in listed:
         place, found, settings = _named(entry)
-        names.arguments_for(found, place, _SETTING, {**settings, _FOLDER: None})
+        custom.arguments_for(found, place, _SETTING, {**settings, _FOLDER: None})
         package = getattr(found, "requires", "")
         if package and importlib.util.find_spec(package) is None:
             raise not_installed(f"The hook {place.name}", package, f"Install penstock[{package}]")
-        if isinstance(found, type):
-            _check_class(found, place)
 
 
 def _hook(entry: str | Mapping[str, Any], folder: Path) -> Hook:
     place, found, settings = _named(entry)
-    hook = names.call(found, place, _SETTING, {**settings, _FOLDER: folder})
-    _check_class(type(hook), place)
-    return hook  # type: ignore[no-any-return]
+    hook: Hook = custom.call(found, place, _SETTING, {**settings, _FOLDER: folder})
+    return hook
 
 
-def _check_class(kind: type, place: names.Place) -> None:
-    if not issubclass(kind, Hook):
+def _class(place: custom.Place) -> type[Hook]:
+    """A custom hook, which is looked at before it is called."""
+    found = custom.load(place, _SETTING)
+    if not (isinstance(found, type) and issubclass(found, Hook)):
         raise RecipeError(
             f"{_SETTING} = {place}",
-            expected="a penstock.session.Hook",
-            found=kind.__name__,
+            expected="a class derived from penstock.session.Hook",
+            found=getattr(found, "__name__", type(found).__name__),
             remedy="Derive it from Hook",
         )
+    return found
 
 
-def _named(entry: str | Mapping[str, Any]) -> tuple[names.Place, Any, dict[str, Any]]:
+def _named(entry: str | Mapping[str, Any]) -> tuple[custom.Place, Any, dict[str, Any]]:
     """Where a hook is, what makes it, and its settings, which it takes."""
     settings = {"name": entry} if isinstance(entry, str) else dict(entry)
     name = str(settings.pop("name", ""))
-    place = names.place_of(name)
+    place = custom.place_of(name)
     if place is None and name not in BUILT_IN:
         raise RecipeError(
             _SETTING,
@@ -102,7 +102,7 @@ def _named(entry: str | Mapping[str, Any]) -> tuple[names.Place, Any, dict[str, 
             found=name or "a table without a name",
             remedy="Name a hook",
         )
-    found = names.load(place, _SETTING) if place else BUILT_IN[name]
-    place = place or names.Place("penstock.hooks", name)
-    names.refuse_unknown(found, place, _SETTING, settings, supplied=[_FOLDER])
+    found = _class(place) if place else BUILT_IN[name]
+    place = place or custom.Place("penstock.hooks", name)
+    custom.refuse_unknown(found, place, _SETTING, settings, supplied=[_FOLDER])
     return place, found, settings

@@ -18,6 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from penstock.custom import load, load_admitted, place_of
 from penstock.errors import RecipeError
 from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.classification import ClassificationKind
@@ -27,7 +28,6 @@ from penstock.kinds.items import Box, FilePart, InspectedItem, Instance, Item, L
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
-from penstock.names import load, place_of
 
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
@@ -44,7 +44,12 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 def find_kind(name: str, folder: Path | str = "") -> Kind:
-    """A kind of record: a built-in one, or somebody's own at a place, counted from a folder.
+    """A kind of record: a built-in one, or a custom one at a place.
+
+    Args:
+        name: of a kind, or a place.
+        folder: the run or dataset that carries the file of the place, and whose code was checked; "" where the place is
+            the user's.
 
     Raises:
         RecipeError: there is none of that name, or what is at the place is no kind.
@@ -56,7 +61,7 @@ def find_kind(name: str, folder: Path | str = "") -> Kind:
                 "task", expected=f"one of {', '.join(KINDS)}, or FILE.py:NAME", found=name, remedy="Choose one of them"
             )
         return KINDS[name]
-    found = load(place.beside(Path(folder)), "task")
+    found = load_admitted(Path(folder), place, "task") if folder else load(place, "task")
     kind = found() if isinstance(found, type) else found
     if not isinstance(kind, Kind):
         raise RecipeError(

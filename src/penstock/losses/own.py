@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock import names
+from penstock import custom
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ def load_own(name: str) -> Term:
     Raises:
         RecipeError: there is none, or it takes other arguments.
     """
-    place = names.place_of(name)
+    place = custom.place_of(name)
     if place is None:
         raise RecipeError(
             _SETTING, expected="FILE.py:NAME or package.module:NAME", found=name, remedy="Name a place, or leave it out"
         )
-    found: Any = names.load(place, _SETTING)
+    found: Any = custom.load(place, _SETTING)
     if isinstance(found, type):
-        found = names.call(found, place, _SETTING, {})
+        found = custom.call(found, place, _SETTING, {})
     if hasattr(found, "sum") and hasattr(found, "count"):
         term: Term = found
         return term
-    names.check_arguments(found, place, _SETTING, ("logits", "target", "ignore"))
+    custom.check_arguments(found, place, _SETTING, ("logits", "target", "ignore"))
     return PerImage(found, name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from penstock import names
+from penstock import custom
 from penstock.errors import RecipeError
 
 _SETTING = "model.name"
@@ -20,7 +20,7 @@ _SETTING = "model.name"
 
 def is_own(name: str) -> bool:
     """Whether a model's name is a place."""
-    return names.place_of(name) is not None
+    return custom.place_of(name) is not None
 
 
 def build_own(name: str, **offered: Any) -> nn.Module:
@@ -33,9 +33,9 @@ def build_own(name: str, **offered: Any) -> nn.Module:
     Raises:
         RecipeError: there is none, it cannot be called so, or gives something else.
     """
-    place = names.place_of(name)
+    place = custom.place_of(name)
     assert place is not None  # noqa: S101 - the caller looked
-    network = names.call(names.load(place, _SETTING), place, _SETTING, offered)
+    network = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
     if not isinstance(network, nn.Module):
         raise RecipeError(
             f"{_SETTING} = {place}",

@@ -17,6 +17,7 @@ import secrets
 import shutil
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock import files
@@ -25,7 +26,6 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
 _YOUNG = 60.0  # seconds after which whoever makes a folder has locked it
@@ -104,7 +104,7 @@ class RunFolder:
         """An existing run.
 
         Raises:
-            RunError: the path is no run folder.
+            RunError: the path is no run folder, or a link in it leads out of it.
         """
         if not (path / "recipe.toml").is_file():
             missing = "a file" if path.is_file() else "no such folder"
@@ -114,6 +114,14 @@ class RunFolder:
                 found="a folder without one" if path.is_dir() else missing,
                 remedy="Name a folder that penstock train made, for example runs/0001-...",
             )
+        for link in _links(path):
+            if not _stays_within(link, path):
+                raise RunError(
+                    str(link),
+                    expected="files within the run alone, as they are written to",
+                    found=f"a link to {link.readlink()}",
+                    remedy="Put the file itself in its place",
+                )
         return cls(path)
 
     @staticmethod
@@ -229,6 +237,21 @@ class RunFolder:
                     message=f"{self.path}: another process is training this run. Wait for it to end, or end it.",
                 ) from None
             yield
+
+
+def _stays_within(link: Path, folder: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(folder.resolve())
+    except RuntimeError:  # it leads back to itself
+        return False
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """The links below a folder."""
+    for where, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            if (path := Path(where, name)).is_symlink():
+                yield path
 
 
 def _sweep(root: Path) -> None:

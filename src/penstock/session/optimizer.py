@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import torch
 from msgspec import Meta
 
-from penstock import names
+from penstock import custom
 from penstock.bounds import Count, Factor, Fraction, Switch, choice
 from penstock.errors import RecipeError
 from penstock.session.muon import Muon
@@ -144,8 +144,8 @@ def check_own_optimizer(spec: OptimizerSpec) -> None:
     Raises:
         RecipeError: it does not.
     """
-    if place := names.place_of(spec.name):
-        names.arguments_for(names.load(place, _SETTING), place, _SETTING, _offered(spec, []))
+    if place := custom.place_of(spec.name):
+        custom.arguments_for(custom.load(place, _SETTING), place, _SETTING, _offered(spec, []))
 
 
 def _offered(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -156,9 +156,9 @@ def _own(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> torch.optim.Optim
     """An optimizer of somebody's own: called with parameter groups, and the learning rate, momentum and weight decay
     that it has parameters for.
     """
-    place = names.place_of(spec.name)
+    place = custom.place_of(spec.name)
     assert place is not None  # noqa: S101 - the recipe was checked
-    optimizer = names.call(names.load(place, _SETTING), place, _SETTING, _offered(spec, groups))
+    optimizer = custom.call(custom.load(place, _SETTING), place, _SETTING, _offered(spec, groups))
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise RecipeError(
             f"{_SETTING} = {place}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from penstock import names
+from penstock import custom
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def load_metrics(places: Sequence[str], task: Task) -> list[OwnMetric]:
 
 
 def _metric(text: str, task: Task) -> OwnMetric:
-    place = names.place_of(text)
+    place = custom.place_of(text)
     if place is None:
         raise RecipeError(
             _SETTING, expected="FILE.py:NAME or package.module:NAME", found=text, remedy="Name places alone"
         )
     offered = {"classes": task.classes, "ignore": task.ignore}
-    metric: OwnMetric = names.call(names.load(place, _SETTING), place, _SETTING, offered)
+    metric: OwnMetric = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
     if missing := [part for part in _PARTS if not hasattr(metric, part)]:
         raise RecipeError(
             f"{_SETTING} = {place}",

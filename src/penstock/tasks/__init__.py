@@ -21,8 +21,8 @@ volumes.py         segmentation of whole volumes
 
 from typing import Final
 
+from penstock.custom import Place, load, place_of
 from penstock.errors import RecipeError
-from penstock.names import Place, load, place_of
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from penstock.config.places import places
+from penstock.custom import load
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.hooks.own import check_hooks
 from penstock.losses.own import load_own
 from penstock.models import blank_images
 from penstock.models.own import is_own
-from penstock.names import load
 from penstock.session.optimizer import check_own_optimizer, gives_logits, in_backbone
 from penstock.session.own_metrics import load_metrics
 

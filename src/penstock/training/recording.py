@@ -10,8 +10,8 @@ from penstock import files
 from penstock import ranks as ranking
 from penstock.assembly.runs import kept_recipe
 from penstock.config import toml
-from penstock.names import place_of
-from penstock.runs import RunFolder, code, environment
+from penstock.custom import carried, place_of
+from penstock.runs import RunFolder, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +48,9 @@ def record(folder: RunFolder, resolved: Resolved, parts: Parts, run_data: RunDat
     recipe = kept_recipe(parts.recipe, folder.path)
     described = parts.dataset.description
     if kind := place_of(described.task):
-        code.keep(kind.beside(Path(described.home)), "task", folder.path)
+        carried.keep(kind.beside(Path(described.home)), "task", folder.path)
     files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-    folder.write_json("settings.json", {**resolved.as_json(), "code": code.digests(folder.path)})
+    folder.write_json("settings.json", {**resolved.as_json(), "code": carried.digests(folder.path)})
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
@@ -65,4 +65,4 @@ def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
         files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         settings = folder.read_json("settings.json", "given")
         given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
-        folder.write_json("settings.json", {**settings, "given": given, "code": code.digests(folder.path)})
+        folder.write_json("settings.json", {**settings, "given": given, "code": carried.digests(folder.path)})

@@ -8,7 +8,7 @@ import penstock as ps
 
 TRAIN = (
     "data, model, weights, task, loss, optimizer, lr, crop, batch, steps, epochs, seed, device, hooks, settings, runs, name, "
-    "on_event"
+    "on_event, trust"
 )
 
 

@@ -39,16 +39,16 @@ def test_what_is_no_image_is_not_predicted(whole_run, image, message):
     refused(ps.load(whole_run).predict, image, message=message)
 
 
-def test_a_gray_image_is_predicted_as_rgb_of_equal_channels(whole_run):
+def test_a_gray_image_is_predicted_as_rgb_of_equal_channels(shaken_run):
     gray = np.random.default_rng(0).integers(0, 256, (40, 48), np.uint8)
-    model = ps.load(whole_run)
+    model = ps.load(shaken_run)
 
     assert (model.predict(gray).mask == model.predict(np.stack([gray] * 3, axis=2)).mask).all()
 
 
-def test_an_image_of_pillow_is_predicted_as_its_array(whole_run):
+def test_an_image_of_pillow_is_predicted_as_its_array(shaken_run):
     pixels = np.random.default_rng(0).integers(0, 256, (40, 48, 3), np.uint8)
-    model = ps.load(whole_run)
+    model = ps.load(shaken_run)
 
     assert (model.predict(Image.fromarray(pixels)).mask == model.predict(pixels).mask).all()
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from penstock import names
+from penstock import custom
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import (
@@ -316,7 +316,7 @@ def _found(folder: Path, how: How) -> Layout | None:
         return masks.given(folder, how.images, how.masks)
     if how.fields:
         return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
-    if place := names.place_of(how.layout):
+    if place := custom.place_of(how.layout):
         return _own(place, folder)
     if how.layout and how.layout not in LAYOUTS:
         raise DatasetError(
@@ -330,9 +330,9 @@ def _found(folder: Path, how: How) -> Layout | None:
     return choosing.chosen(folder, how.task)
 
 
-def _own(place: names.Place, folder: Path) -> Layout | None:
+def _own(place: custom.Place, folder: Path) -> Layout | None:
     """The layout that somebody's own function recognises."""
-    found = names.call(names.load(place, "--layout"), place, "--layout", {"folder": folder})
+    found = custom.call(custom.load(place, "--layout"), place, "--layout", {"folder": folder})
     if found is not None and not isinstance(found, Layout):
         raise DatasetError(
             f"--layout {place}",

@@ -4,7 +4,7 @@ import pytest
 from support.commands import call
 from support.training import recipe
 
-from penstock import names
+from penstock import custom
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.training import resume, train
@@ -20,7 +20,7 @@ from penstock.training import resume, train
     ],
 )  # fmt: skip
 def test_a_name_is_a_name_or_a_place(text, place):
-    assert names.place_of(text) == (place and names.Place(*place))
+    assert custom.place_of(text) == (place and custom.Place(*place))
 
 
 NETS = {
@@ -70,8 +70,10 @@ BEFORE_A_RUN = [
     ("train.metrics=['PLACE']", "class part:\n    state = 0\n", "train.metrics = PLACE: expected an object with state, update, "
      "compute, found one without update, compute. Add them."),
     ("train.metrics=['iou']", "", "train.metrics: expected FILE.py:NAME or package.module:NAME, found iou. Name places alone."),
-    ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a penstock.session.Hook, found part. Derive it from "
-     "Hook."),
+    ("hooks=['PLACE']", "class part:\n    pass\n", "hooks = PLACE: expected a class derived from penstock.session.Hook, found part. "
+     "Derive it from Hook."),
+    ("hooks=['PLACE']", "def part():\n    open('called', 'w')\n", "hooks = PLACE: expected a class derived from penstock.session.Hook, "
+     "found part. Derive it from Hook."),
     ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, keep_best, stop_at_step, stop_at_score, log_values, fed_images, placement, max_time, mlflow, wandb, or FILE.py:NAME, found grids. Name a hook."),
     ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler has no setting evry, only every. Did "
      "you mean every?"),
@@ -93,8 +95,6 @@ BEFORE_A_RUN = [
 WHEN_MADE = [
     ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
      "class of optimizers, or a function that gives one."),
-    ("hooks=['PLACE']", "def part():\n    return 3\n", "hooks = PLACE: expected a penstock.session.Hook, found int. Derive it from "
-     "Hook."),
     ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
      "these scores, or remove train.best_metric."),
 ]  # fmt: skip
@@ -120,7 +120,7 @@ def test_the_line_of_a_failing_import_is_one_of_the_users_file(tmp_path):
         "from penstock import Hook\n\n\nclass Own(Hook):\n    def after_stpe(self, session):\n        pass\n"
     )
     with pytest.raises(RecipeError) as caught:
-        names.load(names.Place(str(file), "Own"), "hooks")
+        custom.load(custom.Place(str(file), "Own"), "hooks")
 
     assert str(caught.value) == (
         f"hooks = {file}:Own, line 4: the import fails with TypeError: {file}, line 5: Own.after_stpe is not a method of "
@@ -145,9 +145,9 @@ def test_a_part_that_is_given_at_a_resume_is_checked_before_it_trains(packed, tm
 
 def test_a_module_is_named_too(packed, tmp_path):
     place = "segmentation_models_pytorch.encoders:get_encoder_names"
-    assert callable(names.load(names.place_of(place), "x"))
+    assert callable(custom.load(custom.place_of(place), "x"))
     with pytest.raises(RecipeError) as caught:
-        names.load(names.place_of("no_such.module:part"), "model.name")
+        custom.load(custom.place_of("no_such.module:part"), "model.name")
 
     assert str(caught.value) == (
         "model.name = no_such.module:part: expected a module no_such.module that can be imported, found no module no_such. "

@@ -6,7 +6,7 @@ import shutil
 from support.training import recipe
 
 import penstock as ps
-from penstock import names
+from penstock import custom
 
 
 def test_what_a_file_imports_from_beside_is_copied_with_it(packed, tmp_path):
@@ -31,6 +31,6 @@ def test_files_of_one_name_in_two_folders_are_two(tmp_path):
         folder.mkdir()
         (folder / "beside.py").write_text(f"value = {number}\n")
         (folder / "own.py").write_text("from beside import value\n")
-    found = [names.load(names.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
+    found = [custom.load(custom.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
 
     assert found == [1, 2]

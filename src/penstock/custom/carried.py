@@ -1,0 +1,139 @@
+"""The custom code that a run or a dataset carries below code/: copies of the files that settings name, with hashes.
+
+Whoever opens such a folder may execute that code. So every file below code/, of any kind and at any depth, is hashed,
+and what is not listed is refused; the files must be trusted (`trust`); and the bytes that were hashed are executed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock import files
+from penstock.custom import loading, trust
+from penstock.custom.importing import Listed
+from penstock.custom.place import Place
+from penstock.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FOLDER: Final = "code"
+
+
+def keep(place: Place, setting: str, folder: Path) -> Place:
+    """Copy the file of a place, and what it imports from beside it, into a folder, and trust them.
+
+    Args:
+        place: absolute, or of a module.
+        setting: that names it, for errors.
+        folder: of a run or a dataset.
+
+    Returns:
+        The place of the copy, counted from the folder.
+
+    Raises:
+        RecipeError: the file is not there.
+        RunError: another file of the same name was copied before.
+    """
+    sources = loading.sources(place, setting)
+    for name, data in sources.items():
+        copy = folder / FOLDER / name
+        if copy.exists() and copy.read_bytes() != data:
+            raise RunError(
+                f"{setting} = {place}",
+                expected="files of different names, as all are copied into one folder",
+                found=f"another {name}",
+                remedy="Rename one of them",
+            )
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(copy, data)
+    trust.remember(*map(loading.digest, sources.values()), *([] if place.is_file else [trust.module(place)]))
+    return Place(f"{FOLDER}/{next(iter(sources))}", place.name)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The hashes of the files of code that a run or a dataset carries, by their paths in it."""
+    return {f"{FOLDER}/{name}": loading.digest(data) for name, data in _contents(folder).items()}
+
+
+def is_carried(place: Place) -> bool:
+    """Whether a place, counted from a run or a dataset, is a file at the top of its code/."""
+    folder, _, name = place.source.rpartition("/")
+    return place.is_file and folder == FOLDER and not name.startswith(".")
+
+
+def check(folder: Path, stated: Mapping[str, str]) -> None:
+    """Whether the code that a folder carries is what was copied, and may be executed.
+
+    Args:
+        folder: of a run or a dataset.
+        stated: the hashes of its files when they were copied.
+
+    Raises:
+        RunError: a file is missing, was added or changed, or nobody trusts it.
+    """
+    contents = _contents(folder)
+    found = {f"{FOLDER}/{name}": loading.digest(data) for name, data in contents.items()}
+    for name in {**stated, **found}:
+        if name not in stated:
+            raise RunError(
+                str(folder / name),
+                expected="only files that were copied",
+                found="another one",
+                remedy="Remove it",
+                message=f"{folder / name} was not copied when {folder} was made. Remove it.",
+            )
+        if found.get(name) != stated[name]:
+            raise RunError(
+                str(folder / name),
+                expected=f"the code that was copied ({stated[name][:12]})",
+                found=found.get(name, "no such file")[:12],
+                remedy="Restore it, or start a new run from its weights with --init RUN",
+            )
+    for name, digest in found.items():
+        if not trust.holds(digest):
+            raise untrusted(str(folder / name), folder, "this code, which does not come from you")
+    loading.admit(Listed((folder / FOLDER).resolve(), contents))
+
+
+def untrusted(where: str, opened: Path, what: str) -> RunError:
+    """The error for code that would be executed, and that nobody trusts."""
+    return RunError(
+        where,
+        expected="code that you have used before, or --trust",
+        found="code from elsewhere",
+        remedy="Read it, then add --trust, in Python trust=True",
+        message=f"{where}: loading {opened} would execute {what}. Read it, then add --trust, in Python trust=True.",
+    )
+
+
+def trust_folder(folder: Path) -> None:
+    """Let the code that a run or a dataset carries be executed, now and later."""
+    trust.remember(*digests(folder).values())
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of all files below code/, by their paths from there, without what a killed process left half written.
+
+    Raises:
+        RunError: one of them is a link.
+    """
+    root, found = folder / FOLDER, {}
+    if root.is_symlink():
+        raise _link(root)
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink():
+            raise _link(path)
+        if path.is_file() and not path.match(files.PARTIAL):
+            found[path.relative_to(root).as_posix()] = path.read_bytes()
+    return found
+
+
+def _link(path: Path) -> RunError:
+    return RunError(
+        str(path),
+        expected="a file, as code is copied",
+        found=f"a link to {path.readlink()}",
+        remedy="Restore the file from a copy",
+    )
