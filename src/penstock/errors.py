@@ -165,6 +165,10 @@ class RunError(PenstockError):
     """A run folder is not one, or is in use."""
 
 
+class OutputError(PenstockError):
+    """What a command would write would take the place of something that is not the command's."""
+
+
 class OutOfMemoryError(PenstockError):
     """A step of a training does not fit into the memory of its device."""
 

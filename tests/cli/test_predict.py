@@ -85,8 +85,8 @@ class TestCommands:
 
         assert (code, err) == (
             2,
-            f"error: {labels}/scene-00000.png exists, and no earlier penstock predict has written it. Choose another folder "
-            "with -o.\n",
+            f"error: -o {labels}: expected a new or empty folder, or one that penstock predict has filled, found a folder with "
+            "other files in it. Choose another folder.\n",
         )
         assert (labels / "scene-00000.png").read_bytes() == b"labels"
         for _ in range(2):  # its own it replaces
@@ -190,21 +190,21 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
     call("train", dataset.folder, *words, "--set", "train.freeze_bn=true", "--runs", tmp_path / "runs", capsys=capsys)
     (run,) = (tmp_path / "runs").iterdir()
     images = tmp_path / "raw" / "leftImg8bit" / "val"
-    for name, more in (("plain", []), ("raw", ["--ids", "original", "--palette", "cityscapes", "--color"])):
+    for name, more in (("plain", []), ("ids", ["--ids", "original", "--palette", "cityscapes", "--color"])):
         assert call("predict", run, images, "-o", tmp_path / name, *more, capsys=capsys)[0] == 0
     (plain,) = (cv2.imread(str(path), 0) for path in (tmp_path / "plain").rglob("*8bit.png"))
-    (raw,) = (cv2.imread(str(path), 0) for path in (tmp_path / "raw").glob("bonn/*8bit.png"))
-    (color,) = (cv2.imread(str(path))[..., ::-1] for path in (tmp_path / "raw").glob("bonn/*-color.png"))
+    (raw,) = (cv2.imread(str(path), 0) for path in (tmp_path / "ids").glob("bonn/*8bit.png"))
+    (color,) = (cv2.imread(str(path))[..., ::-1] for path in (tmp_path / "ids").glob("bonn/*-color.png"))
     original = FolderDataset.open(dataset.folder).description.original
 
     assert original == (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
     assert (raw == np.array(original)[plain]).all()
     tables = [
-        list(csv.DictReader((tmp_path / name / "classes.csv").read_text().splitlines())) for name in ("plain", "raw")
+        list(csv.DictReader((tmp_path / name / "classes.csv").read_text().splitlines())) for name in ("plain", "ids")
     ]
     assert [[int(row["id"]) for row in table] for table in tables] == [list(range(19)), list(original)]
     assert tables[1][0] == {"id": "7", "name": "road", "r": "128", "g": "64", "b": "128"}
-    legend = read_legend(tmp_path / "raw/classes.csv")  # as masks in colour are packed with
+    legend = read_legend(tmp_path / "ids/classes.csv")  # as masks in colour are packed with
     assert legend.classes == dataset.description.classes
     assert (color == np.array(palettes.CITYSCAPES)[plain]).all()
 

@@ -63,7 +63,7 @@ def read_run_data(folder: RunFolder) -> RunData:
     run_data = run_data_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
     if run_data.described is None:
         return run_data
-    check_task(run_data.described.task, str(folder.path / _FILE))
+    check_task(run_data.described.task, str(folder.path / _FILE), run_data.described.code)
     return replace(run_data, described=replace(run_data.described, home=str(folder.path.resolve())))
 
 

@@ -27,7 +27,6 @@ def trust(path: Path) -> None:
 
     Raises:
         RecipeError: the recipe is damaged.
-        RunError: code is behind a link.
     """
     if path.suffix == ".toml" and path.is_file():
         if not _is_run(path.parent):
@@ -57,7 +56,7 @@ def check_run(path: Path, named: Iterable[tuple[str, Place]], recipe: Path) -> N
         raise folder.damaged(_SETTINGS, "hashes of code", "something else")
     carried.check(path, stated)
     for setting, place in named:
-        if place.is_file and not (carried.is_carried(place) and place.source in stated):
+        if place.is_file and place.source not in stated:
             raise RunError(
                 f"{recipe}: {setting}",
                 expected=f"a file in {carried.FOLDER}/",

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from penstock import files
+from penstock import outputs
 from penstock.cli.options import Crop, crop_setting
 from penstock.custom import carried
 from penstock.datasets import locate, scenes
 from penstock.errors import DatasetError, RecipeError
 from penstock.progress import Progress, counted
 
+_SHOW = "penstock show"
 _SMALLEST = 16  # a shape needs some pixels
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
@@ -54,6 +55,7 @@ def show(
         )
     if trust:
         carried.trust_folder(Path(dataset))
+    outputs.check(output, _SHOW, (".png",))
     opened = locate(dataset).open()
     split = split or next(iter(opened.description.splits))
     if augmented:
@@ -64,7 +66,7 @@ def show(
         from penstock.report.sheets import encode, records_sheet
 
         data = encode(records_sheet(opened, split, count, seed))
-    files.replace_whole(output, data)
+    outputs.write(output, data, _SHOW)
     print(f"drawn {output}")
 
 
@@ -103,6 +105,7 @@ def scenes_command(
         raise DatasetError(
             "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Use larger sides"
         )
+    outputs.check_folder(output, "penstock scenes", own=scenes.fills(output))
     counts = {"train": train, "val": val, "test": test}
     scenes.write_folder(output, {split: count for split, count in counts.items() if count}, size, seed)
     print(f"made {sum(counts.values()):,} scenes of {size[0]} x {size[1]} in {output}")

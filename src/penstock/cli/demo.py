@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from penstock import outputs
+from penstock.datasets import scenes
 from penstock.errors import RunError
 from penstock.progress import duration
 
@@ -35,6 +36,7 @@ def demo(
     """
     began = time.monotonic()
     raw, data, runs = output / "raw", output / "data", output / "runs"
+    outputs.check_folder(output, "penstock demo", own=raw.is_dir() and scenes.fills(raw))
     _run("scenes", "-o", raw, "--train", 320, "--val", 40, "--test", 40, "--size", 96, 128)
     _run("inspect", raw)
     _run("pack", raw, "-o", data)
@@ -45,7 +47,6 @@ def demo(
     _run("train", data, *_training(_affordable(_seconds(data))), "--runs", runs, "--name", "demo")
     (run,) = set(runs.glob("0*")) - before
     _run("evaluate", run, "--split", "test")
-    shutil.rmtree(output / "predictions", ignore_errors=True)  # of an older demo
     _run("predict", run, raw / "images" / "test", "-o", output / "predictions")
     _run("replay", run, "--step", 1)
     step = int((run / "checkpoints" / "best").resolve().name.removeprefix("step-"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from penstock import files
+from penstock import outputs
 from penstock.cli.describing import SHOWN, describe, left_out, notes_on, taken_as, warn
 from penstock.datasets import How, Labels, PackOptions, locate
 from penstock.datasets import inspect as inspect_folder
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.datasets.description import Description
 
 _IGNORED: Final = 255
+_DUPLICATES = "penstock inspect --draw-duplicates"
 _PAIRS = 24  # of near-duplicates in a drawing
 
 Classes = Annotated[
@@ -163,6 +164,8 @@ def inspect(
         images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
+    if draw_duplicates:
+        outputs.check(draw_duplicates, _DUPLICATES, (".png",))
     found = _inspect(Path(folder), replace(labels, clip_boxes=clip_boxes, trust_size=trust_image_size), how, threads)
     found = _parted(found, validation, skip_bad=skip_bad)
     print(describe(found))
@@ -193,7 +196,7 @@ def _drawn_duplicates(found: Inspection, output: Path) -> str:
         return "no image outside train looks nearly like a training image: nothing is drawn"
     from penstock.report.sheets import duplicates_sheet, encode
 
-    files.replace_whole(output, encode(duplicates_sheet(pairs, found.folder, _PAIRS)))
+    outputs.write(output, encode(duplicates_sheet(pairs, found.folder, _PAIRS)), _DUPLICATES)
     return f"drawn {output} ({min(len(pairs), _PAIRS)} of {counted(len(pairs), 'pair')})"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from cyclopts import Parameter, validators
 
-from penstock import devices, files
+from penstock import devices, files, outputs
 from penstock import ranks as ranking
 from penstock.assembly import open_run
 from penstock.assembly import trust as trust_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.inference import Evaluation, Trained
 
+_REPLAY = "penstock replay"
 _LARGEST = 8  # times the image's size
 Run = Annotated[Path, Parameter(help="A run folder.")]
 Checkpoint = Annotated[str, Parameter(help="Checkpoint: best, last, or step-NNNNNNNN. By default the best.")]
@@ -178,6 +179,8 @@ def replay(
     """Draw the images of any step of a run, exactly as the model saw them, and name their records."""
     if trust:
         trust_folder(run)
+    if output:
+        outputs.check(output, _REPLAY, (".png",))
     parts = open_run(run, data)
     last, end = parts.recipe.train.steps, parts.plan.end
     if end is not None:
@@ -191,7 +194,10 @@ def replay(
     parts.hold(positions.start)
     sheet, records = samples_sheet(parts.task, parts.training_feed(), positions)
     path = output or run / "figures" / f"step-{step:08d}.png"
-    files.replace_whole(path, encode(sheet))
+    if output:
+        outputs.write(output, encode(sheet), _REPLAY)
+    else:
+        files.replace_whole(path, encode(sheet))
     for position, record in zip(positions, records, strict=True):
         print(f"{position}  {record}")
     print(f"drawn {path}")

@@ -57,12 +57,6 @@ def digests(folder: Path) -> dict[str, str]:
     return {f"{FOLDER}/{name}": loading.digest(data) for name, data in _contents(folder).items()}
 
 
-def is_carried(place: Place) -> bool:
-    """Whether a place, counted from a run or a dataset, is a file at the top of its code/."""
-    folder, _, name = place.source.rpartition("/")
-    return place.is_file and folder == FOLDER and not name.startswith(".")
-
-
 def check(folder: Path, stated: Mapping[str, str]) -> None:
     """Whether the code that a folder carries is what was copied, and may be executed.
 
@@ -114,26 +108,7 @@ def trust_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of all files below code/, by their paths from there, without what a killed process left half written.
-
-    Raises:
-        RunError: one of them is a link.
-    """
-    root, found = folder / FOLDER, {}
-    if root.is_symlink():
-        raise _link(root)
-    for path in sorted(root.rglob("*")):
-        if path.is_symlink():
-            raise _link(path)
-        if path.is_file() and not path.match(files.PARTIAL):
-            found[path.relative_to(root).as_posix()] = path.read_bytes()
-    return found
-
-
-def _link(path: Path) -> RunError:
-    return RunError(
-        str(path),
-        expected="a file, as code is copied",
-        found=f"a link to {path.readlink()}",
-        remedy="Restore the file from a copy",
-    )
+    """The bytes of all files below code/, by their paths from there, but for what was left half written."""
+    root = folder / FOLDER
+    found = (path for path in sorted(root.rglob("*")) if path.is_file() and not path.match(files.PARTIAL))
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}

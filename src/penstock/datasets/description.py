@@ -22,7 +22,7 @@ from penstock.progress import counted, silent
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -154,7 +154,7 @@ class Description:
             DatasetError: its code is elsewhere: topics carry none.
         """
         place = place_of(self.task)
-        if place and carried.is_carried(place) and not self.home:
+        if place and not self.home:
             raise DatasetError(
                 "task",
                 expected=f"one of {', '.join(KINDS)}, as topics carry no code",
@@ -187,14 +187,14 @@ def _instead_of(folder: Path) -> str:
     return "a file" if folder.exists() else "no such folder"
 
 
-def check_task(task: str, where: str) -> None:
-    """Refuse records of a kind that is not known.
+def check_task(task: str, where: str, code: Mapping[str, str]) -> None:
+    """Refuse records of a kind that is neither built in nor in the code that a dataset carries.
 
     Raises:
         DatasetError: it is none of `KINDS`.
     """
     place = place_of(task)
-    if task not in KINDS and not (place and carried.is_carried(place)):
+    if task not in KINDS and not (place and place.source in code):
         raise DatasetError(
             f"{where}: task",
             expected=f"one of {', '.join(KINDS)}",
@@ -257,7 +257,7 @@ class FolderDataset:
                 remedy="Restore it, or pack the dataset again into another folder",
             )
         check_letters(description.classes, str(path))
-        check_task(description.task, str(path))
+        check_task(description.task, str(path), description.code)
         carried.check(folder, description.code)
         return cls(folder, replace(description, home=str(folder.resolve())))
 

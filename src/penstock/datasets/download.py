@@ -71,11 +71,11 @@ def download(archive: Archive, folder: Path, progress: Callable[[int, int], None
         return unpacked
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / archive.url.rpartition("/")[2]
-    if not path.is_file():
+    if fetched := not path.is_file():
         part = path.with_name(f"{path.name}.part")
         _fetch(archive.url, part, progress)
         part.replace(path)
-    _check(path, archive)
+    _check(path, archive, fetched=fetched)
     _unpack(path, folder, archive.folder)
     return unpacked
 
@@ -116,18 +116,26 @@ def _broken(url: str, found: str) -> DatasetError:
     )
 
 
-def _check(path: Path, archive: Archive) -> None:
-    """An archive that is not what its authors published is removed: it could not be fixed by going on."""
+def _check(path: Path, archive: Archive, *, fetched: bool) -> None:
+    """What was fetched and is not what its authors published is removed: it could not be fixed by going on."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != archive.md5:
-        path.unlink()
+    if found == archive.md5:
+        return
+    if not fetched:
         raise DatasetError(
             str(path),
             expected=f"an archive with MD5 {archive.md5}",
-            found=f"{found}; it was removed",
-            remedy="Run the command again to download it anew",
+            found=found,
+            remedy="Put the archive of its authors in its place, or remove it to have it downloaded",
         )
+    path.unlink()
+    raise DatasetError(
+        str(path),
+        expected=f"an archive with MD5 {archive.md5}",
+        found=f"{found}; it was removed",
+        remedy="Run the command again to download it anew",
+    )
 
 
 def _unpack(path: Path, folder: Path, name: str) -> None:

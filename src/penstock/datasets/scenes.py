@@ -8,6 +8,7 @@ colours overlap between classes.
 from __future__ import annotations
 
 import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 import simplejpeg
 
 from penstock import files, seeds
+from penstock.errors import OutputError
 from penstock.images import codecs
 from penstock.records import SegmentationRecord
 from penstock.records.schema import encode_segmentation
@@ -32,6 +34,8 @@ CLASSES: Final = ("ground", "disk", "box", "triangle", "star", "ring")
 _LIKELY: Final = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5)
 _HUES: Final = (0.0, 5.0, 28.0, 62.0, 100.0, 140.0)
 _QUALITY: Final = 90
+_CLASSES: Final = "classes.txt"
+_FILES: Final = re.compile(r"classes\.txt|(images|masks)/[^/]+/scene-\d{5}\.(jpg|png)")
 
 
 class Scene(NamedTuple):
@@ -111,6 +115,28 @@ def payload(seed: int, split: str, index: int, size: tuple[int, int]) -> bytes:
     return encode_segmentation(record)
 
 
+def fills(root: Path) -> bool:
+    """Whether a folder holds nothing but what `write_folder` writes."""
+    names = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
+    classes = root / _CLASSES
+    return bool(names) and all(map(_FILES.fullmatch, names)) and classes.is_file() and classes.read_bytes() == _names()
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.exists() and path.read_bytes() != data:
+        raise OutputError(
+            str(path),
+            expected="no file, or the same scene",
+            found="another one",
+            remedy="Choose another folder with -o",
+        )
+    path.write_bytes(data)
+
+
+def _names() -> bytes:
+    return ("\n".join(CLASSES) + "\n").encode()
+
+
 def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], seed: int = 0) -> None:
     """Scenes as a folder of raw data: images/SPLIT/*.jpg, masks/SPLIT/*.png and classes.txt.
 
@@ -119,6 +145,9 @@ def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], s
         counts: images by split.
         size: (height, width) in pixels.
         seed: other seeds give other scenes.
+
+    Raises:
+        OutputError: another scene, or one that was changed, is in the place of one.
     """
     jobs = [(split, index) for split, count in counts.items() for index in range(count)]
     for kind in ("images", "masks"):
@@ -128,9 +157,9 @@ def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], s
     def write(job: tuple[str, int]) -> None:
         split, index = job
         image, mask = encode(draw(seed, split, index, size))
-        (root / "images" / split / f"scene-{index:05d}.jpg").write_bytes(image)
-        (root / "masks" / split / f"scene-{index:05d}.png").write_bytes(mask)
+        _write(root / "images" / split / f"scene-{index:05d}.jpg", image)
+        _write(root / "masks" / split / f"scene-{index:05d}.png", mask)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write, jobs))
-    files.write_atomically(root / "classes.txt", ("\n".join(CLASSES) + "\n").encode())
+    files.write_atomically(root / _CLASSES, _names())

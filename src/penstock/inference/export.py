@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from penstock import files
+from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.inference import comparing, coreml
 from penstock.tasks import Ability, refusal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".onnx", ".pt2", coreml.SUFFIX)
 _LARGEST: Final = 1 << 14  # side of an image in pixels
+_COMMAND: Final = "penstock export"
 _OPSET: Final = 17  # of graphs that are traced
 
 
@@ -103,11 +104,13 @@ def export(
         any_size: whether it takes one whole image of any size; padding, or resizing for classes, is inside.
 
     Raises:
+        OutputError: another file is there, or one that was changed since it was exported.
         RecipeError: the task, the ending or the size is not one that can be exported, or an extra is missing.
     """
     if Ability.EXPORT not in task.supports:
         raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
     _check(task, path, size)
+    outputs.check(path, _COMMAND)
     graph = _whole(task, model, size, dynamic=dynamic) if any_size else task.graph(model, size)
     _check_graph(task, graph, path, dynamic=dynamic)
     images = comparing.random_images(graph, size, dynamic=dynamic)
@@ -126,7 +129,7 @@ def export(
         _write(graph, images[0], made, about, dynamic=dynamic)
         read = _read_onnx if path.suffix == ".onnx" else _read_pt2
         found = [read(made, each, graph.outputs) for each in images]
-        files.replace_whole(path, made.read_bytes())
+        outputs.write(path, made.read_bytes(), _COMMAND)
     with torch.inference_mode():
         expected = [graph.module(each) for each in images]
     comparison = comparing.compared(graph.outputs, found, expected)

@@ -15,7 +15,7 @@ from penstock.errors import DatasetError, ImageError
 from penstock.files import write_atomically
 from penstock.images import codecs, dicom, volumes
 from penstock.inference.slices import draw_slices
-from penstock.inference.writing import own_folder, write_table
+from penstock.inference.writing import finish_folder, own_folder, write_table
 from penstock.metrics import dice
 from penstock.progress import counted, silent
 from penstock.tasks import Ability, Style, refusal
@@ -98,6 +98,7 @@ def predict_volumes(
                 with _collected(wrong):
                     scores.add(case, volume, predicted)
             progress(done, len(found))
+    finish_folder(output)
     images = [file for path in paths if path.is_dir() for file in list_files(path) if _is_beside(file)]
     unlabelled = sum(case.labels is None for case in found) if labels else 0
     done = len(found) - len(skipped)

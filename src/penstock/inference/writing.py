@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock import files
+from penstock import files, outputs
 from penstock.datasets.listing import PREDICTIONS
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, OutputError
 from penstock.images import codecs, drawing
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _KIND: Final = "/kind "  # no name in a folder begins so
+_WHOLE: Final = "/whole"  # as above: all are written
 _TABLE: Final = "predictions.csv"
 _IDS: Final = "classes.csv"
 _LEGEND: Final = "legend.png"
@@ -37,11 +39,15 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
         kind: the name of the kind of record that was learnt.
 
     Raises:
-        DatasetError: a prediction would take the place of a file that is not noted: labels, perhaps, or images; or the
-            folder holds predictions of another kind.
+        OutputError: the folder holds files, and none of predictions; or a prediction was changed since.
+        DatasetError: a prediction would take the place of a file that is not noted, or the folder holds predictions of
+            another kind.
     """
     noted = output / PREDICTIONS
+    outputs.check_folder(output, "penstock predict", own=noted.exists())
     lines = noted.read_text(errors="surrogateescape").splitlines() if noted.exists() else []
+    since = noted.stat().st_mtime_ns if _WHOLE in lines else math.inf
+    lines = [line for line in lines if line != _WHOLE]
     others = {line.removeprefix(_KIND) for line in lines if line.startswith(_KIND)} - {kind}
     if others:
         raise DatasetError(
@@ -61,8 +67,22 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
             message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
             "with -o.",
         )
+    for name in sorted(wanted & names):
+        if (output / name).is_file() and (output / name).stat().st_mtime_ns > since:
+            raise OutputError(
+                f"-o {output}",
+                expected="predictions as they were written",
+                found=f"{name}, which was changed since",
+                remedy="Choose another folder, or move the file away",
+            )
     text = "\n".join([_KIND + kind, *sorted(names | wanted)]) + "\n"
     files.replace_whole(noted, text.encode(errors="surrogateescape"))
+
+
+def finish_folder(output: Path) -> None:
+    """Note that all predictions are written: what is changed from now on was changed by somebody else."""
+    noted = output / PREDICTIONS
+    files.replace_whole(noted, noted.read_bytes() + f"{_WHOLE}\n".encode())
 
 
 def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
@@ -132,6 +152,7 @@ class Writer:
             write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
             if self.output / _LEGEND not in self._names:  # an image may have that name
                 files.replace_whole(self.output / _LEGEND, _legend(ids))
+        finish_folder(self.output)
 
     def explain(self) -> str:
         """What was written, in a sentence."""

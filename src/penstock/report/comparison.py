@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock import files
+from penstock import outputs
 from penstock.progress import counted, duration
 from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.summary import score_lines, step_lines
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.runs.comparing import RunComparison
     from penstock.runs.listing import RunSummary
 
+_COMMAND: Final = "penstock report"
 _LONGEST: Final = 200  # letters of a value
 
 
@@ -31,6 +32,7 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         output: the HTML file to write.
 
     Raises:
+        OutputError: another file is there.
         RunError: there are fewer, or a file of one is missing or damaged.
     """
     found = compare(paths)
@@ -48,8 +50,7 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         section("Environment", _differences(names, found.environment)),
     ]
     summary = {"runs": f"{counted(len(names), 'run')}: {', '.join(names)}", "metric": found.metric or "none"}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomically(output, page_of("Comparison of runs", summary, sections).encode())
+    outputs.write(output, page_of("Comparison of runs", summary, sections).encode(), _COMMAND)
     return output
 
 

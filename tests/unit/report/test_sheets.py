@@ -53,7 +53,7 @@ def test_replay_and_show_draw_what_the_model_saw(packed, tmp_path, drawn, capsys
         (["show", packed.folder, "--augmented", "--recipe", folder.path / "recipe.toml", "-n", 4], given.batches[0]),
     ):
         drawn.clear()
-        assert call(*words, "-o", tmp_path / "sheet.png", capsys=capsys)[0] == 0
+        assert call(*words, "-o", tmp_path / f"{words[0]}.png", capsys=capsys)[0] == 0
         for name in ("image", "mask"):
             assert np.array_equal(np.stack([each[name] for each in drawn]), batch[name].numpy())
 

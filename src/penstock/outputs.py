@@ -1,0 +1,97 @@
+"""Files and folders that commands write where the user says: never over what is the user's.
+
+A file may be written where there is none, or where there are the very bytes that the same command wrote there before:
+not over another file, and not over one that was changed since. What was written is kept as hashes in the user's state
+folder (XDG_STATE_HOME). Devices and pipes are written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING
+
+from penstock import files
+from penstock.errors import OutputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:
+    """Whether a command may write a file.
+
+    Args:
+        path: of the file.
+        command: "penstock show", for example.
+        suffixes: one of which the file's name must have; () for any.
+
+    Raises:
+        OutputError: it has another one, or something else is there.
+    """
+    if path.is_dir() or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        return  # writing says what is wrong with a folder, and devices and pipes take whatever comes
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise OutputError(
+            f"-o {path}",
+            expected=f"a name that ends in {' or '.join(suffixes)}",
+            found=path.suffix or "none",
+            remedy="Choose another name",
+        )
+    if path.is_file() and not _is_known(path, command):
+        raise OutputError(
+            f"-o {path}",
+            expected=f"a new file, or one as {command} has written it",
+            found="another file, or one that was changed since",
+            remedy="Choose another name, or remove it first",
+        )
+
+
+def write(path: Path, data: bytes, command: str) -> None:
+    """Write a file whole, and remember it.
+
+    Raises:
+        OutputError: as `check`.
+        OSError: it cannot be written.
+    """
+    check(path, command)
+    files.replace_whole(path, data)
+    if path.is_file() and not path.is_relative_to("/dev"):
+        with contextlib.suppress(OSError):  # then it will not be written over
+            files.replace_whole(_note(path), _entry(command, data))
+
+
+def check_folder(folder: Path, command: str, *, own: bool) -> None:
+    """Whether a command may fill a folder.
+
+    Args:
+        folder: there or not.
+        command: for the error.
+        own: whether what it holds is the command's.
+
+    Raises:
+        OutputError: it holds something else.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not own:
+        raise OutputError(
+            f"-o {folder}",
+            expected=f"a new or empty folder, or one that {command} has filled",
+            found="a folder with other files in it",
+            remedy="Choose another folder",
+        )
+
+
+def _is_known(path: Path, command: str) -> bool:
+    try:
+        return _note(path).read_bytes() == _entry(command, path.read_bytes())
+    except OSError:
+        return False
+
+
+def _entry(command: str, data: bytes) -> bytes:
+    return f"{command} {hashlib.blake2b(data, digest_size=16).hexdigest()}\n".encode()
+
+
+def _note(path: Path) -> Path:
+    name = hashlib.blake2b(bytes(path.resolve()), digest_size=16).hexdigest()
+    return files.state_folder() / "written" / name
