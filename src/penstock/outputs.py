@@ -72,7 +72,7 @@ def check_folder(folder: Path, command: str, *, own: bool) -> None:
     Raises:
         OutputError: it holds something else.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not own:
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()) and not own:
         raise OutputError(
             f"-o {folder}",
             expected=f"a new or empty folder, or one that {command} has filled",

@@ -81,7 +81,7 @@ def check(folder: Path, stated: Mapping[str, str]) -> None:
         if found.get(name) != stated[name]:
             raise RunError(
                 str(folder / name),
-                expected=f"the code that was copied ({stated[name][:12]})",
+                expected=f"the code that was copied ({str(stated[name])[:12]})",
                 found=found.get(name, "no such file")[:12],
                 remedy="Restore it, or start a new run from its weights with --init RUN",
             )

@@ -117,9 +117,10 @@ def payload(seed: int, split: str, index: int, size: tuple[int, int]) -> bytes:
 
 def fills(root: Path) -> bool:
     """Whether a folder holds nothing but what `write_folder` writes."""
-    names = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
-    classes = root / _CLASSES
-    return bool(names) and all(map(_FILES.fullmatch, names)) and classes.is_file() and classes.read_bytes() == _names()
+    paths = [path for path in root.rglob("*") if not path.is_dir() and not path.name.startswith(".")]
+    classes = root / _CLASSES  # written last
+    others = [path for path in paths if not _FILES.fullmatch(path.relative_to(root).as_posix())]
+    return not others and (not classes.exists() or classes.read_bytes() == _names())
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -130,7 +131,7 @@ def _write(path: Path, data: bytes) -> None:
             found="another one",
             remedy="Choose another folder with -o",
         )
-    path.write_bytes(data)
+    files.replace_whole(path, data)
 
 
 def _names() -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.custom import place_of
 from penstock.datasets.description import Description, Split, check_task
 from penstock.datasets.listing import check_letters
 from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
@@ -72,7 +73,8 @@ class TopicDataset:
         """
         about, records = self.known or (self._about("train"), len(self.source("train").snapshot()))
         check_letters(about.classes, self.folder)
-        check_task(about.task, self.folder, {about.task.rpartition(":")[0]: ""})  # its code is needed for kinds alone
+        if place_of(about.task) is None:  # records of a custom kind may be trained on with the task that has its code
+            check_task(about.task, self.folder, {})
         state = hashlib.blake2b(
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
         )
