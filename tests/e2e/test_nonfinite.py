@@ -110,7 +110,7 @@ def test_two_ranks_leave_out_the_same_steps(chosen, tmp_path, policy, norms):
     settings = [f"train.nonfinite={policy}", norms, "train.nonfinite_limit=6"]
     one, _ = train(apply(chosen, settings), tmp_path / "one")
     (tmp_path / "recipe.toml").write_text(dump(apply(chosen, settings)))
-    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "two")
+    two_ranks("-m", "penstock", "train", tmp_path / "recipe.toml", "--trust", "--runs", tmp_path / "two")
     (path,) = (tmp_path / "two").iterdir()
     two = RunFolder.open(path)
 
@@ -144,7 +144,7 @@ def test_its_batch_is_kept_with_the_samples_that_it_is_about(skipped):
 
 def test_people_are_told_what_is_left_out(chosen, tmp_path, capsys):
     (tmp_path / "recipe.toml").write_text(dump(apply(chosen, ["train.nonfinite=rewind"])))
-    code, out, _ = call("train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs", capsys=capsys)
+    code, out, _ = call("train", tmp_path / "recipe.toml", "--trust", "--runs", tmp_path / "runs", capsys=capsys)
     (run,) = (tmp_path / "runs").iterdir()
     lines = [line for line in out.splitlines() if "gradient norm" in line]
     found = json.loads((run / f"nonfinite/step-{left_out(RunFolder.open(run))[0]:08d}/batch.json").read_text())

@@ -36,7 +36,7 @@ def test_slurm_is_asked_for_the_job_again_until_it_is_done(packed, tmp_path):
         (tmp_path / "bin" / name).chmod(0o755)
     text = script()
     assert "penstock train data --name big --continue --max-time 3h50m" in text
-    (tmp_path / "job.sh").write_text(text.replace("3h50m", "1s").replace("train data", "train recipe.toml"))
+    (tmp_path / "job.sh").write_text(text.replace("3h50m", "1s").replace("train data", "train recipe.toml --trust"))
     steps = []
     with processes.executable(tmp_path / "bin", "penstock") as path:
         environment = {**processes.quiet(), "PATH": path, "SLURM_JOB_ID": "17"}

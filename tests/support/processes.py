@@ -86,8 +86,8 @@ class Child:
         os.kill(self.pid, number)
 
     def printed(self):
-        """What it printed and what it complained of, once it has ended."""
-        texts = [path.read_text() for path in (self.out, self.err)]
+        """What it printed and what it complained of, once it has ended; one that was killed at once made no files."""
+        texts = [path.read_text() if path.exists() else "" for path in (self.out, self.err)]
         if self._folder:
             shutil.rmtree(self._folder)
         return texts

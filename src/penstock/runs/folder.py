@@ -17,7 +17,6 @@ import secrets
 import shutil
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock import files
@@ -26,8 +25,10 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
+_PARTS = ("checkpoints", "evaluations", "figures", "tensorboard", "profiles", "code")
 _YOUNG = 60.0  # seconds after which whoever makes a folder has locked it
 
 
@@ -247,11 +248,9 @@ def _stays_within(link: Path, folder: Path) -> bool:
 
 
 def _links(folder: Path) -> Iterator[Path]:
-    """The links below a folder."""
-    for where, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            if (path := Path(where, name)).is_symlink():
-                yield path
+    """The links at the top of a run, and in the folders that Penstock writes; trackers keep their own in theirs."""
+    parts = [path for name in _PARTS for path in (folder / name).rglob("*")]
+    return (path for path in [*folder.iterdir(), *parts] if path.is_symlink())
 
 
 def _sweep(root: Path) -> None:
