@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabulators and ends of lines
+
+
+class Printable:
+    """A stream of text that writes control characters as Python does in its literals."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; the number of its characters."""
+        self.stream.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 class Progress:
@@ -34,7 +53,8 @@ class Progress:
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             terminal = sys.stdout.isatty()  # what is printed elsewhere is to stay there
-            self._bar = Bars(*columns, console=Console(stderr=True), transient=True, redirect_stdout=terminal)
+            stream = sys.stderr.stream if isinstance(sys.stderr, Printable) else sys.stderr
+            self._bar = Bars(*columns, console=Console(file=stream), transient=True, redirect_stdout=terminal)
             self._bar.start()
             self._task = self._bar.add_task(self.what, total=None)
         return self

@@ -3,8 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from support.commands import call
+from support.miniatures import gray, write
 
 from penstock.cli import main
 
@@ -95,3 +97,24 @@ def test_paths_that_cannot_be_used_are_sentences(packed, raw, tmp_path, capsys):
     )
     assert call("show", packed.folder, "-n", "0", capsys=capsys)[0] == 2
     assert call("inspect", raw, "--ignore", "256", capsys=capsys)[0] == 2
+
+
+def test_no_name_of_a_file_tells_the_terminal_what_to_do(tmp_path, capsys):
+    """Neither in what is printed, nor in what is wrong, nor in an error."""
+    name = "a\x1b]0;owned\x07\x9b31m\r"
+    for folder in ("images", "masks"):
+        write(tmp_path / folder / f"{name}.png", gray(np.ones((8, 8), np.uint8)))
+    write(tmp_path / f"images/{name}2.png", gray(np.ones((8, 8), np.uint8)))
+    _, out, err = call("inspect", tmp_path, capsys=capsys)
+    assert r"images/a\x1b]0;owned\x07\x9b31m\x0d2.png: expected" in out
+    for words in (("verify", tmp_path / name), ("pack", tmp_path, "-o", tmp_path / "o"), (name,)):
+        _, *more = call(*words, capsys=capsys)
+        assert r"\x1b]0;owned\x07\x9b31m" in "".join(more)
+        out += "".join(more)
+    assert not set("\x1b\x07\x9b\r") & set(out + err)
+
+
+def test_what_is_no_text_is_named(capsys):
+    assert call("recipe", "--set", "train.num_threads=\udce9", capsys=capsys) == (
+        2, "", "error: the settings: expected text in UTF-8, as recipes are kept, found '\\udce9'. Give files and folders names in UTF-8.\n"
+    )  # fmt: skip

@@ -21,8 +21,8 @@ def doctor(
     dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
     model: ModelName = "", crop: Crop = None, task: TaskName = "",
     settings: Annotated[
-        list[str] | None, Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
-    ] = None,
+        tuple[str, ...], Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
+    ] = (),
     find_lr: Annotated[
         bool, Parameter(negative="", help="Train for up to 100 steps with a rising learning rate, and suggest one.")
     ] = False,
@@ -39,7 +39,7 @@ def doctor(
     option of `penstock train`, or with --set.
     """
     named = {"data.path": dataset, **({"model.name": model} if model else {}), **({"task": task} if task else {})}
-    resolved = resolve_settings({**named, **parsed([*crop_setting(crop), *(settings or [])])})
+    resolved = resolve_settings({**named, **parsed([*crop_setting(crop), *settings])})
     choices = list(advise(resolved))
     if find_batch:
         choices.append(_batch_advice(resolved.recipe))

@@ -8,7 +8,8 @@ import os
 import re
 import sys
 import warnings
-from typing import Final, NoReturn
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Final, NoReturn, TextIO, cast
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
@@ -16,7 +17,7 @@ from penstock import __version__
 from penstock.cli import STDIN, exit_code
 from penstock.cli.overview import COMMANDS, HELP, name_of
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
-from penstock.progress import drop_output
+from penstock.progress import Printable, drop_output
 
 FAILED: Final = 2
 _PLACES: Final = frozenset(
@@ -41,7 +42,11 @@ def build() -> App:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and exit, with the codes that `penstock.cli.main` names."""
+    """Run one command and exit, with the codes that `penstock.cli.main` names.
+
+    Names of files may hold anything: control characters are printed as Python writes them, so that no name tells the
+    terminal what to do.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     _reopen_closed()
     warnings.filterwarnings("ignore", module=r"PIL\..*")  # what is wrong with a file is said in our words
@@ -49,6 +54,11 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     words = [STDIN if word == "-" else word for word in words]  # cyclopts would take a lone hyphen for an option
+    with redirect_stdout(cast("TextIO", Printable(sys.stdout))), redirect_stderr(cast("TextIO", Printable(sys.stderr))):
+        _call(words)
+
+
+def _call(words: list[str]) -> NoReturn:
     try:
         sys.exit(build()(words, print_error=False, exit_on_error=False))
     except CycloptsError as error:

@@ -36,14 +36,14 @@ def show(
         Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
     ] = None,
     crop: Crop = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = None,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", help="A setting of the recipe: KEY=VALUE.")] = (),
     task: Annotated[str, Parameter(help="Custom task, for --augmented: FILE.py:NAME.")] = "",
     seed: Annotated[int, Parameter(help="Random seed: other seeds draw other images.")] = 0,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="PNG file to write.")] = Path("sheet.png"),
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as an image grid."""
-    settings = [*crop_setting(crop), *(settings or []), *([f"task={task}"] if task else [])]
+    settings = (*crop_setting(crop), *settings, *([f"task={task}"] if task else []))
     if (recipe or settings) and not augmented:
         raise RecipeError(
             "penstock show",

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def augmented_sheet(dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: list[str]) -> bytes:
+def augmented_sheet(
+    dataset: str, split: str, count: int, seed: int, recipe: Path | None, settings: tuple[str, ...]
+) -> bytes:
     """The first samples that training on a split would be fed, as a PNG."""
     given = {**(settings_in(recipe) if recipe else {}), **parsed(settings)}
     asked = {"data.path": dataset, "data.train": split, "follow.on": False, **({"seed": seed} if seed else {})}

@@ -41,7 +41,7 @@ Optimizer = Annotated[
 ]
 Learnt = Annotated[str, Parameter(help="A packed dataset, a topic (kafka://HOST:PORT/TOPIC), or a recipe in TOML.")]
 Set = Annotated[
-    list[str] | None,
+    tuple[str, ...],  # of a type that is a union, cyclopts converts all values again for each of them
     Parameter(name="--set", help="Any other setting: KEY=VALUE, as listed by penstock recipe. May be repeated."),
 ]
 
@@ -136,7 +136,7 @@ def train(
     device: Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")] = "",
     seed: Annotated[int | None, Parameter(help="Random seed.")] = None,
     start: Start = "", until: Until = "", follow: Following = False, replay_ratio: ReplayRatio = None,
-    settings: Set = None,
+    settings: Set = (),
     runs: Annotated[Path | None, Parameter(help="Parent folder of the run folders. By default runs.")] = None,
     name: Annotated[str, Parameter(help="Name of the run; its folder is NUMBER-NAME.")] = "", go_on: GoOn = False,
     checkpoint: Annotated[str, Parameter(help="Checkpoint to resume from: last, best, or step-NNNNNNNN.")] = "last",
@@ -172,12 +172,12 @@ def train(
     timed = [MaxTime(max_time)] if max_time else []
     resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
     if resume is not None:
-        changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *(settings or [])]
+        changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *settings]
         folder, outcome = resume_run(
             resume, changes, timed, checkpoint=checkpoint, on_event=show, accept_changes=accept_changes
         )
     else:
-        recipe = _resolved(data, {**given, **parsed(settings or [])})
+        recipe = _resolved(data, {**given, **parsed(settings)})
         folder, outcome = train_recipe(
             recipe, runs or Path("runs"), name, timed, on_event=show, go_on=go_on, accept_changes=accept_changes
         )
@@ -253,8 +253,8 @@ def recipe(
         str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
     settings: Annotated[
-        list[str] | None, Parameter(name="--set", help="Setting to change: KEY=VALUE. May be repeated.")
-    ] = None,
+        tuple[str, ...], Parameter(name="--set", help="Setting to change: KEY=VALUE. May be repeated.")
+    ] = (),
 ) -> None:  # fmt: skip
     """Print all settings of a training run with what they mean, as TOML: the defaults, or those of a file.
 
@@ -269,7 +269,7 @@ def recipe(
             message=f"--task and --model select which defaults are shown, but the recipe {file} is given. Change a "
             "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
         )
-    given = parsed(settings or [])
+    given = parsed(settings)
     if file:
         given = {**settings_in(file), **given}
     if model:

@@ -79,6 +79,13 @@ def typed(tree: Mapping[str, Any], where: str) -> Recipe:
         return check_values(msgspec.convert(tree, Recipe), where)
     except msgspec.ValidationError as error:
         raise _refused(error, tree, where) from None
+    except UnicodeEncodeError as error:  # a word of the command line that is no UTF-8
+        raise RecipeError(
+            where or "the settings",
+            expected="text in UTF-8, as recipes are kept",
+            found=ascii(error.object),
+            remedy="Give files and folders names in UTF-8",
+        ) from None
 
 
 def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str) -> RecipeError:

@@ -245,6 +245,11 @@ def check_names(names: list[str], where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def is_text(name: str) -> bool:
+    """Whether a name holds no control character, and is Unicode."""
+    return not any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in name)
+
+
 def check_letters(names: Iterable[str], where: str) -> None:
     """Class names are printed and kept, so they must be text, and not tell a terminal what to do.
 
@@ -252,7 +257,7 @@ def check_letters(names: Iterable[str], where: str) -> None:
         DatasetError: one is no text, or holds a control character.
     """
     for number, name in enumerate(names):
-        if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in name):
+        if not is_text(name):
             raise DatasetError(
                 where,
                 expected="class names in UTF-8, without control characters",

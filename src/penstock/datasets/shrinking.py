@@ -12,7 +12,7 @@ import numpy as np
 import simplejpeg
 
 from penstock.images import PixelFormat, probe
-from penstock.images.codecs import decode_mask, encode_mask
+from penstock.images.codecs import decode_mask, encode_mask, encode_png
 from penstock.images.formats import stored, stored_mask
 from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
@@ -109,7 +109,7 @@ def _encoded(pixels: NDArray[Any], info: ImageInfo) -> bytes:
         return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=_QUALITY))
     if info.planes:
         return encode_planes(pixels)
-    return bytes(cv2.imencode(".png", pixels[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+    return encode_png(pixels)
 
 
 def _mask(place: Path | FilePart, most: int) -> bytes:

@@ -149,7 +149,8 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
         remedy = "If the palette's indices are the class ids, as in Pascal VOC, say so with --palette"
         raise _unfit(where, "a palette PNG", remedy)
     if info.channels != 1:
-        kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}[info.channels]
+        planes = f"a PNG of {info.channels} planes"
+        kind = {2: "a gray PNG with alpha", 3: "an RGB PNG", 4: "an RGBA PNG"}.get(info.channels, planes)
         raise _unfit(
             where,
             kind,
@@ -183,14 +184,14 @@ def _unfit(where: str, found: str, remedy: str) -> LabelError:
 
 def encode_mask(ids: Pixels) -> bytes:
     """A mask as an 8-bit gray PNG."""
-    done, data = cv2.imencode(".png", ids, [cv2.IMWRITE_PNG_COMPRESSION, 6])
-    if not done:
-        message = f"libpng refused a mask of shape {ids.shape} and type {ids.dtype}"
-        raise ImageError("mask", expected="an array that PNG can hold", found=message, remedy="Report this")
-    return bytes(data)
+    return png.encode(ids, "a mask", level=6)
 
 
-def encode_png(pixels: Pixels) -> bytes:
-    """Gray, RGB or RGBA pixels, (height, width, 1, 3 or 4), as PNG bytes."""
+def encode_png(pixels: NDArray[Any], where: str = "an image") -> bytes:
+    """Gray, RGB or RGBA pixels, uint8 or uint16 (height, width, 1, 3 or 4), as PNG bytes.
+
+    Raises:
+        ImageError: there are more rows or columns than a PNG holds.
+    """
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[pixels.shape[2]]
-    return bytes(cv2.imencode(".png", pixels[..., order], [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+    return png.encode(pixels[..., order], where)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, Final
 
-import cv2
 import numpy as np
 
 from penstock.errors import ImageError, not_installed, reason_of
+from penstock.images.codecs import encode_png
 from penstock.images.pixels import spread
 from penstock.images.tiff import as_integers
 from penstock.progress import counted
@@ -65,8 +65,7 @@ def read_image(data: bytes, where: str, value_range: tuple[float, float] | None 
 def encode_image(data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
     """One image as PNG; arguments and errors as for `read_image`."""
     pixels = read_image(data, where, value_range)
-    order = pixels[..., ::-1] if pixels.ndim == 3 else pixels  # noqa: PLR2004 - colours
-    return bytes(cv2.imencode(".png", order, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
+    return encode_png(pixels.reshape(*pixels.shape[:2], -1), where)
 
 
 def possible_values(path: Path) -> tuple[float, float] | None:

@@ -6,26 +6,21 @@ OpenCV for TIFF of 16 bits and three channels, which Pillow would reduce to 8 bi
 
 from __future__ import annotations
 
-import contextlib
 import io
-import struct
-import tokenize
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import cv2
 import numpy as np
 
-from penstock.errors import ImageError, LabelError, not_installed, reason_of
-from penstock.images import dicom, tiff
+from penstock.errors import ImageError, LabelError, PenstockError, not_installed, reason_of
+from penstock.images import dicom, png, tiff
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
 from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
     from PIL.Image import Image
 
@@ -38,6 +33,8 @@ _ZIP: Final = b"PK\x03\x04"
 _ARRAYS: Final = (b"\x93NUMPY", _ZIP)  # .npy and .npz
 _HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
 _SIXTEEN: Final = 16
+_PLAIN: Final = (1, 3)  # channels of gray and RGB, which any PNG has
+_NUMBERS: Final = frozenset("biuf")  # types of arrays that hold real numbers, as NumPy calls them
 _WIDEST: Final = 8  # bytes of a number
 _BYTE: Final = 255
 _NUMBER_THEM: Final = "Save 0 for the background and a number for each object"
@@ -66,20 +63,9 @@ def stored(data: bytes, where: str, value_range: tuple[float, float] | None = No
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data  # what is no image at all is named where its header is read
     if data[:4] in tiff.SIGNATURES and (tiff.has_planes(data) or tiff.has_rare_numbers(data)):
-        return _of_planes(tiff.read_planes(data, where, value_range))
-    with _opened(data, where) as image:
-        return _png_of(image, data, where, value_range)
-
-
-def _of_planes(pixels: NDArray[Any]) -> bytes:
-    """Gray and RGB as every PNG; other channels as planes."""
-    match pixels.shape[2]:
-        case 1:
-            return _encoded(pixels)
-        case 3:
-            return _encoded(pixels[..., ::-1])
-        case _:
-            return encode_planes(pixels)
+        pixels = tiff.read_planes(data, where, value_range)
+        return encode_png(pixels, where) if pixels.shape[2] in _PLAIN else encode_planes(pixels, where)
+    return _png_of(_decoded(data, where), data, where, value_range)
 
 
 def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = False) -> bytes:
@@ -108,12 +94,12 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
             found=lossy,
             remedy="Save masks as PNG, or give --mask-threshold 128 for black and white masks",
         )
-    with _opened(data, where) as image:
-        if image.mode == "P":
-            return _palette_mask(image, palette=palette)
-        if image.mode in _IN_COLOUR:
-            return _png_of(image, data, where)  # which is refused as an RGB PNG is
-        return encode_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
+    image = _decoded(data, where)
+    if image.mode == "P":
+        return _palette_mask(image, palette=palette)
+    if image.mode in _IN_COLOUR:
+        return _png_of(image, data, where)  # which is refused as an RGB PNG is
+    return encode_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
 
 
 def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
@@ -131,15 +117,15 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
         return _whole(_array(data, where), where)
     if lossy := "a JPEG" if data[:2] == b"\xff\xd8" else lossy_name(data):
         raise LabelError(where, expected="a mask in a format that keeps numbers", found=lossy, remedy="Save it as PNG")
-    with _opened(data, where) as image:
-        if image.mode in _IN_COLOUR:
-            raise LabelError(
-                where,
-                expected="a mask of one channel that holds numbers",
-                found=f"an image in the mode {image.mode}",
-                remedy="Save the numbers of the objects in one channel",
-            )
-        return _whole(tiff.raw_gray(np.asarray(image), data), where)
+    image = _decoded(data, where)
+    if image.mode in _IN_COLOUR:
+        raise LabelError(
+            where,
+            expected="a mask of one channel that holds numbers",
+            found=f"an image in the mode {image.mode}",
+            remedy="Save the numbers of the objects in one channel",
+        )
+    return _whole(tiff.raw_gray(np.asarray(image), data), where)
 
 
 def _is_known(data: bytes) -> bool:
@@ -153,8 +139,7 @@ def _is_known(data: bytes) -> bool:
     return data[:8] == b"\0\0\0\x0cjP  " or data[:4] == b"\xff\x4f\xff\x51"
 
 
-@contextlib.contextmanager
-def _opened(data: bytes, where: str) -> Iterator[Image]:
+def _decoded(data: bytes, where: str) -> Image:
     """The decoded image of one page, upright.
 
     Raises:
@@ -164,11 +149,14 @@ def _opened(data: bytes, where: str) -> Iterator[Image]:
     from PIL import ImageOps, UnidentifiedImageError  # noqa: PLC0415 - the same
 
     try:
-        with _heif(data, where) if _is_heic(data) else Images.open(io.BytesIO(data)) as image:
-            _check_size(image.size, where)
-            _check_pages(image, where)
-            image.load()
-            yield ImageOps.exif_transpose(image)
+        image = _heif(data, where) if _is_heic(data) else Images.open(io.BytesIO(data))
+        _check_size(image.size, where)
+        _check_pages(image, where)
+        tiff.check_length(data, where)
+        image.load()
+        return ImageOps.exif_transpose(image)
+    except PenstockError:
+        raise
     except Images.DecompressionBombError:
         raise ImageError(
             where,
@@ -178,7 +166,7 @@ def _opened(data: bytes, where: str) -> Iterator[Image]:
         ) from None
     except UnidentifiedImageError:
         raise _undecodable(where, f"a {_name(data)} that Pillow cannot read: {_layout_of(data)}") from None
-    except (OSError, ValueError, TypeError, SyntaxError, struct.error, EOFError) as error:
+    except Exception as error:  # noqa: BLE001 - every plugin of Pillow has errors of its own for damaged files
         raise _undecodable(where, f"a damaged {_name(data)} ({reason_of(error)})") from None
 
 
@@ -259,14 +247,18 @@ def _png_of(image: Image, data: bytes, where: str, value_range: tuple[float, flo
     """
     if image.mode.startswith("I;16"):
         values = tiff.bright_white(np.asarray(image).astype(np.uint16), data)
-        return _encoded(tiff.as_integers(values, where, value_range))
+        return _gray(values, where, value_range)
     if image.mode in {"RGB", "RGBA"} and data[:4] in tiff.SIGNATURES and tiff.tags(data).get(tiff.BITS_TAG) == _SIXTEEN:
-        return _encoded(tiff.as_integers(_sixteen_bits(data, where), where, value_range))
+        return png.encode(tiff.as_integers(_sixteen_bits(data, where), where, value_range), where)
     if image.mode in {"I", "F"}:
-        return _encoded(tiff.as_integers(np.asarray(image), where, value_range))
+        return _gray(np.asarray(image), where, value_range)
     mode = image.mode if image.mode in {"L", "RGB", "RGBA"} else _plain_mode(image)
     pixels = np.asarray(image if image.mode == mode else image.convert(mode))
-    return encode_png(pixels.reshape(*pixels.shape[:2], -1))
+    return encode_png(pixels.reshape(*pixels.shape[:2], -1), where)
+
+
+def _gray(values: NDArray[Any], where: str, value_range: tuple[float, float] | None) -> bytes:
+    return png.encode(tiff.as_integers(values, where, value_range), where)
 
 
 def _plain_mode(image: Image) -> str:
@@ -280,10 +272,6 @@ def _sixteen_bits(data: bytes, where: str) -> NDArray[Any]:
     if pixels is None or pixels.dtype != np.uint16:
         raise _undecodable(where, f"a TIFF image that OpenCV cannot read: {_layout_of(data)}")
     return np.asarray(pixels)
-
-
-def _encoded(pixels: NDArray[Any]) -> bytes:
-    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 3])[1])
 
 
 def _palette_mask(image: Image, *, palette: bool) -> bytes:
@@ -300,10 +288,20 @@ def _palette_mask(image: Image, *, palette: bool) -> bytes:
 
 def _array(data: bytes, where: str) -> NDArray[Any]:
     try:
+        found: NDArray[Any]
         found = _single(data, where) if data.startswith(_ZIP) else np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError, MemoryError, zipfile.BadZipFile) as error:
+    except PenstockError:
+        raise
+    except Exception as error:  # noqa: BLE001 - NumPy's parser of headers and zipfile have many for damaged files
         raise _undecodable(where, f"a damaged array of NumPy ({reason_of(error)})") from None
-    return np.asarray(found)
+    if found.dtype.kind not in _NUMBERS or not found.size:
+        raise LabelError(
+            where,
+            expected="an array of numbers, one for each pixel",
+            found=f"an array of {found.dtype} of shape {found.shape}",
+            remedy="Save one class id for each pixel",
+        )
+    return found
 
 
 def _single(data: bytes, where: str) -> NDArray[Any]:

@@ -78,7 +78,7 @@ def probe(data: bytes, where: str) -> ImageInfo:
         if data[:2] == b"\xff\xd8":
             info = _jpeg(data)
         elif data[:8] == PNG_SIGNATURE:
-            info = _png(data)
+            info = _png(data, where)
         else:
             raise not_an_image(data, where)
     except (IndexError, struct.error):
@@ -160,7 +160,7 @@ def _jpeg(data: bytes) -> ImageInfo | None:
     return found and replace(found, orientation=orientation, adobe=adobe, frame=frame, restarts=restarts)
 
 
-def _png(data: bytes) -> ImageInfo:
+def _png(data: bytes, where: str) -> ImageInfo:
     width, height, bits, kind = struct.unpack_from(">IIBB", data, 16)
     orientation, planes, position = 1, 0, 33
     while position + 8 <= len(data):
@@ -172,6 +172,8 @@ def _png(data: bytes) -> ImageInfo:
         if name in (b"IDAT", b"IEND", b"eXIf"):
             break
         position += length + 12
+    if planes and (height % planes or kind):
+        raise truncated(where, f"{planes:,} planes below one another in {height:,} rows, as its chunk plNs says")
     if planes:
         return ImageInfo("png", height // planes, width, planes, bits, planes=True)
     return ImageInfo("png", height, width, _PNG_CHANNELS.get(kind, 3), bits, orientation, kind == _PALETTE)

@@ -10,23 +10,26 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-import cv2
 import numpy as np
 
 from penstock.images.header import PLANES, PNG_SIGNATURE
+from penstock.images.png import encode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HEADER: Final = len(PNG_SIGNATURE) + 25  # where the first chunk ends
-_LEVEL: Final = 3
 
 
-def encode_planes(pixels: NDArray[Any]) -> bytes:
-    """Pixels of any number of channels, uint8 or uint16 (height, width, channels), as PNG."""
+def encode_planes(pixels: NDArray[Any], where: str = "an image") -> bytes:
+    """Pixels of any number of channels, uint8 or uint16 (height, width, channels), as PNG.
+
+    Raises:
+        ImageError: the planes have more rows together than a PNG holds.
+    """
     height, width, channels = pixels.shape
     tall = np.ascontiguousarray(pixels.transpose(2, 0, 1)).reshape(channels * height, width)
-    data = bytes(cv2.imencode(".png", tall, [cv2.IMWRITE_PNG_COMPRESSION, _LEVEL])[1])
+    data = encode(tall, where)
     content = PLANES + struct.pack(">I", channels)
     chunk = struct.pack(">I", 4) + content + struct.pack(">I", zlib.crc32(content))
     return data[:_HEADER] + chunk + data[_HEADER:]

@@ -1,4 +1,4 @@
-"""PNG chunks: every checksum is compared, and what an image's pixels do not depend on is left out.
+"""PNG: pixels are written, every checksum is compared, and what an image's pixels do not depend on is left out.
 
 Source: the PNG specification (third edition).
 """
@@ -7,18 +7,46 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import cv2
+
+from penstock.errors import ImageError
 from penstock.images.header import PNG_SIGNATURE, truncated
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
 _ANIMATION: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
 _COLORS: Final = frozenset({b"PLTE", b"tRNS"})
+_LONGEST: Final = 1_000_000
 _KIND: Final = 9  # where a header's content has the kind of colour
 _GRAY: Final = b"\0"
+
+
+def encode(pixels: NDArray[Any], where: str = "an image", level: int = 3) -> bytes:
+    """Pixels as PNG.
+
+    Args:
+        pixels: uint8 or uint16, (height, width) or (height, width, 1, 3 or 4), colours in OpenCV's order: BGR, BGRA.
+        where: named in errors.
+        level: zlib's, 0 to 9.
+
+    Raises:
+        ImageError: libpng writes no more rows or columns than a million.
+    """
+    height, width = pixels.shape[:2]
+    if max(height, width) > _LONGEST:
+        raise ImageError(
+            where,
+            expected=f"an image of at most {_LONGEST:,} rows and columns, as PNG holds",
+            found=f"{height:,} x {width:,}",
+            remedy="Cut it into tiles",
+        )
+    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, level])[1])
 
 
 def still(data: bytes, where: str) -> bytes:

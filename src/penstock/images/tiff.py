@@ -11,6 +11,7 @@ import numpy as np
 from penstock.errors import ImageError, PenstockError, not_installed, reason_of
 from penstock.images.header import MAX_PIXELS
 from penstock.images.pixels import spread
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,9 @@ SIGNATURES: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 BITS_TAG: Final = 258
 SAMPLES_TAG: Final = 277
 _FORMAT_TAG: Final = 339
+_COMPRESSION_TAG: Final = 259
+_RATIOS: Final = {1: 1, 5: 3000, 8: 1100, 32773: 64, 32946: 1100}
+"""How many times smaller pixels can become: none, LZW, deflate, PackBits, and deflate by its old number."""
 _PLANES_TAG: Final = 284
 _COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG = 262, 338, (256, 257), 274
 _PALETTE: Final = 3
@@ -63,16 +67,18 @@ def _pages(data: bytes) -> Iterator[dict[int, int]]:
     form = _CLASSIC if data[:4] in SIGNATURES[:2] else _BIG
     size = struct.calcsize(order + form.entry)
     seen: set[int] = set()
+    room = len(data)  # as directories may lie over one another, in a file that wants to be read for long
     try:
         (at,) = struct.unpack_from(order + form.place, data, form.first)
-        while at and at not in seen:
+        while at and at not in seen and room > 0:
             seen.add(at)
             (count,) = struct.unpack_from(order + form.number, data, at)
             begin = at + struct.calcsize(order + form.number)
             end = begin + size * count
+            room -= end - at
             yield dict(_tag(data, order, form, entry) for entry in range(begin, min(end, len(data)), size))
             (at,) = struct.unpack_from(order + form.place, data, end)
-    except struct.error:
+    except (struct.error, OverflowError):  # which struct raises for places beyond 2**63
         return
 
 
@@ -87,6 +93,25 @@ def _tag(data: bytes, order: str, form: _Form, entry: int) -> tuple[int, int]:
     inside = entry + struct.calcsize(order + form.entry) - room
     (value,) = struct.unpack_from(order + letter, data, inside if fits else place)
     return tag, value
+
+
+def check_length(data: bytes, where: str) -> None:
+    """Refuse a TIFF that is too short to hold the pixels it announces: readers make room for them first.
+
+    Raises:
+        ImageError: it is.
+    """
+    found = tags(data) if data[:4] in SIGNATURES else {}
+    width, height = (found.get(tag, 0) for tag in _SIZE_TAGS)
+    needed = height * width * found.get(SAMPLES_TAG, 1) * found.get(BITS_TAG, 1) // 8
+    ratio = _RATIOS.get(found.get(_COMPRESSION_TAG, 1))
+    if ratio and needed > ratio * len(data):
+        raise ImageError(
+            where,
+            expected="an image that can be decoded",
+            found=f"a TIFF image whose {height:,} x {width:,} pixels {counted(len(data), 'byte')} cannot hold",
+            remedy="Restore the file from a copy, or leave it out",
+        )
 
 
 def raw_gray(values: NDArray[Any], data: bytes) -> NDArray[Any]:
@@ -160,6 +185,7 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
     except ImportError:
         raise not_installed(f"{where}: a TIFF of many channels", "tifffile", "Install penstock[tiff]") from None
     _check_pages(data, where)
+    check_length(data, where)
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
             series = file.series[0]

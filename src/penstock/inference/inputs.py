@@ -234,6 +234,13 @@ def _frames(name: str, path: Path) -> Iterator[InputImage]:
             found="no frames",
             remedy="Convert it, for example with ffmpeg to H.264 in .mp4",
         )
+    if count > (size := path.stat().st_size):
+        raise DatasetError(
+            str(path),
+            expected="a video whose frames are in the file",
+            found=f"a header that announces {count:,} frames, in {size:,} bytes",
+            remedy="Copy it again, or repair its header, for example with ffmpeg -c copy",
+        )
     for number in range(count):
         where = f"{path}#{number}"
         yield InputImage(f"{name}/{number:06d}", path, where, partial(_next_frame, video, where))

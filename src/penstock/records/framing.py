@@ -164,11 +164,15 @@ def decompress(handle: BinaryIO, shard: str) -> bytes:
     """The whole content of a GZIP or ZLIB shard, which cannot be entered in the middle.
 
     Raises:
-        CorruptRecord: the compressed stream is damaged or cut short, or holds more than fits into memory well.
+        CorruptRecord: the compressed stream is damaged or cut short, holds no TFRecord, or more than fits into memory
+            well.
     """
-    pieces, size = [], 0
+    pieces: list[bytes] = []
+    size = 0
     try:
         for piece in _unpacked(handle):
+            if not pieces:
+                read_header(piece[: HEADER.size], Place(shard, 0, 0))  # before more of what is no TFRecord is unpacked
             pieces.append(piece)
             size += len(piece)
             if size > MOST_UNPACKED:

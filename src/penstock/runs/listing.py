@@ -69,13 +69,9 @@ class RunSummary:
 
 
 def summarize(path: Path) -> RunSummary:
-    """One run in a line; what cannot be read makes it a damaged one.
-
-    Raises:
-        RunError: the path is no run folder.
-    """
-    folder = RunFolder.open(path)
+    """One run in a line; what cannot be read, or leads out of its folder, makes it a damaged one."""
     try:
+        folder = RunFolder.open(path)
         recipe = read_recipe(folder)
         with folder.reading("metrics.jsonl"):
             metrics = folder.lines("metrics.jsonl")

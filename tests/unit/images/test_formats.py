@@ -9,11 +9,12 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
+from support.errors import refused
 from support.images import HEIC
 
 from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.images import decode_image, decode_mask, probe
-from penstock.images.formats import stored, stored_mask
+from penstock.images.formats import mask_numbers, stored, stored_mask
 from penstock.images.header import PNG_SIGNATURE
 
 
@@ -132,6 +133,44 @@ class TestImages:
         data = encoded(pixels(), form)
         with pytest.raises(ImageError, match=rf"^a: expected an image that can be decoded, found a .*{name} image"):
             stored(data[: len(data) // 2], "a")
+
+
+def test_an_avif_whose_primary_item_is_missing_is_named():
+    """Pillow raises a RuntimeError for it, where other damage is an OSError."""
+    data = bytearray(encoded(pixels(), "AVIF"))
+    data[data.index(b"pitm") + 9] ^= 2
+    with pytest.raises(ImageError, match=r"^a: expected an image that can be decoded, found a damaged AVIF image \("):
+        stored(bytes(data), "a")
+
+
+def test_an_image_of_more_rows_than_a_png_holds_is_named():
+    tall = encoded(np.zeros((1_000_001, 1), np.uint8), "TIFF")
+    refused(
+        stored, tall, "a.tif",
+        message="a.tif: expected an image of at most 1,000,000 rows and columns, as PNG holds, found 1,000,001 x 1. Cut "
+        "it into tiles.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (np.array([["a", "b"]]), "an array of <U1 of shape (1, 2)"),
+        (np.array([["2026-01-01"]], "M8[D]"), "an array of datetime64[D] of shape (1, 1)"),
+        (np.zeros((2, 2), [("a", "u1")]), "an array of [('a', 'u1')] of shape (2, 2)"),
+        (np.zeros((2, 2), "V1"), "an array of |V1 of shape (2, 2)"),
+        (np.zeros((2, 2), complex), "an array of complex128 of shape (2, 2)"),
+        (np.zeros((0, 0)), "an array of float64 of shape (0, 0)"),
+    ],
+)
+@pytest.mark.parametrize("read", [stored_mask, mask_numbers])
+def test_an_array_that_is_no_mask_is_named(array, found, read):
+    done = io.BytesIO()
+    np.save(done, array)
+    refused(
+        read, done.getvalue(), "m.npy",
+        message=f"m.npy: expected an array of numbers, one for each pixel, found {found}. Save one class id for each pixel.",
+    )  # fmt: skip
 
 
 def test_images_that_pillow_finds_too_large_are_not_called_damaged(monkeypatch):

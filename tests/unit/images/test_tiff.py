@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -194,6 +195,50 @@ def test_a_damaged_stack_is_named():
 def test_tags_of_a_short_file_are_none():
     assert tiff.tags(b"II*\0") == {}
     assert not tiff.has_planes(b"MM\0*\0\0\0\x08\0")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"II+\0" + struct.pack("<HHQ", 8, 0, 2**63 + 5),
+        b"II+\0" + struct.pack("<HHQQ", 8, 0, 16, 2**63 + 5) + bytes(40),
+        b"II*\0" + struct.pack("<IH", 8, 65535) + bytes(40),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # of Pillow, about the tags
+def test_places_beyond_the_file_are_no_tags(data):
+    assert set(tiff.tags(data).values()) <= {0}
+    with pytest.raises(ImageError, match=r"^x: expected an image that can be decoded, found a (damaged )?TIFF image"):
+        stored(data, "x")
+
+
+def test_directories_that_lie_over_one_another_are_not_read_for_long():
+    """A thousand directories of 60,000 entries each, in 128 KiB."""
+    data = bytearray(b"II*\0" + struct.pack("<I", 8) + bytes(1 << 17))
+    for at in range(8, 8 + 4 * 1000, 4):
+        struct.pack_into("<H", data, at, 5000)
+        struct.pack_into("<I", data, at + 2 + 5000 * 12, at + 4)
+    assert sum(1 for _ in tiff._pages(bytes(data))) < 5
+
+
+@pytest.mark.parametrize("compression", [None, "lzw", "deflate", "packbits"])
+@pytest.mark.parametrize("photometric", ["rgb", "minisblack"])
+def test_a_file_too_short_for_its_pixels_is_refused_before_room_is_made_for_them(compression, photometric):
+    """With colours Pillow reads it, with bands tifffile."""
+    shape = (30, 20, 3) if photometric == "rgb" else (5, 30, 20)
+    planar = "contig" if photometric == "rgb" else "separate"
+    data = written(np.zeros(shape, np.uint8), photometric=photometric, planarconfig=planar, compression=compression)
+    assert probe(stored(data, "x"), "x").size == (30, 20)
+    large = bytearray(data)
+    for entry in range(10, 10 + 12 * data[8], 12):
+        (tag,) = struct.unpack_from("<H", data, entry)
+        if tag in {256, 257}:
+            struct.pack_into("<HHII", large, entry, tag, 4, 1, {256: 8000, 257: 9000}[tag])
+    refused(
+        stored, bytes(large), "x",
+        message=f"x: expected an image that can be decoded, found a TIFF image whose 9,000 x 8,000 pixels {len(data):,} "
+        "bytes cannot hold. Restore the file from a copy, or leave it out.",
+    )  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")  # of Pillow, about what is cut off

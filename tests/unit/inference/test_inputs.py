@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 
 import cv2
 import numpy as np
@@ -16,7 +17,7 @@ from support.training import recipe
 
 from penstock.errors import DatasetError
 from penstock.images import RGB, PixelFormat
-from penstock.inference.inputs import find, other_depth, parsed
+from penstock.inference.inputs import _frames, find, other_depth, parsed
 from penstock.training import train
 
 
@@ -182,3 +183,19 @@ class TestDepth:
             image = self.image(tmp_path / name / "a.png", dtype)
             code, out, _ = call("predict", folder.path, image, "-o", tmp_path / "out", capsys=capsys)
             assert (code, out.startswith(f"note: {image} has 16 bits per channel")) == (0, name == "deep")
+
+
+@pytest.mark.parametrize("frames", [1_000_000, 50_000_000])
+def test_a_video_whose_header_announces_frames_that_it_cannot_hold_is_named(tmp_path, frames):
+    path = tmp_path / "video.avi"
+    film(path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"strh")
+    for place in (data.index(b"avih") + 8 + 16, at + 8 + 32):
+        data[place : place + 4] = struct.pack("<I", frames)
+    path.write_bytes(data)
+    refused(
+        lambda: list(_frames("video", path)),
+        message=f"{path}: expected a video whose frames are in the file, found a header that announces {frames:,} frames, "
+        f"in {len(data):,} bytes. Copy it again, or repair its header, for example with ffmpeg -c copy.",
+    )

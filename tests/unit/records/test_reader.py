@@ -7,6 +7,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.errors import refused
 from support.shards import payloads_of, write
 from support.strategies import payloads
 
@@ -186,6 +187,17 @@ def test_runs_of_records_are_as_long_as_their_bytes_allow(tmp_path_factory, leng
     for first, last in runs:
         assert last - first == 1 or sum(framed[first:last]) <= limit
         assert last == stop or sum(framed[first : last + 1]) > limit
+
+
+def test_what_is_no_tfrecord_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(framing, "MOST_UNPACKED", 0)
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(gzip.compress(bytes(1 << 20)))
+    message = (
+        f"{path}#0 (byte 0): expected a record length with checksum 07980329, found checksum 00000000. The file is not a "
+        "TFRecord, or its start is damaged. Restore the shard from a copy, or pack it again."
+    )
+    refused(open_shard, path, message=message)
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import typed
 from penstock.datasets.layouts.lookup import unnamed_images
 from penstock.datasets.layouts.shapes import in_pixels
 from penstock.errors import DatasetError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 BACKGROUND: Final = "background"
-_SHOWN: Final = 60  # characters of an entry in a message
 _MOST: Final = 255  # classes of a mask, as 255 does not count
 
 
@@ -212,6 +212,17 @@ def _pixels_of(shape: Shape, size: tuple[int, int], *, relative: bool) -> Bits:
     return (in_pixels(shape, size) if relative else shape).pixels(size)
 
 
+def entry_of(found: Annotations, value: Any, key: str, kind: Any, *, file: str, where: str) -> Any:
+    """What an image's entry has under a key, as `typed.get` gives it; None where it is something else, which is added
+    to the problems.
+    """
+    try:
+        return typed.get(value, key, kind)
+    except ValueError as error:
+        found.problems.append(damaged(file, where, f"the {key} of an image", str(error)))
+        return None
+
+
 def read_shapes(
     found: Annotations, entries: Iterable[Any], read: Callable[[Any, str], Shape | None], *, image: str, where: str
 ) -> tuple[Shape, ...]:
@@ -220,7 +231,8 @@ def read_shapes(
     Args:
         found: whose problems.
         entries: as the tool wrote them.
-        read: makes a shape from an entry and its place; None for points and lines, which have no inside.
+        read: makes a shape from an entry and its place; None for points and lines, which have no inside. It raises a
+            ValueError where the entry is no shape, as `typed` does.
         image: as people call it; it is left out with --skip-bad.
         where: the annotation file, and the image's entry in it.
     """
@@ -229,19 +241,13 @@ def read_shapes(
         place = f"{where}, shape {number}"
         try:
             shape = _labelled(read(entry, place))
-        except KeyError as error:
-            wrong = f"no {error.args[0]}"
         except ValueError as error:
-            wrong = str(error)
-        except (TypeError, AttributeError):
-            wrong = repr(entry)[:_SHOWN]
-        else:
-            if shape is None:
-                bare += 1
-            else:
-                shapes.append(shape)
+            found.problems.append(damaged(image, place, "a label and its points", str(error)))
             continue
-        found.problems.append(damaged(image, place, "a label and its points", wrong))
+        if shape is None:
+            bare += 1
+        else:
+            shapes.append(shape)
     if bare:
         found.problems.append(_bare(image, bare))
     return tuple(shapes)
@@ -254,6 +260,9 @@ def _labelled(shape: Shape | None) -> Shape | None:
     if not shape.label:
         message = "no label"
         raise ValueError(message)
+    if not listing.is_text(shape.label):
+        message = f"the label {shape.label!r}"
+        raise ValueError(message)
     return replace(shape, label=listing.composed(shape.label))
 
 
@@ -264,15 +273,6 @@ def split_of(path: Path, folder: Path, source: Path | None = None) -> str:
     parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
     called = listing.role_of(source.stem)[1] if source else ""
     return next(filter(None, map(listing.split_of, parents)), called) or "train"
-
-
-def stated_size(height: Any, width: Any) -> tuple[int, int]:
-    """An image's size as a file states it, as numbers or text; 0 and 0 where it states none."""
-    try:
-        size = int(height), int(width)
-    except (TypeError, ValueError, OverflowError):
-        return 0, 0
-    return size if min(size) > 0 else (0, 0)
 
 
 def class_name(label: Any, classes: tuple[str, ...] = ()) -> str:

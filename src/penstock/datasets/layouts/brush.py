@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from penstock.images.header import MAX_PIXELS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,6 +57,9 @@ def painted(lengths: Sequence[int], size: tuple[int, int]) -> NDArray[np.bool_]:
     Raises:
         ValueError: they are no run lengths, or those of another size.
     """
+    if size[0] * size[1] > MAX_PIXELS:
+        message = f"an image of {size[0]} x {size[1]}"
+        raise ValueError(message)
     bits = _Bits(bytes(lengths))
     total, word = bits.read(32), bits.read(5) + 1
     sizes = [bits.read(4) + 1 for _ in range(4)]

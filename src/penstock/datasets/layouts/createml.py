@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
@@ -31,24 +31,27 @@ def recognise(folder: Path) -> Layout | None:
     found = Annotations("Create ML", f"boxes of {counted(sum(map(len, files.values())), 'image')} in {names}")
     images = Images(folder)
     for path, entries in files.items():
-        for each in entries:
-            _add(found, folder, path, each, images)
+        for number, each in enumerate(entries, 1):
+            _add(found, folder, path, number, each, images)
     return found.layout(folder)
 
 
-def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], images: Images) -> None:
-    name, wanted = named(path, folder), str(each.get("image") or each.get("imagefilename") or "")
-    image = annotated.find_image(found, folder, path, wanted, images)
+def _add(found: Annotations, folder: Path, path: Path, number: int, each: Any, images: Images) -> None:
+    name = named(path, folder)
+    key = "imagefilename" if isinstance(each, dict) and "imagefilename" in each else "image"
+    wanted = annotated.entry_of(found, each, key, str, file=name, where=f"{name}, image {number}")
+    image = annotated.find_image(found, folder, path, wanted, images) if wanted is not None else None
     if image is None:
         return
-    where = f"{name} ({wanted})"
-    said = each.get("annotations") or ()
-    shapes = annotated.read_shapes(found, said, _shape, image=named(image, folder), where=where)
+    where, shown = f"{name} ({wanted})", named(image, folder)
+    entries = annotated.entry_of(found, each, "annotations", typed.Entries, file=shown, where=where)
+    shapes = annotated.read_shapes(found, entries or (), _shape, image=shown, where=where)
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes))
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape:
     del where
-    x, y, width, height = (float(each["coordinates"][key]) for key in ("x", "y", "width", "height"))
+    label = typed.get(each, "label", typed.Name)
+    x, y, width, height = typed.numbers(each.get("coordinates"), ("x", "y", "width", "height"))
     corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
-    return shapes.rectangle(annotated.class_name(each["label"]), corners)
+    return shapes.rectangle(annotated.class_name(label), corners)

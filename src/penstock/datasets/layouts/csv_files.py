@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from penstock.datasets import listing
 from penstock.errors import DatasetError
@@ -53,21 +54,35 @@ def _delimiter(line: str) -> str:
 
 def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
     """The rows by the line that they end in, and the names of the columns."""
-    with path.open(newline="", encoding="utf-8-sig") as handle:
-        try:
-            first = handle.readline()
-            handle.seek(0)
-            reader = csv.DictReader(handle, delimiter=_delimiter(first), strict=True)
-            rows = dict(_numbered(reader))
-        except UnicodeDecodeError as error:
-            raise DatasetError(
-                str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
-            ) from None
-        except csv.Error as error:
-            raise DatasetError(
-                str(path), expected="CSV", found=str(error), remedy="Fix the file, or remove it"
-            ) from None
-        return rows, [name.strip() for name in reader.fieldnames or ()]
+    with _opened(path) as handle:
+        first = handle.readline()
+        handle.seek(0)
+        reader = csv.DictReader(handle, delimiter=_delimiter(first), strict=True)
+        return dict(_numbered(reader)), [name.strip() for name in reader.fieldnames or ()]
+
+
+def read_cells(path: Path) -> list[list[str]]:
+    """The cells of each row of a file whose columns have no names."""
+    with _opened(path) as handle:
+        return list(csv.reader(handle, strict=True))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A file to read rows from.
+
+    Raises:
+        DatasetError: it is not in UTF-8, or no CSV, or a cell has more than 131,072 characters.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            yield handle
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
+        ) from None
+    except csv.Error as error:
+        raise DatasetError(str(path), expected="CSV", found=str(error), remedy="Fix the file, or remove it") from None
 
 
 def readable(folder: Path, *patterns: str) -> Iterator[tuple[Path, dict[int, Row], list[str]]]:

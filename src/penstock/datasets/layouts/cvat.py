@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, shapes, voc
+from penstock.datasets.layouts import annotated, shapes, typed, voc
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
+from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import named
 from penstock.progress import counted
 
@@ -58,7 +58,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     image = annotated.find_image(found, folder, path, wanted, images)
     if image is None:
         return
-    size = annotated.stated_size(each.get("height"), each.get("width"))
+    size = typed.size(each.get("height"), each.get("width"))
     shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")
     tags = tuple(tag.get("label") or "" for tag in each.findall("tag"))
     split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder, path)
@@ -68,33 +68,26 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
 
 def _shape(part: ET.Element, where: str) -> Shape | None:
     del where
-    number = {key: float(text) for key, text in part.attrib.items() if _is_number(text)}
-    label = part.get("label") or ""
+    said, label = part.attrib, part.get("label") or ""
+    angle = typed.get(said, "rotation", typed.Coordinate | None) or 0
     if part.tag == "box":
-        corners = [(number["xtl"], number["ytl"]), (number["xbr"], number["ybr"])]
-        angle = number.get("rotation", 0)
+        left, top, right, bottom = typed.numbers(said, ("xtl", "ytl", "xbr", "ybr"))
+        corners = [(left, top), (right, bottom)]
         return shapes.turned(label, corners, angle) if angle else shapes.rectangle(label, corners)
     if part.tag == "polygon":
-        points = [pair.split(",") for pair in (part.get("points") or "").split(";")]
-        return shapes.polygon(label, [(float(x), float(y)) for x, y in points])
+        points = [pair.split(",") for pair in typed.get(said, "points", str).split(";")]
+        return shapes.polygon(label, typed.read(points, typed.Points))
     if part.tag == "ellipse":
-        radii = number["rx"], number["ry"]
-        return shapes.ellipse(label, (number["cx"], number["cy"]), radii, number.get("rotation", 0))
+        x, y, wide, high = typed.numbers(said, ("cx", "cy", "rx", "ry"))
+        return shapes.ellipse(label, (x, y), (wide, high), angle)
     if part.tag == "mask":
-        left, top, width, height = (int(number[key]) for key in ("left", "top", "width", "height"))
-        runs = [int(text) for text in (part.get("rle") or "").split(",")]
-        if sum(runs) != width * height:
+        x, y, width, height = (typed.get(said, key, int) for key in ("left", "top", "width", "height"))
+        runs = typed.read(typed.get(said, "rle", str).split(","), list[typed.Count])
+        if sum(runs) != width * height or sum(runs) > MAX_PIXELS:
             message = f"runs of {sum(runs)} pixels for {height} x {width}"
             raise ValueError(message)
-        return Shape(label, bitmap=Bitmap(left, top, partial(_bits, tuple(runs), height, width)))
+        return Shape(label, bitmap=Bitmap(x, y, partial(_bits, tuple(runs), height, width)))
     return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _bits(runs: tuple[int, ...], height: int, width: int) -> Bits:

@@ -5,17 +5,16 @@ Samples may have a mask for the whole image, in a file or in the JSON itself, an
 
 from __future__ import annotations
 
-import base64
-import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import cv2
+import msgspec
 import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
@@ -32,13 +31,16 @@ if TYPE_CHECKING:
 
 
 _MASKS: Final = frozenset({"mask", "mask_path"})
+_Fraction = Annotated[float, msgspec.Meta(ge=-1, le=2)]
+"""A place or a length that may leave the image, though not by far, as its mask takes memory."""
+_Box = tuple[_Fraction, _Fraction, _Fraction, _Fraction]
 _LABELS: Final = frozenset({"label", "detections", "polylines"}) | _MASKS
 
 
 def recognise(folder: Path) -> Layout | None:
     """`labels.json` or `samples.json` beside `data/`, in the folder or in its splits; None where there are none."""
     places = [path for path in (folder, *listing.splits(folder).values()) if (path / "data").is_dir()]
-    files = {path: tree for place in places for path in _files(place) if (tree := _entries(jsons.read(path)))}
+    files = {path: tree for place in places for path in _files(place) if (tree := _entries(path))}
     if not files:
         return None
     if masks := _masks(folder, files):
@@ -58,12 +60,18 @@ def _files(place: Path) -> list[Path]:
     return listing.plain(place, "labels.json", "samples.json")
 
 
-def _entries(tree: Any) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+def _entries(path: Path) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     """What is said of each image by its name, and the classes by id; None for other JSON."""
+    tree = jsons.read(path)
     if not isinstance(tree, dict):
         return None
     if isinstance(tree.get("labels"), dict):
-        return tree["labels"], tuple(map(str, tree.get("classes") or ()))
+        try:
+            classes = typed.get(tree, "classes", list[typed.Name] | None) or ()
+        except ValueError as error:
+            fix = "Export the dataset again"
+            raise DatasetError(str(path), expected="FiftyOne's classes", found=str(error), remedy=fix) from None
+        return tree["labels"], tuple(map(str, classes))
     samples = tree.get("samples")
     if not isinstance(samples, list) or not all(isinstance(each, dict) and "filepath" in each for each in samples):
         return None
@@ -93,14 +101,9 @@ def _add(
     relative = True
     tags: tuple[str, ...] = ()
     if isinstance(said, list):
-        known = {"_image": image, "_folder": path.parent}
-        named_all = [
-            {**each, **known, "label": annotated.class_name(each.get("label"), classes)}
-            for each in said
-            if isinstance(each, dict)
-        ]
         where = f"{named(path, folder)} ({wanted})"
-        read = annotated.read_shapes(found, named_all, _shape, image=named(image, folder), where=where)
+        read_shape = partial(_shape, classes, image, path.parent)
+        read = annotated.read_shapes(found, said, read_shape, image=named(image, folder), where=where)
         own, relative = shapes.beside_painted(read, _size_of(image) if any(each.bitmap for each in read) else (1, 1))
     elif said is not None:
         tags = (annotated.class_name(said, classes),)
@@ -108,24 +111,19 @@ def _add(
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
-def _shape(each: dict[str, Any], where: str) -> Shape:
-    """An object in fractions of the image's size: a box as x, y, width, height, or outlines."""
-    del where
-    if _MASKS & {key for key, value in each.items() if value}:
-        return Shape(each["label"], bitmap=_bitmap(each))
-    if each.get("points"):
-        outer, *holes = each["points"]
-        return shapes.polygon(each["label"], outer, holes)
-    left, top, width, height = (float(number) for number in each["bounding_box"])
-    return shapes.rectangle(each["label"], [(left, top), (left + width, top + height)])
-
-
-def _bitmap(each: dict[str, Any]) -> Bitmap:
-    """The mask of an object, which fills its box, in pixels of its image."""
-    height, width = _size_of(each["_image"])
-    left, top, wide, high = (float(number) for number in each["bounding_box"])
-    size = max(1, round(high * height)), max(1, round(wide * width))
-    return Bitmap(round(left * width), round(top * height), partial(_object_mask, each, size))
+def _shape(classes: tuple[str, ...], image: Path, folder: Path, each: dict[str, Any], where: str) -> Shape:
+    """An object in fractions of the image's size: a box as x, y, width, height, or outlines; a mask fills its box."""
+    label = annotated.class_name(typed.get(each, "label", typed.Name), classes)
+    if not (each.get("mask") or each.get("mask_path")) and each.get("points"):
+        outer, *holes = typed.get(each, "points", list[typed.Points])
+        return shapes.polygon(label, outer, holes)
+    left, top, wide, high = typed.get(each, "bounding_box", _Box)
+    if each.get("mask") or each.get("mask_path"):
+        height, width = _size_of(image)
+        size = max(1, round(high * height)), max(1, round(wide * width))
+        draw = partial(_object_mask, each, folder, size, where)
+        return Shape(label, bitmap=Bitmap(round(left * width), round(top * height), draw))
+    return shapes.rectangle(label, [(left, top), (left + wide, top + high)])
 
 
 def _size_of(image: Path) -> tuple[int, int]:
@@ -133,26 +131,27 @@ def _size_of(image: Path) -> tuple[int, int]:
     return probe(stored(image.read_bytes(), str(image)), str(image)).size
 
 
-def _object_mask(each: dict[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
-    bits = (_ids(each, each["_folder"]) > 0).astype(np.uint8)
+def _object_mask(each: dict[str, Any], folder: Path, size: tuple[int, int], where: str) -> NDArray[np.bool_]:
+    bits = (_ids(each, folder, where) > 0).astype(np.uint8)
     return np.asarray(cv2.resize(bits, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0)
 
 
-def _ids(said: dict[str, Any], folder: Path) -> NDArray[np.uint8]:
+def _ids(said: dict[str, Any], folder: Path, where: str) -> NDArray[np.uint8]:
     """A mask that lies in the JSON, as a compressed array of NumPy, or in a file beside it.
 
     Raises:
         DatasetError: it is damaged.
     """
-    where = str(said.get("mask_path") or said.get("_id") or "mask")
     try:
         if said.get("mask_path"):
-            data = (folder / said["mask_path"]).read_bytes()
+            where = typed.get(said, "mask_path", str)
+            data = (folder / where).read_bytes()
         else:
-            held = said["mask"]
-            text = held.get("$binary", held) if isinstance(held, dict) else held
-            data = zlib.decompress(base64.b64decode(text["base64"] if isinstance(text, dict) else text))
-    except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
+            held = said.get("mask")
+            inner = held.get("$binary", held) if isinstance(held, dict) else held
+            text = typed.get(inner, "base64", str) if isinstance(inner, dict) else typed.read(inner, str)
+            data = typed.unpacked(text)
+    except (OSError, ValueError) as error:
         raise DatasetError(
             where, expected="a mask of FiftyOne", found=reason_of(error), remedy="Export the dataset again"
         ) from None
@@ -167,7 +166,7 @@ def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]
         for wanted, said in entries.items():
             image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
             if image is not None and isinstance(said, dict):
-                mask = FilePart(path, wanted, partial(_encoded, said, path.parent))
+                mask = FilePart(path, wanted, partial(_encoded, said, path.parent, named(path, folder)))
                 items.append(Item(annotated.split_of(path, folder), image.stem, image, mask=mask))
     if not items:
         return None
@@ -177,5 +176,5 @@ def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]
     )
 
 
-def _encoded(said: dict[str, Any], folder: Path) -> bytes:
-    return codecs.encode_mask(_ids(said, folder))
+def _encoded(said: dict[str, Any], folder: Path, where: str) -> bytes:
+    return codecs.encode_mask(_ids(said, folder, where))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import annotated, shapes
+from penstock.datasets.layouts import annotated, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _NAME: Final = "metadata.jsonl"
 _FILE: Final = "file_name"
 _MASK: Final = ("mask_file_name", "label_file_name", "annotation_file_name", "segmentation_file_name")
+_CATEGORIES: Final = ("categories", "category", "label", "labels")
 _TAG: Final = ("label", "labels", "class", "category")
 
 
@@ -71,24 +73,26 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
     where = f"{named(path, folder)}, line {number}"
     objects = line.get("objects")
     if isinstance(objects, dict):
-        labels: Any = next(
-            (objects[key] for key in ("categories", "category", "label", "labels") if key in objects), []
-        )
-        boxes = objects.get("bbox") or []
+        key = next((key for key in _CATEGORIES if key in objects), _CATEGORIES[0])
+        read = partial(annotated.entry_of, found, objects, file=named(image, folder), where=where)
+        labels, boxes = read(key, typed.Entries) or [], read("bbox", typed.Entries) or []
         if len(labels) != len(boxes):
             message = f"{where}: expected a category for each of {len(boxes)} boxes, found {len(labels)}. Fix the line."
             found.problems.append(Problem("damaged annotation", named(image, folder), message))
             return
-        entries = [(annotated.class_name(label, found.classes), box) for label, box in zip(labels, boxes, strict=True)]
-        shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=where)
+        entries = [{"label": label, "bbox": box} for label, box in zip(labels, boxes, strict=True)]
+        shapes = annotated.read_shapes(
+            found, entries, partial(_shape, found.classes), image=named(image, folder), where=where
+        )
     tag: Any = next((line[key] for key in _TAG if line.get(key) is not None), [])
     each_tag = tag if isinstance(tag, list) else [tag]
     tags = tuple(filter(None, (annotated.class_name(each, found.classes) for each in each_tag)))
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
 
 
-def _shape(entry: tuple[str, list[float]], where: str) -> Shape:
+def _shape(classes: tuple[str, ...], entry: dict[str, Any], where: str) -> Shape:
     """A box as x, y, width, height in pixels."""
     del where
-    label, (left, top, width, height) = entry
+    label = annotated.class_name(typed.get(entry, "label", typed.Name), classes)
+    left, top, width, height = typed.get(entry, "bbox", typed.Edges)
     return shapes.rectangle(label, [(left, top), (left + width, top + height)])

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import msgspec
+
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.brush import painted
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
+from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import named
 from penstock.progress import counted
 
@@ -31,6 +34,9 @@ _SHORT: Final = (b'"annotator"', b'"annotation_id"')  # the export JSON-MIN
 _LABELS: Final = ("rectanglelabels", "polygonlabels", "ellipselabels", "brushlabels", "labels")
 _UPLOADED: Final = re.compile(r"[0-9a-f]{8}-(.+)")  # what Label Studio puts before the name of an uploaded file
 _PER_CENT: Final = 100
+_OBJECTS: Final = list[dict[str, Any]] | None
+_Bytes = list[Annotated[int, msgspec.Meta(ge=0, le=255)]]
+_Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_PIXELS)]
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -62,7 +68,10 @@ def _image_of(task: dict[str, Any]) -> str:
 
 def _path(text: str) -> str:
     """The path in a URL: its `d` for files of local storage, else its own."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # "http://[", whose host is none
+        return text
     return unquote(parse_qs(parts.query).get("d", [parts.path])[0])
 
 
@@ -81,30 +90,31 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     if image is None:
         found.problems.append(annotated.image_missing(name, _path(wanted), images.among(_path(wanted))))
         return
-    results = _results(task)
-    where = f"{name} (task {task.get('id', '?')})"
+    where, shown = f"{name} (task {task.get('id', '?')})", named(image, folder)
+    results = _results(found, task, shown, where)
     drawn = [each for each in results if _label(each)]
-    read = annotated.read_shapes(found, drawn, _shape, image=named(image, folder), where=where)
-    size = next(((int(e["original_height"]), int(e["original_width"])) for e in drawn if "original_width" in e), (1, 1))
-    own, relative = shapes.beside_painted(read, size)
+    read = annotated.read_shapes(found, drawn, _shape, image=shown, where=where)
+    sizes = [typed.size(each.get("original_height"), each.get("original_width")) for each in drawn]
+    own, relative = shapes.beside_painted(read, next(filter(all, sizes), (1, 1)))
     tags = tuple(tag for each in results for tag in _choices(each))
     split = annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
-def _results(task: dict[str, Any]) -> list[dict[str, Any]]:
+def _results(found: Annotations, task: dict[str, Any], image: str, where: str) -> list[dict[str, Any]]:
     """What the last annotation that was not cancelled says; in JSON-MIN it lies in the task itself."""
-    if isinstance(task.get("annotations"), list):
-        kept = [each for each in task["annotations"] if isinstance(each, dict) and not each.get("was_cancelled")]
-        values = kept[-1].get("result") or [] if kept else []
-        return [{**each, **(each.get("value") or {})} for each in values if isinstance(each, dict)]
-    found: list[dict[str, Any]] = []
+    if "annotations" in task:
+        read = partial(annotated.entry_of, found, file=image, where=where)
+        kept = [each for each in read(task, "annotations", _OBJECTS) or () if not each.get("was_cancelled")]
+        results = read(kept[-1], "result", _OBJECTS) if kept else None
+        return [{**each, **(read(each, "value", dict[str, Any] | None) or {})} for each in results or ()]
+    rest: list[dict[str, Any]] = []
     for key, value in task.items():
         if isinstance(value, list):
-            found += [each for each in value if isinstance(each, dict)]
+            rest += [each for each in value if isinstance(each, dict)]
         elif key == "choice" and isinstance(value, str):
-            found.append({"choices": [value]})
-    return found
+            rest.append({"choices": [value]})
+    return rest
 
 
 def _choices(each: dict[str, Any]) -> list[str]:
@@ -121,30 +131,28 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape in fractions of the image's size, or painted pixels."""
     label = _label(each)
     if "points" in each:
-        return shapes.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in each["points"]])
-    if each.get("rotation"):
-        return _turned(each, label)
-    if "radiusX" in each:
-        middle, radii = ([each[key] / _PER_CENT for key in keys] for keys in (("x", "y"), ("radiusX", "radiusY")))
-        return shapes.ellipse(label, middle, (radii[0], radii[1]))
+        points = typed.get(each, "points", typed.Points)
+        return shapes.polygon(label, [(x / _PER_CENT, y / _PER_CENT) for x, y in points])
     if "rle" in each:
-        size = int(each["original_height"]), int(each["original_width"])
-        return Shape(label, bitmap=Bitmap(0, 0, partial(_painted, each["rle"], size, where)))
-    left, top, width, height = (each[key] / _PER_CENT for key in ("x", "y", "width", "height"))
-    return shapes.rectangle(label, [(left, top), (left + width, top + height)])
-
-
-def _turned(each: dict[str, Any], label: str) -> Shape:
-    """An ellipse that was turned around its middle, or a box around its left top corner, in fractions."""
-    width, height = int(each["original_width"]), int(each["original_height"])
-    x, y = each["x"] * width / _PER_CENT, each["y"] * height / _PER_CENT
+        return Shape(label, bitmap=Bitmap(0, 0, partial(_painted, typed.get(each, "rle", _Bytes), _size(each), where)))
+    angle = typed.get(each, "rotation", typed.Coordinate | None) or 0
+    height, width = _size(each) if angle else (1, 1)
+    keys = ("x", "y", "radiusX", "radiusY") if "radiusX" in each else ("x", "y", "width", "height")
+    left, top, wide, high = (
+        number * side / _PER_CENT for number, side in zip(typed.numbers(each, keys), (width, height) * 2, strict=True)
+    )
     if "radiusX" in each:
-        radii = each["radiusX"] * width / _PER_CENT, each["radiusY"] * height / _PER_CENT
-        shape = shapes.ellipse(label, (x, y), radii, each["rotation"])
+        shape = shapes.ellipse(label, (left, top), (wide, high), angle)
     else:
-        opposite = x + each["width"] * width / _PER_CENT, y + each["height"] * height / _PER_CENT
-        shape = shapes.turned(label, [(x, y), opposite], each["rotation"], around=(x, y))
+        corners = [(left, top), (left + wide, top + high)]
+        shape = shapes.turned(label, corners, angle, (left, top)) if angle else shapes.rectangle(label, corners)
     return shapes.in_pixels(shape, (1 / height, 1 / width))
+
+
+def _size(each: dict[str, Any]) -> tuple[int, int]:
+    """(height, width) of the image that something was drawn in."""
+    height, width = (typed.get(each, key, _Side) for key in ("original_height", "original_width"))
+    return height, width
 
 
 def _painted(lengths: list[int], size: tuple[int, int], where: str) -> NDArray[np.bool_]:
@@ -155,7 +163,7 @@ def _painted(lengths: list[int], size: tuple[int, int], where: str) -> NDArray[n
     """
     try:
         return painted(lengths, size)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise DatasetError(
             where, expected="a brush's pixels", found=str(error), remedy="Draw it again, or export as COCO"
         ) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
@@ -54,16 +54,15 @@ def _classes(folder: Path) -> tuple[str, ...]:
 
 
 def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], images: Images) -> None:
-    name = named(path, folder)
+    name, wanted = named(path, folder), str(tree["imagePath"])
     image = _image(path, tree, images)
     if image is None:
-        found.problems.append(
-            annotated.image_missing(name, str(tree["imagePath"]), images.among(str(tree["imagePath"])))
-        )
+        found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
     shown = named(image, folder)
-    shapes = annotated.read_shapes(found, tree["shapes"] or (), _shape, image=shown, where=name)
-    size = annotated.stated_size(tree.get("imageHeight"), tree.get("imageWidth"))
+    entries = annotated.entry_of(found, tree, "shapes", typed.Entries, file=shown, where=name)
+    shapes = annotated.read_shapes(found, entries or (), _shape, image=shown, where=name)
+    size = typed.size(tree.get("imageHeight"), tree.get("imageWidth"))
     flags = tree.get("flags") or {}
     tags = tuple(key for key, value in flags.items() if value) if isinstance(flags, dict) else ()
     own = image if isinstance(image, Path) and image.is_relative_to(folder) else path
@@ -94,7 +93,7 @@ def _inside(path: Path) -> bytes:
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape; None for points and lines, which have no inside."""
-    label, points = annotated.class_name(each["label"]), each["points"]
+    label, points = annotated.class_name(typed.get(each, "label", typed.Name)), typed.get(each, "points", typed.Points)
     kind = each.get("shape_type") or "polygon"
     if kind == "rectangle":
         return shapes.rectangle(label, points)
@@ -106,8 +105,9 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
         radius = math.hypot(edge_x - x, edge_y - y)
         return shapes.ellipse(label, (x, y), (radius, radius))
     if kind == "mask":
-        (left, top), *_ = points
-        return Shape(label, bitmap=Bitmap(round(left), round(top), partial(_painted, each["mask"], where)))
+        left, top = next(iter(points), (0, 0))
+        mask = typed.get(each, "mask", str)
+        return Shape(label, bitmap=Bitmap(round(left), round(top), partial(_painted, mask, where)))
     if kind == "polygon":
         return shapes.polygon(label, points)
     return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, Item, Labels, Problem
-from penstock.progress import counted
 
 if TYPE_CHECKING:
+    from gzip import GzipFile
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -27,6 +28,7 @@ _EMNIST: Final = {
     "test": ("emnist-*-test-images", "emnist-*-test-labels"),
 }
 _BYTES: Final = 8  # the code of unsigned bytes in an IDX file
+_MOST: Final = 1 << 30  # bytes of all images; those of EMNIST are 0.6 GB
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -108,23 +110,34 @@ def _read(split: str, images: Path, labels: Path) -> list[Item]:
 
 @cache
 def _load(path: Path) -> NDArray[np.uint8]:
-    data = path.read_bytes()
-    try:
-        data = gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(
-            str(path), expected="a whole gzip file", found=str(error), remedy="Download it again"
-        ) from None
-    axes = data[3] if data[:3] == bytes((0, 0, _BYTES)) and len(data) > 3 else 0  # noqa: PLR2004 - the magic number
-    shape = tuple(np.frombuffer(data, ">u4", axes, 4).tolist()) if len(data) >= 4 + 4 * axes else ()
-    if not shape or len(data) != 4 + 4 * axes + int(np.prod(shape)):
+    with path.open("rb") as plain:
+        zipped = plain.read(len(_GZIP)) == _GZIP
+        plain.seek(0)
+        with gzip.open(plain) if zipped else plain as file:
+            try:
+                return _array(file, path)
+            except (OSError, EOFError, zlib.error) as error:
+                raise DatasetError(
+                    str(path), expected="a whole gzip file", found=str(error), remedy="Download it again"
+                ) from None
+
+
+def _array(file: GzipFile | BinaryIO, path: Path) -> NDArray[np.uint8]:
+    """The array of an IDX file, of which no more is unpacked than its header announces."""
+    magic = file.read(4)
+    axes = magic[3] if magic[:3] == bytes((0, 0, _BYTES)) and len(magic) > 3 else 0  # noqa: PLR2004 - the magic number
+    sides = file.read(4 * axes)
+    shape = tuple(np.frombuffer(sides, ">u4").tolist()) if len(sides) == 4 * axes else ()
+    wanted = math.prod(shape)
+    values = file.read(min(wanted, _MOST) + 1) if shape else b""
+    if not shape or len(values) != wanted:
         raise DatasetError(
             str(path),
             expected=f"an IDX file of bytes of shape {shape}" if shape else "an IDX file of bytes",
-            found=f"{counted(len(data), 'byte')} that do not fit",
+            found=f"{'more' if len(values) > wanted else 'fewer'} bytes than that" if shape else "another header",
             remedy="Download it again",
         )
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    return np.frombuffer(values, np.uint8).reshape(shape)
 
 
 def _png(path: Path, number: int) -> bytes:

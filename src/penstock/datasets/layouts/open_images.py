@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated
+from penstock.datasets.layouts.csv_files import columns_of, read_cells, read_rows
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-_COLUMNS: Final = {"ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax"}
-_EDGES: Final = ("XMin", "YMin", "XMax", "YMax")
+_COLUMNS: Final = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"}
+_EDGES: Final = ("xmin", "ymin", "xmax", "ymax")
 _NAMED: Final = 2  # columns of the file of names
 
 
 def recognise(folder: Path) -> Layout | None:
     """CSV files with the columns of Open Images, one for each split; None where there are none."""
     places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
-    tables = [path for place in places for path in listing.plain(place, "*.csv") if _is_table(path)]
+    tables = [path for place in places for path in listing.plain(place, "*.csv") if set(columns_of(path)) >= _COLUMNS]
     if not tables:
         return None
     names = _names(places)
-    rows = {path: list(_rows(path)) for path in tables}
-    used = {row["LabelName"] for each in rows.values() for _, row in each}
+    rows = {path: list(read_rows(path)[0].items()) for path in tables}
+    used = {row["labelname"] for each in rows.values() for _, row in each}
     known = {mid: names.get(mid, mid) for mid in sorted(used)}
     classes = listing.check_names(sorted(set(known.values())), str(tables[0]))
     items: list[Item] = []
@@ -41,14 +41,14 @@ def recognise(folder: Path) -> Layout | None:
         split = _split(path, folder)
         by_image: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
         for number, row in lines:
-            by_image.setdefault(row["ImageID"], []).append((number, row))
+            by_image.setdefault(row["imageid"], []).append((number, row))
         for wanted, own in by_image.items():
             image = images.find(wanted)
             if image is None:
                 problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
                 continue
             try:
-                boxes = tuple(_box(path, number, row, classes.index(known[row["LabelName"]])) for number, row in own)
+                boxes = tuple(_box(path, number, row, classes.index(known[row["labelname"]])) for number, row in own)
             except DatasetError as error:
                 problems.append(Problem("row without a box", named(image, folder), str(error)))
                 continue
@@ -57,22 +57,10 @@ def recognise(folder: Path) -> Layout | None:
     return Layout("detection", "Open Images", (reason,), tuple(items), Labels(classes), tuple(problems))
 
 
-def _is_table(path: Path) -> bool:
-    with path.open("rb") as handle:
-        header = handle.readline().decode(errors="replace").removeprefix("\ufeff").strip().split(",")
-    return set(header) >= _COLUMNS
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
-    reader = csv.DictReader(listing.text_of(path).splitlines())
-    for row in reader:
-        yield reader.line_num, {key: value or "" for key, value in row.items() if key}
-
-
 def _names(places: list[Path]) -> dict[str, str]:
     """The names of classes by their codes, such as /m/01g317, from class-descriptions-boxable.csv."""
     paths = [path for place in places for path in listing.plain(place, "*class-descriptions*.csv")]
-    rows = [row for path in paths for row in csv.reader(listing.text_of(path).splitlines())]
+    rows = [row for path in paths for row in read_cells(path)]
     return {row[0]: row[1] for row in rows if len(row) >= _NAMED}
 
 
@@ -92,4 +80,4 @@ def _box(path: Path, number: int, row: Mapping[str, str], label: int) -> Box:
             found=", ".join(row[edge] or "nothing" for edge in _EDGES),
             remedy="Fix the row, or remove it",
         ) from None
-    return Box(label, left, top, right, bottom, crowd=row.get("IsGroupOf") == "1")
+    return Box(label, left, top, right, bottom, crowd=row.get("isgroupof") == "1")

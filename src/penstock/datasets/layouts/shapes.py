@@ -80,7 +80,7 @@ class Shape:
         there = np.zeros(size, bool)
         bits = self.bitmap.make()
         left, top = self.bitmap.left, self.bitmap.top
-        part = there[max(0, top) : top + bits.shape[0], max(0, left) : left + bits.shape[1]]
+        part = there[max(0, top) : max(0, top + bits.shape[0]), max(0, left) : max(0, left + bits.shape[1])]
         part[:] = bits[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
         return there
 

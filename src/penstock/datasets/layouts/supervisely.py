@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +9,7 @@ import cv2
 import numpy as np
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
@@ -41,48 +38,56 @@ def recognise(folder: Path) -> Layout | None:
 
 def _classes(folder: Path) -> tuple[str, ...]:
     meta = next((path for path in (folder / "meta.json", folder.parent / "meta.json") if path.is_file()), None)
-    tree = jsons.read(meta) if meta else {}
-    classes = tree.get("classes") if isinstance(tree, dict) else None
-    return tuple(str(each.get("title")) for each in classes or () if isinstance(each, dict))
+    if meta is None:
+        return ()
+    try:
+        return tuple(typed.get(each, "title", str) for each in typed.get(jsons.read(meta), "classes", list[Any]))
+    except ValueError as error:
+        fix = "Export the project again"
+        raise DatasetError(str(meta), expected="a project's classes", found=str(error), remedy=fix) from None
 
 
 def _add(found: Annotations, folder: Path, dataset: Path, path: Path) -> None:
     name = named(path, folder)
     try:
         tree = jsons.read(path)
-        objects, size = tree["objects"], annotated.stated_size(tree["size"]["height"], tree["size"]["width"])
-    except (DatasetError, KeyError, TypeError) as error:
-        said = error.found if isinstance(error, DatasetError) else "other keys"
-        found.problems.append(annotated.damaged(name, name, "the keys objects and size", said))
+        objects, tags = typed.get(tree, "objects", list[Any]), typed.get(tree, "tags", typed.Entries) or ()
+        height, width = (typed.get(tree.get("size"), side, typed.Count) for side in ("height", "width"))
+        names = tuple(typed.get(tag, "name", str) for tag in tags)
+    except (DatasetError, ValueError) as error:
+        said = error.found if isinstance(error, DatasetError) else str(error)
+        found.problems.append(annotated.damaged(name, name, "an image's objects and size", said))
         return
     image = listing.noted(dataset / "img", path.stem)
     if not listing.is_there(image):
         found.problems.append(annotated.image_missing(name, named(image, folder)))
         return
     shapes = annotated.read_shapes(found, objects, _shape, image=named(image, folder), where=name)
-    tags = tuple(str(each["name"]) for each in tree.get("tags") or () if isinstance(each, dict) and "name" in each)
     split = annotated.split_of(path, folder)
-    found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, size))
+    found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, names, (height, width)))
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:
     """A shape; None for points and lines, which have no inside."""
-    label, kind = annotated.class_name(each["classTitle"]), each["geometryType"]
-    if kind == "rectangle":
-        return shapes.rectangle(label, each["points"]["exterior"])
-    if kind == "polygon":
-        return shapes.polygon(label, each["points"]["exterior"], each["points"].get("interior") or ())
+    label = annotated.class_name(typed.get(each, "classTitle", typed.Name))
+    kind = typed.get(each, "geometryType", str)
     if kind == "bitmap":
-        left, top = (int(number) for number in each["bitmap"]["origin"])
-        return Shape(label, bitmap=Bitmap(left, top, partial(_bits, each["bitmap"]["data"], where)))
-    return None
+        bitmap = each.get("bitmap")
+        (left, top), data = typed.get(bitmap, "origin", typed.Point), typed.get(bitmap, "data", str)
+        return Shape(label, bitmap=Bitmap(int(left), int(top), partial(_bits, data, where)))
+    if kind not in {"rectangle", "polygon"}:
+        return None
+    outline = typed.get(each.get("points"), "exterior", typed.Points)
+    if kind == "rectangle":
+        return shapes.rectangle(label, outline)
+    return shapes.polygon(label, outline, typed.get(each["points"], "interior", list[typed.Points] | None) or ())
 
 
 def _bits(data: str, where: str) -> Bits:
     """A PNG of what belongs to the object, compressed with zlib, in base 64."""
     try:
-        png = zlib.decompress(base64.b64decode(data, validate=True))
-    except (zlib.error, binascii.Error) as error:
+        png = typed.unpacked(data)
+    except ValueError as error:
         raise _undecodable(where, str(error)) from None
     image = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_UNCHANGED)
     if image is None:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import annotated, jsons, shapes
+from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
 from penstock.kinds.items import named
@@ -37,27 +37,29 @@ def recognise(folder: Path) -> Layout | None:
     )
     where = Images(folder)
     for path, images in files.items():
-        for each in images:
-            _add(found, folder, path, each, where)
+        for number, each in enumerate(images, 1):
+            _add(found, folder, path, number, each, where)
     return found.layout(folder)
 
 
-def _images(tree: Any) -> list[dict[str, Any]]:
+def _images(tree: Any) -> list[Any]:
     """The entries of a project or of exported annotations; empty for other JSON."""
     entries = tree.get(_PROJECT, tree) if isinstance(tree, dict) else tree
     values = list(entries.values()) if isinstance(entries, dict) else entries if isinstance(entries, list) else []
-    return [each for each in values if isinstance(each, dict) and "regions" in each and "filename" in each]
+    is_via = any(isinstance(each, dict) and "regions" in each and "filename" in each for each in values)
+    return values if is_via else []
 
 
-def _add(found: Annotations, folder: Path, path: Path, each: dict[str, Any], where: Images) -> None:
-    name, wanted = named(path, folder), str(each["filename"])
-    image = annotated.find_image(found, folder, path, wanted, where)
+def _add(found: Annotations, folder: Path, path: Path, number: int, each: Any, where: Images) -> None:
+    name = named(path, folder)
+    wanted = annotated.entry_of(found, each, "filename", str, file=name, where=f"{name}, image {number}")
+    image = annotated.find_image(found, folder, path, wanted, where) if wanted else None
     if image is None:
         return
-    regions = each["regions"] or ()
+    place, shown = f"{name} ({wanted})", named(image, folder)
+    regions = annotated.entry_of(found, each, "regions", typed.Entries | dict[str, Any], file=shown, where=place) or ()
     entries = regions.values() if isinstance(regions, dict) else regions
-    place = f"{name} ({wanted})"
-    shapes = annotated.read_shapes(found, entries, _shape, image=named(image, folder), where=place)
+    shapes = annotated.read_shapes(found, entries, _shape, image=shown, where=place)
     split = annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, wanted.rpartition(".")[0] or wanted, image, path, shapes))
 
@@ -78,17 +80,20 @@ def _label(attributes: dict[str, Any]) -> str:
 
 def _shape(region: dict[str, Any], where: str) -> Shape | None:
     del where
-    shape, label = region["shape_attributes"], _label(region.get("region_attributes") or {})
-    kind = shape["name"]
-    if kind in {"polygon", "polyline"}:
-        points = list(zip(shape["all_points_x"], shape["all_points_y"], strict=True))
-        return shapes.polygon(label, points) if kind == "polygon" else None
+    shape = typed.get(region, "shape_attributes", dict[str, Any])
+    label = _label(typed.get(region, "region_attributes", dict[str, Any] | None) or {})
+    kind = typed.get(shape, "name", str)
+    if kind == "polygon":
+        xs, ys = (typed.get(shape, key, list[typed.Coordinate]) for key in ("all_points_x", "all_points_y"))
+        return shapes.polygon(label, list(zip(xs, ys, strict=True)))
     if kind == "rect":
-        x, y, width, height = (float(shape[key]) for key in ("x", "y", "width", "height"))
+        x, y, width, height = typed.numbers(shape, ("x", "y", "width", "height"))
         return shapes.rectangle(label, [(x, y), (x + width, y + height)])
     if kind == "circle":
-        return shapes.ellipse(label, (shape["cx"], shape["cy"]), (shape["r"], shape["r"]))
+        x, y, radius = typed.numbers(shape, ("cx", "cy", "r"))
+        return shapes.ellipse(label, (x, y), (radius, radius))
     if kind == "ellipse":
-        angle = math.degrees(shape.get("theta") or 0)
-        return shapes.ellipse(label, (shape["cx"], shape["cy"]), (shape["rx"], shape["ry"]), angle)
+        x, y, wide, high = typed.numbers(shape, ("cx", "cy", "rx", "ry"))
+        angle = typed.get(shape, "theta", typed.Coordinate | None) or 0
+        return shapes.ellipse(label, (x, y), (wide, high), math.degrees(angle))
     return None

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import legend
+from penstock.datasets.layouts import legend, typed
 from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem
@@ -144,8 +144,7 @@ def parse(path: Path) -> ET.Element | None:
 
 def size(tree: ET.Element) -> tuple[int, int]:
     """The (height, width) that the boxes were made for; (0, 0) where it is not said."""
-    height, width = (_text(tree, f"size/{side}") for side in ("height", "width"))
-    return (int(height), int(width)) if height.isdecimal() and width.isdecimal() else (0, 0)
+    return typed.size(*(_text(tree, f"size/{side}") for side in ("height", "width")))
 
 
 def class_names(trees: Iterable[ET.Element]) -> tuple[str, ...]:

@@ -102,8 +102,9 @@ class TestLabelMe:
                 {"label": "dog", "shape_type": "circle", "points": tools.DOG[:3]},
                 "a circle of 3 points, which needs two",
             ),
-            ({"label": "dog", "points": 7}, "{'label': 'dog', 'points': 7}"),
-            ("dog", "'dog'"),
+            ({"label": "dog", "points": 7}, "`int` instead of `array` in points"),
+            ({"label": "dog", "points": [(1, 2), (3, 10**30)]}, "no `float` < 1000000.0 in points[1][1]"),
+            ("dog", "`str` instead of `object`"),
         ],
     )
     def test_what_is_no_shape_is_named(self, tmp_path, entry, found):

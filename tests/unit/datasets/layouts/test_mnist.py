@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import gzip
 import zlib
 
 import numpy as np
 import pytest
 from support import miniatures
 from support.datasets import records
+from support.errors import refused
 from support.layouts import pack_miniature, words
 
 from penstock.datasets import inspect, pack
@@ -26,19 +28,24 @@ def test_mnist_pixels_are_those_of_the_file(tmp_path, zipped):
 @pytest.mark.parametrize(
     ("damage", "found"),
     [
-        (lambda data: data[:-10], "3,926 bytes that do not fit"),
-        (lambda data: b"\1\2\3\4" + data[4:], "3,936 bytes that do not fit"),
+        (lambda data: data[:-10], "fewer bytes than that"),
+        (lambda data: data + b"x", "more bytes than that"),
+        (lambda data: b"\1\2\3\4" + data[4:], "another header"),
+        (lambda data: data[:14], "another header"),
+        (lambda data: data[:4] + b"\xff" * 12, "fewer bytes than that"),
     ],
 )
-def test_a_damaged_idx_file_is_named(tmp_path, damage, found):
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_damaged_idx_file_is_named(tmp_path, damage, found, zipped):
     miniatures.mnist(tmp_path, zipped=False)
     path = tmp_path / "train-images-idx3-ubyte"
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DatasetError) as caught:
-        inspect(tmp_path)
-
-    shape = " of shape (5, 28, 28)" if "926" in found else ""
-    assert str(caught.value) == (f"{path}: expected an IDX file of bytes{shape}, found {found}. Download it again.")
+    data = damage(path.read_bytes())
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    sides = "5, 28, 28" if data[4:5] == b"\0" else "4294967295, 4294967295, 4294967295"
+    shape = f" of shape ({sides})" if "than" in found else ""
+    refused(
+        inspect, tmp_path, message=f"{path}: expected an IDX file of bytes{shape}, found {found}. Download it again."
+    )
 
 
 def test_emnist_is_turned_and_has_letters(tmp_path):
