@@ -52,6 +52,18 @@ def some(path, count, seed=0):
     return [*chosen, *(_damaged(data, chance) for _ in range(count - len(chosen)))]
 
 
+def changed(path, place, value):
+    """Put a value at a place of a JSON file, as `0.regions`; `*` is the first key of an object."""
+    first, *rest = path.read_text().split("\n") if path.suffix == ".jsonl" else [path.read_text()]
+    tree = node = json.loads(first)
+    keys = []
+    for word in place.split("."):
+        key = int(word) if isinstance(node, list) else next(iter(node)) if word == "*" else word
+        keys.append(key)
+        node = node[key]
+    path.write_text("\n".join((json.dumps(_with(tree, keys, value)), *rest)))
+
+
 def _is_text(data):
     return bool(data) and b"\0" not in data and _decodes(data)
 

@@ -219,7 +219,7 @@ def entry_of(found: Annotations, value: Any, key: str, kind: Any, *, file: str, 
     try:
         return typed.get(value, key, kind)
     except ValueError as error:
-        found.problems.append(damaged(file, where, f"the {key} of an image", str(error)))
+        found.problems.append(damaged(file, where, f"{found.name}'s {key}", str(error)))
         return None
 
 

@@ -100,13 +100,14 @@ def _add(
     own: tuple[Shape, ...] = ()
     relative = True
     tags: tuple[str, ...] = ()
+    where = f"{named(path, folder)} ({wanted})"
     if isinstance(said, list):
-        where = f"{named(path, folder)} ({wanted})"
         read_shape = partial(_shape, classes, image, path.parent)
         read = annotated.read_shapes(found, said, read_shape, image=named(image, folder), where=where)
         own, relative = shapes.beside_painted(read, _size_of(image) if any(each.bitmap for each in read) else (1, 1))
     elif said is not None:
-        tags = (annotated.class_name(said, classes),)
+        label = annotated.entry_of(found, {"label": said}, "label", typed.Name, file=named(image, folder), where=where)
+        tags = () if label is None else (annotated.class_name(label, classes),)
     split = annotated.split_of(path, folder)
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
@@ -165,7 +166,7 @@ def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]
         images = Images(path.parent / "data")
         for wanted, said in entries.items():
             image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
-            if image is not None and isinstance(said, dict):
+            if image is not None and isinstance(said, dict) and _MASKS & set(said):
                 mask = FilePart(path, wanted, partial(_encoded, said, path.parent, named(path, folder)))
                 items.append(Item(annotated.split_of(path, folder), image.stem, image, mask=mask))
     if not items:
