@@ -24,13 +24,16 @@ def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:
     Args:
         path: of the file.
         command: "penstock show", for example.
-        suffixes: one of which the file's name must have; () for any.
+        suffixes: one of which the file's name must have; () for any. What has one may be a folder, as a Core ML model
+            is.
 
     Raises:
         OutputError: it has another one, or something else is there.
     """
-    if path.is_dir() or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
-        return  # writing says what is wrong with a folder, and devices and pipes take whatever comes
+    if path.is_dir() and path.suffix.lower() not in suffixes:
+        return  # writing says what is wrong with it
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir()):
+        return  # devices and pipes take whatever comes
     if suffixes and path.suffix.lower() not in suffixes:
         raise OutputError(
             f"-o {path}",
@@ -38,7 +41,7 @@ def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:
             found=path.suffix or "none",
             remedy="Choose another name",
         )
-    if path.is_file() and not _is_known(path, command):
+    if path.exists() and not _is_known(path, command):
         raise OutputError(
             f"-o {path}",
             expected=f"a new file, or one as {command} has written it",
@@ -57,8 +60,13 @@ def write(path: Path, data: bytes, command: str) -> None:
     check(path, command)
     files.replace_whole(path, data)
     if path.is_file() and not path.is_relative_to("/dev"):
-        with contextlib.suppress(OSError):  # then it will not be written over
-            files.replace_whole(_note(path), _entry(command, data))
+        remember(path, command)
+
+
+def remember(path: Path, command: str) -> None:
+    """Note that a command has written a file, or a folder that is one model, as it is now."""
+    with contextlib.suppress(OSError):  # then it will not be written over
+        files.replace_whole(_note(path), _entry(command, path))
 
 
 def check_folder(folder: Path, command: str, *, own: bool) -> None:
@@ -83,13 +91,19 @@ def check_folder(folder: Path, command: str, *, own: bool) -> None:
 
 def _is_known(path: Path, command: str) -> bool:
     try:
-        return _note(path).read_bytes() == _entry(command, path.read_bytes())
+        return _note(path).read_bytes() == _entry(command, path)
     except OSError:
         return False
 
 
-def _entry(command: str, data: bytes) -> bytes:
-    return f"{command} {hashlib.blake2b(data, digest_size=16).hexdigest()}\n".encode()
+def _entry(command: str, path: Path) -> bytes:
+    """What the note of a file says, or that of a folder with all that is in it."""
+    found = hashlib.blake2b(digest_size=16)
+    for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        found.update(b"%b\0" % bytes(each.relative_to(path)))
+        if each.is_file():
+            found.update(hashlib.blake2b(each.read_bytes()).digest())
+    return f"{command} {found.hexdigest()}\n".encode()
 
 
 def _note(path: Path) -> Path:

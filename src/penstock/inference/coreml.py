@@ -46,7 +46,7 @@ def check(graph: Graph, path: Path) -> None:
     """Whether a graph can become a Core ML model.
 
     Raises:
-        RecipeError: it takes no RGB images of one size and 8 bits, or something else lies where the model is to be.
+        RecipeError: it takes no RGB images of one size and 8 bits.
     """
     if graph.any_size or len(graph.shape) != _COLORS or graph.shape[2] != _COLORS or graph.bits != _BYTE:
         raise RecipeError(
@@ -56,10 +56,6 @@ def check(graph: Graph, path: Path) -> None:
             remedy="Export to ONNX",
             message=f"{path}: a Core ML model takes RGB images of one size and 8 bits, and this one does not. "
             "Export to ONNX.",
-        )
-    if path.exists() and not (path / "Manifest.json").is_file():
-        raise RecipeError(
-            str(path), expected="no such file, or a Core ML model", found="something else", remedy="Use another name"
         )
 
 

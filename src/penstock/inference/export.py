@@ -110,7 +110,7 @@ def export(
     if Ability.EXPORT not in task.supports:
         raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
     _check(task, path, size)
-    outputs.check(path, _COMMAND)
+    outputs.check(path, _COMMAND, (path.suffix,))
     graph = _whole(task, model, size, dynamic=dynamic) if any_size else task.graph(model, size)
     _check_graph(task, graph, path, dynamic=dynamic)
     images = comparing.random_images(graph, size, dynamic=dynamic)
@@ -122,6 +122,7 @@ def export(
         about |= {"height": size[0], "width": size[1]}
     if path.suffix == coreml.SUFFIX:
         coreml.write(graph, path, about)
+        outputs.remember(path, _COMMAND)
         shape = tuple(map(str, graph.shape))
         return Exported(path, graph.dtype, shape, graph.outputs, input_note, comparison=None)
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from support.commands import call
 from support.training import recipe
 from torch.nn import functional
 
+from penstock import outputs
 from penstock.inference import export_run, load_model
 from penstock.training import train
 
@@ -137,12 +138,22 @@ def test_the_command_replaces_one_that_is_there(run, exported, capsys):
     assert "not compared with the PyTorch model, because Core ML runs on macOS only" in out
     assert [each.name for each in exported.parent.iterdir()] == ["model.mlpackage"]
 
+    outputs.check(exported, "penstock export", (".mlpackage",))
+    manifest = exported / "Manifest.json"
+    manifest.write_text(manifest.read_text() + "\n")
+    changed = {path: path.stat().st_mtime_ns for path in exported.rglob("*")}
+    assert call("export", run, "-o", exported, capsys=capsys)[0] == 2
+    assert {path: path.stat().st_mtime_ns for path in exported.rglob("*")} == changed
+
 
 def test_what_cannot_be_written_is_said(run, tmp_path, capsys, monkeypatch):
     file = tmp_path / "model.mlpackage"
     file.mkdir()
     (file / "letter.txt").write_text("dear all")
-    message = f"error: {file}: expected no such file, or a Core ML model, found something else. Use another name.\n"
+    message = (
+        f"error: -o {file}: expected a new file, or one as penstock export has written it, found another file, or one "
+        "that was changed since. Choose another name, or remove it first.\n"
+    )
     assert call("export", run, "-o", file, capsys=capsys)[::2] == (2, message)
     assert (file / "letter.txt").read_text() == "dear all"
     other = tmp_path / "b.mlpackage"
