@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 
 import pytest
 import safetensors.torch
 import timm
 import torch
-from support import hub
+from support import hub, processes
 
 from penstock.errors import RecipeError, WeightsError
 from penstock.models import build_segmenter, load_matching, parse_name, pretrained
@@ -92,14 +89,15 @@ class TestWeights:
 
 
 class TestDownload:
-    """In processes of their own: the hub's client reads its settings when it is imported."""
+    """In processes of their own, as the hub's client reads its settings when it is imported: here once more."""
 
     @pytest.fixture
     def train(self, tmp_path):
         program = (
-            "import sys, timm, torch; from penstock.models import build_segmenter\n"
+            "import importlib, sys; from huggingface_hub import constants; importlib.reload(constants)\n"
+            "import timm, torch; from penstock.models import build_segmenter\n"
             "from penstock.errors import WeightsError\n"
-            "from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 50_000  # resumes at these\n"
+            "constants.DOWNLOAD_CHUNK_SIZE = 50_000  # resumes at these\n"
             "try: model = build_segmenter('unet:test_resnet', 2, 'pretrained')\n"
             "except WeightsError as error: sys.exit(str(error))\n"
             "torch.save(model.encoder.model.state_dict(), sys.argv[1])"
@@ -108,10 +106,7 @@ class TestDownload:
 
         def run(address):
             settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hub"), "no_proxy": "127.0.0.1"}
-            command = [sys.executable, "-c", program, str(out)]
-            done = subprocess.run(
-                command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=120
-            )
+            done = processes.run("-c", program, out, env={**processes.quiet(), **settings})
             return torch.load(out) if done.returncode == 0 else done.stderr
 
         return run

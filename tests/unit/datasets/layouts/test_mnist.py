@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -46,6 +47,18 @@ def test_a_damaged_idx_file_is_named(tmp_path, damage, found, zipped):
     refused(
         inspect, tmp_path, message=f"{path}: expected an IDX file of bytes{shape}, found {found}. Download it again."
     )
+
+
+def test_no_more_is_unpacked_than_the_header_announces(tmp_path):
+    miniatures.mnist(tmp_path)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + bytes(32 << 20)))
+    tracemalloc.start()
+    with pytest.raises(DatasetError, match=r"found more bytes than that\. Download it again\.$"):
+        inspect(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 def test_emnist_is_turned_and_has_letters(tmp_path):
