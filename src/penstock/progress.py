@@ -16,14 +16,17 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabula
 
 
 class Printable:
-    """A stream of text that writes control characters as Python does in its literals."""
+    """A stream of text that writes control characters as Python does in its literals, but for a carriage return in
+    front, with which bars of downloads take back their line.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
         """Write a text; the number of its characters."""
-        self.stream.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+        start = "\r" if text.startswith("\r") else ""
+        self.stream.write(start + _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text[len(start) :]))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

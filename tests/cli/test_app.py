@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from support.commands import call
 from support.miniatures import gray, write
 
 from penstock.cli import main
+from penstock.progress import Printable
 
 
 def test_help_imports_neither_torch_nor_any_command():
@@ -118,3 +120,10 @@ def test_what_is_no_text_is_named(capsys):
     assert call("recipe", "--set", "train.num_threads=\udce9", capsys=capsys) == (
         2, "", "error: the settings: expected text in UTF-8, as recipes are kept, found '\\udce9'. Give files and folders names in UTF-8.\n"
     )  # fmt: skip
+
+
+def test_bars_of_downloads_take_back_their_line():
+    stream = io.StringIO()
+    printed = Printable(stream)
+    assert [printed.write(text) for text in ("\r 50%", "a\rb\x1b", "\r\r\n\t")] == [5, 4, 4]
+    assert stream.getvalue() == "\r 50%a\\x0db\\x1b\r\\x0d\n\t"

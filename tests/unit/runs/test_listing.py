@@ -84,6 +84,14 @@ def test_a_damaged_run_is_listed_as_one(tmp_path, name, text):
     assert [each.state for each in find_runs(tmp_path)] == ["damaged", "finished"]
 
 
+def test_a_run_with_a_link_that_leads_out_of_it_is_listed_as_damaged(tmp_path):
+    path = write_run(tmp_path / "runs/0001-a")
+    (path / "log.txt").unlink(missing_ok=True)
+    (path / "log.txt").symlink_to(tmp_path / "dear")
+    write_run(tmp_path / "runs/0002-b")
+    assert [each.state for each in find_runs(tmp_path / "runs")] == ["damaged", "finished"]
+
+
 def test_runs_are_listed_by_number_and_others_left_out(tmp_path):
     for name in ("0010-a", "0002-b", "0002-a"):
         write_run(tmp_path / name)

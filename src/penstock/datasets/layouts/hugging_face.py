@@ -71,8 +71,9 @@ def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
 def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[str, Any], image: Path) -> None:
     shapes: tuple[Shape, ...] = ()
     where = f"{named(path, folder)}, line {number}"
-    objects = line.get("objects")
-    if isinstance(objects, dict):
+    kind = dict[str, Any] | None
+    objects = annotated.entry_of(found, line, "objects", kind, file=named(image, folder), where=where)
+    if objects is not None:
         key = next((key for key in _CATEGORIES if key in objects), _CATEGORIES[0])
         read = partial(annotated.entry_of, found, objects, file=named(image, folder), where=where)
         labels, boxes = read(key, typed.Entries) or [], read("bbox", typed.Entries) or []

@@ -105,8 +105,10 @@ def _shape(each: dict[str, Any], where: str) -> Shape | None:
         radius = math.hypot(edge_x - x, edge_y - y)
         return shapes.ellipse(label, (x, y), (radius, radius))
     if kind == "mask":
-        left, top = next(iter(points), (0, 0))
-        mask = typed.get(each, "mask", str)
+        if not points:
+            message = "a mask without its place"
+            raise ValueError(message)
+        (left, top), mask = points[0], typed.get(each, "mask", str)
         return Shape(label, bitmap=Bitmap(round(left), round(top), partial(_painted, mask, where)))
     if kind == "polygon":
         return shapes.polygon(label, points)

@@ -41,7 +41,9 @@ def _classes(folder: Path) -> tuple[str, ...]:
     if meta is None:
         return ()
     try:
-        return tuple(typed.get(each, "title", str) for each in typed.get(jsons.read(meta), "classes", list[Any]))
+        return tuple(
+            typed.get(each, "title", str) for each in typed.get(jsons.read(meta), "classes", typed.Entries) or ()
+        )
     except ValueError as error:
         fix = "Export the project again"
         raise DatasetError(str(meta), expected="a project's classes", found=str(error), remedy=fix) from None
