@@ -6,6 +6,7 @@ from support.errors import refused
 
 from penstock.config import default_recipe
 from penstock.datasets import PackOptions, inspect, pack
+from penstock.datasets.occurrences import digest_of, read_occurrences
 from penstock.errors import DatasetError
 from penstock.tasks import find_task
 
@@ -59,3 +60,24 @@ def test_a_file_that_was_changed_is_named(raw, tmp_path):
     assert dataset.verify().faults == (
         f"{path}: expected the classes of the records, found another file. Pack the dataset again.",
     )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x93NUMPY\x01\x00v\x00" + b"(" * 118,
+        b"\x93NUMPY\x01\x00\x46\x00{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999, 1), }\n",
+        b"",
+        b"no array",
+    ],
+)
+def test_what_is_no_array_is_named_though_its_hash_fits(tmp_path, data):
+    """NumPy answers the first with a TokenError, and the second with a MemoryError."""
+    shard = tmp_path / "a.tfrecord"
+    path = tmp_path / "a.tfrecord.classes.npy"
+    path.write_bytes(data)
+    refused(
+        read_occurrences, shard, 3, 2, digest_of(shard),
+        message=f"{path}: expected the classes of every record, for data.repeat_threshold, found a file of something else. "
+        "Pack the dataset again into another folder, or leave data.repeat_threshold out.",
+    )  # fmt: skip
