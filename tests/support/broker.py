@@ -46,8 +46,6 @@ message.max.bytes=16777216
 replica.fetch.max.bytes=16777216
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
-log.retention.check.interval.ms=500
-log.initial.task.delay.ms=500
 """
 SECURE = """\
 sasl.enabled.mechanisms=SCRAM-SHA-256,OAUTHBEARER

@@ -195,7 +195,18 @@ def _serve(calls, module, done):
             )
             call.unlink()
             child = Child(["-m", module, *words], env=environment, cwd=cwd, output=f"/proc/{call.stem}/fd")
-            call.with_suffix(".end").write_text(f"{child.wait(300)}\n")
+            _answer(call.with_suffix(".end"), call.stem, child.wait(300))
+
+
+def _answer(pipe, pid, code):
+    """Give a script the exit code of its command, unless it was killed while it waited: nobody reads its pipe then."""
+    while Path(f"/proc/{pid}").exists():
+        with contextlib.suppress(OSError):  # it has not begun to read
+            handle = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(handle, f"{code}\n".encode())
+            os.close(handle)
+            return
+        time.sleep(0.01)
 
 
 class Ranks:

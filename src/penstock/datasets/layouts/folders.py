@@ -114,8 +114,8 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
                 "inspect and pack that folder."
             )
             yield Problem("data set as a class", name, message, fatal=False, whole=True)
-    if not any(map(_parts, folders)) and (inner := _repeated(folders)):
-        yield _inner_classes(folder, folders, inner)
+    if not any(map(_parts, folders)):
+        yield from _inner_classes(folder, folders)
     named_for = {split for path in folders for role, split in [listing.role_of(path.name)] if role}
     if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
@@ -134,14 +134,22 @@ def _holds_pair(path: Path) -> bool:
     return any(all(listing.subfolder(place, names) for names in (IMAGES, MASKS)) for place in places)
 
 
-def _inner_classes(folder: Path, folders: Sequence[Path], inner: Sequence[str]) -> Problem:
-    """The folders in the folders may be the classes."""
-    names, held = (_first(each) for each in ([named(path, folder) for path in folders], inner))
+def _inner_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
+    """The folders in the folders may be the classes: where they are the same in most of them, or hold all images."""
+    same = _repeated(folders)
+    outer = folders if same else [path for path in folders if not any(map(listing.is_image, listing.plain(path, "*")))]
+    inner = same or sorted(
+        {path.parent.name for each in outer for path in listing.files(each) if listing.is_image(path)}
+    )
+    if not outer or len(inner) < _PAIR:
+        return
+    names = _first([named(path, folder) for path in outer])
+    what = "folders of the same names" if same else "folders"
     message = (
-        f"{names}: they are taken for classes, but hold folders of the same names: {held}. If those are the classes, "
+        f"{names}: they are taken for classes, but hold {what}: {_first(inner)}. If those are the classes, "
         "use --pattern '(?P<label>[^/]+)/[^/]+$'."
     )
-    return Problem("folders of classes", named(folders[0], folder), message, fatal=False, whole=True)
+    yield Problem("folders of classes", named(outer[0], folder), message, fatal=False, whole=True)
 
 
 def _first(names: Sequence[str]) -> str:

@@ -70,6 +70,13 @@ _FORMATS: Final = (
         f"Write the boxes as COCO or YOLO, or {_OWN}",
     ),
     _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
+    _format(
+        "the list of Tiny ImageNet's validation images",
+        r"(^|/)val_annotations\.txt$",
+        rb"[^\t\n]+\tn\d+\t",
+        "Move each validation image into val/CLASS/images/, as the list says, and give "
+        "--pattern '(?P<split>train|val)/(?P<label>[^/]+)/images/' --skip-bad, which leaves out images without a class",
+    ),
     _format("WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_OWN}"),
     _format(
         "masks of Open Images",

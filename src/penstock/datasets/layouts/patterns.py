@@ -24,7 +24,8 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
 
     Args:
         folder: searched to the bottom.
-        pattern: a regular expression with a group `label`, and perhaps one `split`.
+        pattern: a regular expression with a group `label`, and perhaps one `split`; without it, folders that are called
+            as splits are do divide the images.
 
     Raises:
         DatasetError: it is no such expression.
@@ -33,20 +34,29 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
     images = [path for path in listing.files(folder) if listing.is_image(path)]
     matches = {path: expression.search(path.relative_to(folder).as_posix()) for path in images}
     found = {path: match if match and match["label"] else None for path, match in matches.items()}
-    classes = tuple(sorted({match["label"] for match in found.values() if match}))
+    classes = tuple(sorted({listing.composed(match["label"]) for match in found.values() if match}))
+    divided = {} if "split" in expression.groupindex else listing.splits(folder)
     items = [
         Item(
-            listing.split_named(match.groupdict().get("split") or "train", "--pattern"),
+            _split(match, path, divided),
             path.relative_to(folder).with_suffix("").as_posix(),
             path,
-            label=classes.index(match["label"]),
+            label=classes.index(listing.composed(match["label"])),
         )
         for path, match in found.items()
         if match
     ]
     problems = [_unnamed(path.relative_to(folder).as_posix(), pattern) for path, match in found.items() if not match]
-    reason = f"{counted(len(classes), 'class')} in the names of files, by {pattern}"
-    return Layout(PATTERN_TASK, "labels in names", (reason,), tuple(items), Labels(classes), tuple(problems))
+    reasons = [f"{counted(len(classes), 'class')} in the names of files, by {pattern}"]
+    reasons += [f"splits: {', '.join(divided)}"] if divided else []
+    return Layout(PATTERN_TASK, "labels in names", tuple(reasons), tuple(items), Labels(classes), tuple(problems))
+
+
+def _split(match: re.Match[str], path: Path, divided: dict[str, Path]) -> str:
+    """The split that the pattern finds, else that of the folder."""
+    if said := match.groupdict().get("split"):
+        return listing.split_named(said, "--pattern")
+    return next((split for split, root in divided.items() if path.is_relative_to(root)), "train")
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

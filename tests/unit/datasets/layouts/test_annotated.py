@@ -188,6 +188,29 @@ def test_ellipses_and_rectangles_of_via(tmp_path):
     assert np.array_equal(packed_mask(tmp_path) == 1, expected)
 
 
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [
+        ('rle="1,2,3" left="0" top="0" width="4" height="2"', "runs of 6 pixels for 2 x 4"),
+        (
+            f'rle="{",".join(["268435456"] * 16)}" left="0" top="0" width="65536" height="65536"',
+            "runs of 4294967296 pixels for 65536 x 65536",
+        ),
+        ('rle="-1,9" left="0" top="0" width="4" height="2"', "no `int` >= 0 in [0]"),
+        ('rle="8" left="x" top="0" width="4" height="2"', "`str` instead of `int` in left"),
+        ('left="0" top="0" width="4" height="2"', "no rle"),
+    ],
+)
+def test_a_mask_of_cvat_that_is_none_is_named(tmp_path, mask, found):
+    write(tmp_path / "a.jpg", make_image(tools.SIZE))
+    shapes = f'<mask label="patch" {mask}/><ellipse label="ball" cx="10" cy="10" rx="6" ry="6"/>'
+    image = f'<image name="a.jpg" width="32" height="24">{shapes}</image>'
+    write(tmp_path / "annotations.xml", f"<annotations>{image}</annotations>")
+    assert words(tmp_path) == [
+        f"annotations.xml (a.jpg), shape 1: expected a label and its points, found {found}. Fix it, or remove it."
+    ]
+
+
 def test_masks_ellipses_turned_boxes_and_tags_of_cvat(tmp_path):
     write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
     write(tmp_path / "raw/b.jpg", make_image(tools.SIZE, 1))

@@ -257,7 +257,11 @@ class TestFoldersAboveClasses:
             miniatures.write(place, miniatures.make_image(seed=90 + number))
         for number, path in enumerate(sorted(tmp_path.rglob("a.jpg"))):
             path.write_bytes(miniatures.make_image(seed=50 + number))
-        assert notes(tmp_path) == []
+        assert inspect(tmp_path).labels.classes == ("cat", "dog")
+        assert notes(tmp_path) == [
+            "cat, dog: they are taken for classes, but hold folders: boxer, manx, pug, tabby. If those are the classes, "
+            "use --pattern '(?P<label>[^/]+)/[^/]+$'."
+        ]
 
 
 def test_images_beside_classes_are_named(tmp_path, capsys):

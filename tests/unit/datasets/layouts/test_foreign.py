@@ -25,6 +25,12 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
         ("training/image_2/a.png", "training/label_2/a.txt", KITTI, "KITTI's boxes", f"Convert them to COCO or YOLO, or {OWN}."),
         ("images/a.png", "labelTxt/a.txt", "1 2 3 2 3 4 1 4 ship 0\n", "DOTA's rotated boxes", f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {OWN}."),
         ("x/images/a.jpg", "x/annotations/a.txt", "684,8,273,116,0,0,0,0\n406,119,265,70,1,4,0,0\n", "VisDrone's boxes", f"Write the boxes as COCO or YOLO, or {OWN}."),
+        (
+            "val/images/val_0.JPEG", "val/val_annotations.txt", "val_0.JPEG\tn01443537\t0\t32\t44\t62\n",
+            "the list of Tiny ImageNet's validation images",
+            "Move each validation image into val/CLASS/images/, as the list says, and give --pattern "
+            "'(?P<split>train|val)/(?P<label>[^/]+)/images/' --skip-bad, which leaves out images without a class.",
+        ),
         ("WIDER_train/images/a/a.jpg", "wider_face_split/wider_face_train_bbx_gt.txt", "a/a.jpg\n1\n1 2 3 4\n", "WIDER FACE", f"Write the boxes as COCO or YOLO, or {OWN}."),
         ("images/train/a.jpg", "annotations/train-annotations-object-segmentation.csv", "MaskPath,ImageID,LabelName\na_m.png,a,/m/1\n", "masks of Open Images", f"Write them as COCO, or {OWN}."),
         ("JPEGImages/a.jpg", "ImageSets/Main/cat_train.txt", "a -1\n", "Pascal VOC's lists of the images of a class", f"Images may have several of these classes, which has no task. Write a table of one class each, or {OWN}."),

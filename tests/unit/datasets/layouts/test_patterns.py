@@ -56,3 +56,25 @@ def test_a_pattern_says_all(tmp_path):
         "--pattern: expected no --layout and no other --task, as the pattern determines both, found voc. Remove one of the two options."
     ]
     assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: the layout is labels in names")
+
+
+def test_without_a_group_for_splits_the_folders_divide_the_images(tmp_path):
+    """And names are compared in composed Unicode."""
+    for number, name in enumerate(("train/a/café", "valid/b/cafe\u0301", "valid/dog", "loose/dog")):
+        miniatures.write(tmp_path / name / "0.jpg", miniatures.make_image(seed=number))
+    pattern = "(?P<label>[^/]+)/[^/]+$"
+    found = inspect(tmp_path, how=How(pattern=pattern))
+    assert found.labels.classes == ("café", "dog")
+    assert [(each.item.split, each.item.label, each.item.image.parent.name) for each in found.items] == [
+        ("train", 1, "dog"), ("train", 0, "café"), ("val", 0, "cafe\u0301"), ("val", 1, "dog"),
+    ]  # fmt: skip
+    assert found.layout.reasons == (f"2 classes in the names of files, by {pattern}", "splits: train, val")
+
+
+def test_with_such_a_group_the_pattern_alone_does(tmp_path):
+    for number, name in enumerate(("train/val_cat_0", "val/train_cat_1")):
+        miniatures.write(tmp_path / f"{name}.jpg", miniatures.make_image(seed=number))
+    found = inspect(tmp_path, how=How(pattern="(?P<split>train|val)_(?P<label>[a-z]+)_"))
+    assert [(each.item.split, each.item.image.name) for each in found.items] == [
+        ("val", "val_cat_0.jpg"), ("train", "train_cat_1.jpg"),
+    ]  # fmt: skip
