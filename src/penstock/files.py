@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 PARTIAL: Final = ".*.partial"
 """The names of files that are being written."""
+_OURS: Final = re.compile(r"\..+\.(\d+|old|[a-z0-9_]{8})\.partial")  # with the number of a process, or by chance
 
 
 def state_folder() -> Path:
@@ -81,9 +83,14 @@ def replace_whole(path: Path, data: bytes) -> None:
             temporary.replace(place)
 
 
+def leftovers(folder: Path) -> list[Path]:
+    """What Penstock was writing or removing in a folder, by its names: others may end in .partial too."""
+    return [path for path in folder.glob(PARTIAL) if _OURS.fullmatch(path.name)]
+
+
 def sweep(folder: Path) -> None:
     """Remove the files that processes have left half written in a folder, and nobody writes any more."""
-    for leftover in folder.glob(PARTIAL):
+    for leftover in leftovers(folder):
         with contextlib.suppress(OSError), leftover.open("rb") as handle:  # it has its name by now, or is being written
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()

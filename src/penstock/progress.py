@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabulators and ends of lines
+# All but tabulators and ends of lines, and what turns the direction of writing round.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Printable:
@@ -26,7 +27,7 @@ class Printable:
     def write(self, text: str) -> int:
         """Write a text; the number of its characters."""
         start = "\r" if text.startswith("\r") else ""
-        self.stream.write(start + _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text[len(start) :]))
+        self.stream.write(start + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text[len(start) :]))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

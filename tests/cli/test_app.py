@@ -108,7 +108,7 @@ def test_no_name_of_a_file_tells_the_terminal_what_to_do(tmp_path, capsys):
         write(tmp_path / folder / f"{name}.png", gray(np.ones((8, 8), np.uint8)))
     write(tmp_path / f"images/{name}2.png", gray(np.ones((8, 8), np.uint8)))
     _, out, err = call("inspect", tmp_path, capsys=capsys)
-    assert r"images/a\x1b]0;owned\x07\x9b31m\x0d2.png: expected" in out
+    assert r"images/a\x1b]0;owned\x07\x9b31m\r2.png: expected" in out
     for words in (("verify", tmp_path / name), ("pack", tmp_path, "-o", tmp_path / "o"), (name,)):
         _, *more = call(*words, capsys=capsys)
         assert r"\x1b]0;owned\x07\x9b31m" in "".join(more)
@@ -126,4 +126,4 @@ def test_bars_of_downloads_take_back_their_line():
     stream = io.StringIO()
     printed = Printable(stream)
     assert [printed.write(text) for text in ("\r 50%", "a\rb\x1b", "\r\r\n\t")] == [5, 4, 4]
-    assert stream.getvalue() == "\r 50%a\\x0db\\x1b\r\\x0d\n\t"
+    assert stream.getvalue() == "\r 50%a\\rb\\x1b\r\\r\n\t"

@@ -103,8 +103,12 @@ def test_all_but_the_best_go_once_somebody_says_so(runs, capsys, monkeypatch, an
 def test_no_question_is_asked_where_the_answer_is_given(runs, capsys):
     checkpoints(runs / "0001-a", 1, 2, best=2)
     checkpoints(runs / "0003-new", 1, 2, best=2)
+    own = ["step-00000001-backup", "step-notes"]  # which somebody has put there
+    for name in own:
+        (runs / "0003-new/checkpoints" / name).mkdir()
     assert call("prune", "--yes", "--match", "new", capsys=capsys)[0] == 0
-    assert [len(there(runs / name)) for name in ("0001-a", "0003-new")] == [4, 3]
+    assert len(there(runs / "0001-a")) == 4
+    assert there(runs / "0003-new") == ["best", "last", own[0], "step-00000002", own[1]]
     assert ps.Run(runs / "0001-a").prune() == 501_000
     assert ps.Run(runs / "0001-a").prune() == 0
     assert call("prune", "--match", "new", capsys=capsys)[1] == (

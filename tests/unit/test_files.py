@@ -78,3 +78,19 @@ def test_a_resume_removes_what_was_left(packed, tmp_path, place):
         left.write_text("half")
         resume(folder.path)  # which the second time has nothing to do
         assert not left.exists(), last
+
+
+def test_only_what_is_named_as_penstock_names_it_is_left_over(tmp_path):
+    ours = (
+        ".a.json.123.partial",
+        ".0001-run.0a1b2c3d.partial",
+        ".step-00000002.old.partial",
+        ".x.tfrecord.k3_x9abz.partial",
+    )
+    for name in (*ours, ".notes.partial", ".my.notes.partial", "a.1.partial", ".a.123.partial2"):
+        (tmp_path / name).write_text("mine")
+    assert sorted(path.name for path in files.leftovers(tmp_path)) == sorted(ours)
+    files.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".a.123.partial2", ".my.notes.partial", ".notes.partial", "a.1.partial",
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.datasets import About
 from penstock.datasets.description import Description, check_task
+from penstock.datasets.listing import is_plain
 from penstock.datasets.topics import Known
 from penstock.errors import RunError
 from penstock.order import Stage
@@ -75,6 +76,8 @@ def run_data_of(stored: Mapping[str, Any], where: str) -> RunData:
     """
     try:
         snapshots = {split: _snapshot(plain) for split, plain in stored["snapshots"].items()}
+        if not all(map(is_plain, snapshots)):
+            raise ValueError(min(snapshots))  # noqa: TRY301 - named below
         stages = stages_of(stored["stages"]) if "stages" in stored else ()
         known = dict(stored.get("known", {}))
         records = known.pop("records", 0)

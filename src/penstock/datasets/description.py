@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock import files
 from penstock.custom import carried, place_of
-from penstock.datasets.listing import PACKED, check_letters
+from penstock.datasets.listing import PACKED, check_letters, is_plain
 from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
@@ -255,6 +255,13 @@ class FolderDataset:
                 expected=f"a description whose content is {description.digest()}",
                 found=f"{description.content or 'none'}: it was edited",
                 remedy="Restore it, or pack the dataset again into another folder",
+            )
+        if odd := [name for name in description.splits if not is_plain(name)]:
+            raise DatasetError(
+                str(path),
+                expected="splits with plain names, which become parts of the names of files",
+                found=repr(odd[0]),
+                remedy="Pack the dataset again into another folder",
             )
         check_letters(description.classes, str(path))
         check_task(description.task, str(path), description.code)

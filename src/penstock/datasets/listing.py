@@ -44,6 +44,11 @@ SPLITS: Final = {
 }
 
 
+def is_plain(name: str) -> bool:
+    """Whether a name can be part of the name of a file: letters, digits, - and _."""
+    return _PLAIN.fullmatch(name) is not None
+
+
 def split_named(text: str, where: str) -> str:
     """Our name for a split that somebody names in a file: any case, and train for training and so on.
 
@@ -52,7 +57,7 @@ def split_named(text: str, where: str) -> str:
     """
     name = text.strip()
     known = split_of(name) or name
-    if not _PLAIN.fullmatch(known):
+    if not is_plain(known):
         raise DatasetError(
             where,
             expected="a split with a plain name: letters, digits, - and _",

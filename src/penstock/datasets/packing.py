@@ -131,7 +131,7 @@ def _pack_into(
 def _begin_journal(output: Path, names: set[str]) -> None:
     """Remove what a pack that was killed has left: temporary files, and shards that are not among the names."""
     (output / JOURNAL).mkdir(exist_ok=True)
-    leftovers = [*output.glob(".*.partial")]
+    leftovers = [path for path in files.leftovers(output) if path.is_file()]
     for note in (output / JOURNAL).iterdir():
         if note.name not in names:
             shard = output / note.name

@@ -51,6 +51,8 @@ def read_image(data: bytes, where: str, value_range: tuple[float, float] | None 
     dataset, pixels = _decoded(data, where)
     if int(dataset.get("NumberOfFrames") or 1) > 1:
         raise _unfit(where, "an image of one frame", f"{dataset.NumberOfFrames} frames", "Save each frame by itself")
+    if pixels.ndim != 2 and pixels.shape[2:] != (3,):  # noqa: PLR2004 - gray, and no colours
+        raise _unfit(where, "an image in gray or RGB", f"pixels of shape {pixels.shape}", "Export it again")
     if pixels.ndim == 3:  # noqa: PLR2004 - colours
         return np.ascontiguousarray(pixels, np.uint8 if pixels.dtype.itemsize == 1 else np.uint16)
     inverted = dataset.get("PhotometricInterpretation") == "MONOCHROME1"  # white is the lowest value

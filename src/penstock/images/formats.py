@@ -228,13 +228,15 @@ def _check_pages(image: Image, where: str) -> None:
     for page in range(1, pages):
         image.seek(page)
         alike += image.size[0] * 2 > whole[0]
+        if alike > 1:  # thousands of frames need not be decoded to be refused
+            break
     if pages > 1:
         image.seek(0)
     if alike > 1:
         raise ImageError(
             where,
             expected="an image of one page",
-            found=f"{alike} pages or frames",
+            found=f"{pages} pages or frames",
             remedy="Save each page as a file of its own",
         )
 

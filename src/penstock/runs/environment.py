@@ -26,6 +26,9 @@ _PACKAGES: Final = (
     "simplejpeg",
     "protobuf",
 )
+_SAFE: Final = (
+    "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit",
+)  # fmt: skip
 _LARGEST: Final = 1 << 20  # bytes of changes that a run keeps
 
 
@@ -35,7 +38,7 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
     Args:
         folder: of a run, which keeps the changes in the working directory that no git commit has.
     """
-    changes = _git("diff", "HEAD")
+    changes = _git("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
     digest = hashlib.sha256(changes).hexdigest()[:16] if changes else None
     if folder and 0 < len(changes) <= _LARGEST:
         files.write_atomically(folder / f"uncommitted-{digest}.patch", changes)
@@ -63,8 +66,19 @@ def _revision() -> str | None:
 
 
 def _git(*words: str) -> bytes:
-    """What git says in the working directory; nothing where it is none of git's."""
+    """What git says in the working directory; nothing where it is none of git's, or where its settings could have git
+    execute something: the folder may be a stranger's.
+    """
+    filters = _called("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    if any(line.startswith((b"local", b"worktree")) for line in filters.splitlines()):
+        return b""
+    return _called(*words)
+
+
+def _called(*words: str) -> bytes:
+    command = ["git", *_SAFE, *words]
+    environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     try:
-        return subprocess.run(["git", *words], capture_output=True, timeout=5, check=True).stdout  # noqa: S603, S607
+        return subprocess.run(command, capture_output=True, timeout=5, check=True, env=environment).stdout  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return b""

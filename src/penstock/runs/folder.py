@@ -255,7 +255,7 @@ def _links(folder: Path) -> Iterator[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove the folders of runs that were being made by processes that are gone."""
-    for hidden in root.glob(".*.partial"):
+    for hidden in files.leftovers(root):
         with contextlib.suppress(OSError):  # somebody is making it, or has just removed it
             if time.time() - hidden.stat().st_mtime > _YOUNG:
                 with files.locked(hidden):

@@ -83,7 +83,7 @@ def summarize(path: Path) -> RunSummary:
             seconds = sum(float(line.get("seconds", 0.0)) for line in folder.lines("timings.jsonl"))
         state, written = _state(folder)
         wanted = int(recipe.get("train.steps", 0))
-    except (RunError, ValueError, TypeError):
+    except (RunError, ValueError, TypeError, OverflowError):
         return RunSummary(path, DAMAGED)
     return RunSummary(
         path, state, str(recipe.get("model.name", "")), str(recipe.get("data.path", "")), max(steps, default=0), wanted,
@@ -115,10 +115,9 @@ def read_recipe(folder: RunFolder) -> dict[str, Any]:
         RunError: the recipe is damaged.
     """
     try:
-        tree = tomllib.loads((folder.path / "recipe.toml").read_text())
-    except (OSError, ValueError) as error:
+        return dict(_flat(tomllib.loads((folder.path / "recipe.toml").read_text())))
+    except (OSError, ValueError, RecursionError) as error:
         raise folder.damaged("recipe.toml", "TOML", str(error)) from error
-    return dict(_flat(tree))
 
 
 def _flat(tree: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -58,7 +59,7 @@ def prune(run: Prunable) -> None:
 
 
 def _of(folder: RunFolder) -> Prunable:
-    there = sorted(path for path in folder.checkpoints.glob("step-*") if path.is_dir())
+    there = sorted(path for path in folder.checkpoints.iterdir() if path.is_dir() and _is_checkpoint(path.name))
     others = sorted(path.name for path in folder.checkpoints.glob("best-*"))
     names = _marked(folder, ["best", *others]) or _marked(folder, ["last"])
     kept = names[0] if names else ""
@@ -70,4 +71,9 @@ def _of(folder: RunFolder) -> Prunable:
 def _marked(folder: RunFolder, links: Sequence[str]) -> list[str]:
     """The checkpoints that links point at, those that are there."""
     found = [(folder.checkpoints / link).resolve().name for link in links]
-    return [name for name in found if (folder.checkpoints / name).is_dir() and name.startswith("step-")]
+    return [name for name in found if (folder.checkpoints / name).is_dir() and _is_checkpoint(name)]
+
+
+def _is_checkpoint(name: str) -> bool:
+    """Whether a folder is called as checkpoints are, and not as somebody's copy of one."""
+    return re.fullmatch(r"step-\d{8,}", name) is not None

@@ -187,7 +187,7 @@ class CheckpointStore:
 
     def sweep(self) -> None:
         """Remove what a killed process left half written, or half removed; only whoever trains the run may."""
-        for leftover in self.folder.glob(".*.partial"):
+        for leftover in files.leftovers(self.folder):
             if leftover.is_symlink() or leftover.is_file():
                 leftover.unlink()
             else:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from support import miniatures
+from support.errors import refused
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.errors import DatasetError
@@ -125,3 +126,16 @@ class TestDescription:
             f"{dataset.folder} has no split named val, only train. Pack again with --validation 0.1 to set a tenth of "
             "train aside, or train without evaluation: --set data.validation=''."
         )
+
+
+@pytest.mark.parametrize("name", ["../../victim/val", "val/x", "", ".."])
+def test_names_of_splits_are_plain(packed, tmp_path, name):
+    """They become parts of the names of files."""
+    described = dataclasses.replace(packed.description, splits={name: packed.description.splits["val"]})
+    described = dataclasses.replace(described, content=described.digest())
+    FolderDataset(tmp_path, described).save()
+    refused(
+        FolderDataset.open, tmp_path,
+        message=f"{tmp_path / 'dataset.json'}: expected splits with plain names, which become parts of the names of files, "
+        f"found {name!r}. Pack the dataset again into another folder.",
+    )  # fmt: skip

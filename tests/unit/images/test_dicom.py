@@ -117,6 +117,11 @@ class TestImages:
         two = dicom_file(np.stack([VALUES, VALUES]).reshape(40, 30), Rows=20, NumberOfFrames=2)
         refused(as_stored, data(two), "x.dcm", message=message)
 
+    def test_more_pixels_than_the_header_says_are_refused(self):
+        many = dicom_file(np.stack([VALUES] * 16).reshape(16 * 20, 30), Rows=20)
+        with pytest.raises(ImageError, match=r"^x\.dcm: expected "):
+            as_stored(data(many), "x.dcm")
+
     def test_a_damaged_file_is_named(self):
         with pytest.raises(ImageError, match=r"^x\.dcm: expected a DICOM image that can be decoded, found "):
             as_stored(data(dicom_file(VALUES))[:-200], "x.dcm")

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 
+import pytest
 from support.training import Stop, recipe
 
 from penstock.cli.events import show
@@ -58,3 +60,28 @@ def test_uncommitted_changes_are_kept(packed, tmp_path, monkeypatch, capsys):
     resume(folder.path, on_event=show)
     assert list(folder.path.glob("*.patch")) == [patch]
     assert "the hash of uncommitted code was " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize(
+    "setting", ["core.fsmonitor", "filter.x.clean", "filter.x.process", "diff.external", "diff.x.textconv"]
+)
+def test_a_strangers_repository_has_nothing_executed(tmp_path, monkeypatch, setting, bare):
+    """Its settings may name commands, for a working directory as well as for a folder that looks like a bare one."""
+    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
+    run(["git", "init", "-q", "."])
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / ".gitattributes").write_text("* filter=x diff=x")
+    run(["git", "add", "."])
+    run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"])
+    (tmp_path / "a.txt").write_text("two!")
+    run(["git", "config", setting, f"touch {tmp_path / 'executed'}; cat"])
+    if bare:
+        for path in [*(tmp_path / ".git").iterdir()]:
+            path.rename(tmp_path / path.name)
+        (tmp_path / ".git").rmdir()
+        run(["git", "-C", "/", f"--git-dir={tmp_path}", "config", "core.bare", "false"])
+        run(["git", "-C", "/", f"--git-dir={tmp_path}", "config", "core.worktree", str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+    environment()
+    assert not (tmp_path / "executed").exists()

@@ -73,7 +73,8 @@ def test_a_run_that_was_not_evaluated_has_no_best_score(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("recipe.toml", "no toml"), ("metrics.jsonl", '{"step": "x", "loss": 1.0}\n'), ("timings.jsonl", '{"seconds": []}\n'),
+        ("recipe.toml", "no toml"), ("recipe.toml", "train = {steps = inf}"), ("recipe.toml", "x = " + "[" * 5000),
+        ("recipe.toml", ".".join("a" * 3000) + " = 1"), ("metrics.jsonl", '{"step": "x", "loss": 1.0}\n'), ("timings.jsonl", '{"seconds": []}\n'),
         ("events.jsonl", '{"time": 1}\n'),
     ],
 )  # fmt: skip

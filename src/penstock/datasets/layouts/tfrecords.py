@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.records.example import Fields
 
 
-_MAP_ITEM: Final = re.compile(r"item\s*\{(.*?)\}", re.DOTALL)
+_MAP_ITEM: Final = re.compile(r"item\s*\{([^{}]*)")
 _MAP_ID: Final = re.compile(r"\bid\s*:\s*(\d+)")
 _MAP_NAME: Final = re.compile(r"\b(?:display_name|name)\s*:\s*[\"']([^\"']*)[\"']")
 _RELATIVE: Final = 1.5  # edges of boxes up to this are fractions of the image
