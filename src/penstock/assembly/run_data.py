@@ -76,7 +76,7 @@ def run_data_of(stored: Mapping[str, Any], where: str) -> RunData:
     """
     try:
         snapshots = {split: _snapshot(plain) for split, plain in stored["snapshots"].items()}
-        if not all(map(is_plain, snapshots)):
+        if not all(is_plain(part) for split in snapshots for part in split.split("+")):
             raise ValueError(min(snapshots))  # noqa: TRY301 - named below
         stages = stages_of(stored["stages"]) if "stages" in stored else ()
         known = dict(stored.get("known", {}))
