@@ -46,7 +46,7 @@ mutants: .venv/ready
 	exit $$failed
 
 soak: .venv/ready
-	$(BIN)/pytest -m soak -s -o faulthandler_timeout=0
+	PENSTOCK_EVERY_STEP=1 $(BIN)/pytest -m "soak or every_step" -s -o faulthandler_timeout=0
 
 bench: .venv/ready
 	$(BIN)/python bench/feed.py

@@ -13,11 +13,12 @@ from pathlib import Path
 import common
 from common import penstock
 
-STEPS, WARMUP, CROP, RESIZED = common.sized(
-    ({"cells": 700, "fruits": 200}, 50, 320, 427), ({"cells": 2, "fruits": 2}, 0, 96, 128)
+STEPS, WARMUP, CROP, RESIZED, BATCH, MODEL = common.sized(
+    ({"cells": 700, "fruits": 200}, 50, 320, 427, "8", "ssd:resnet18"),
+    ({"cells": 2, "fruits": 2}, 0, 64, 80, "2", "ssd:test_resnet"),
 )
 TRAIN = [
-    "--model", "ssd:resnet18", "--weights", "none", "--batch", "8", "--crop", str(CROP), str(CROP), "--lr", "0.01",
+    "--model", MODEL, "--weights", "none", "--batch", BATCH, "--crop", str(CROP), str(CROP), "--lr", "0.01",
     "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "augment.jitter={}", "--set", f"augment.resize_range=[{CROP},{RESIZED}]", "--set", "augment.scale=[0.8,1.6]",
     "--set", "augment.scale_step=0", "--set", "train.freeze_bn=false", "--set", "train.ema_decay=0.99",
 ]  # fmt: skip

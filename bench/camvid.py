@@ -13,9 +13,11 @@ import common
 from common import penstock
 
 CLASSES = "sky,building,pole,road,pavement,tree,sign symbol,fence,car,pedestrian,bicyclist"
-STEPS, WARMUP = common.sized(("1400", 50), ("2", 0))
+STEPS, WARMUP, BATCH, MODEL = common.sized(
+    ("1400", 50, "8", "deeplabv3plus:resnet18"), ("2", 0, "2", "deeplabv3plus:test_resnet")
+)
 TRAIN = [
-    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "176", "240", "--batch", "8",
+    "--model", MODEL, "--weights", "none", "--crop", "176", "240", "--batch", BATCH,
     "--steps", STEPS, "--optimizer", "adamw", "--lr", "1e-3",
     "--set", "augment.jitter={}", "--set", "augment.scale=[0.75, 1.5]", "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=200", "--set", "train.save_every=50",

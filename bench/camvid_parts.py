@@ -16,10 +16,12 @@ import common
 from camvid import CLASSES
 from common import penstock
 
-SEEDS, STEPS, WARMUP = common.sized(((0, 1), "300", 50), ((0,), "2", 0))
+SEEDS, STEPS, WARMUP, BATCH, MODEL = common.sized(
+    ((0, 1), "300", 50, "8", "deeplabv3plus:resnet18"), ((0,), "1", 0, "2", "deeplabv3plus:test_resnet")
+)
 SIZES = {"one size": ["0.5"], "three sizes, each also mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
-    "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8", "--steps", STEPS,
+    "--model", MODEL, "--weights", "none", "--crop", "96", "128", "--batch", BATCH, "--steps", STEPS,
     "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.jitter={}", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
     "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "data.validation=", "--set", "train.save_every=100",
 ]  # fmt: skip

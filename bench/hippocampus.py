@@ -17,9 +17,9 @@ import numpy as np
 from common import penstock
 
 CLASSES = "background,anterior,posterior"
-STEPS = common.sized("900", "2")
+STEPS, BATCH = common.sized(("900", "16"), ("2", "2"))
 TRAIN = [
-    "--model", "unet:resnet18", "--weights", "none", "--steps", STEPS, "--batch", "16", "--crop", "64", "64",
+    "--model", "unet:resnet18", "--weights", "none", "--steps", STEPS, "--batch", BATCH, "--crop", "64", "64",
     "--optimizer", "adamw", "--lr", "0.001", "--set", "augment.jitter={}", "--set", "augment.rotate=15", "--set", "augment.scale=[0.8,1.25]",
     "--set", "augment.scale_step=0", "--set", "augment.flip=0", "--set", "loss.dice=1", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=300",

@@ -8,7 +8,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 from support.datasets import learn_colors
-from support.training import Stop, state
+from support.training import Stop, state, stops
 
 from penstock.assembly import open_parts
 from penstock.config import Model, apply
@@ -24,12 +24,13 @@ MIXED = Regularize(mixup=0.4, cutmix=1.0, random_erasing=0.5)
 
 class TestTraining:
     @pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+    @pytest.mark.every_step
     def test_a_run_that_is_stopped_at_any_step_ends_the_same(self, colors, tmp_path, optimizer):
         chosen = learn_colors(colors, regularize=MIXED, optimizer=OptimizerSpec(optimizer, 0.05), ema_decay=0.9)
         whole, _ = train(chosen, tmp_path / "whole")
         kept = {"state.json", "manifest.json"}  # the hook that stops is in them
         expected = {name: data for name, data in state(whole.path).items() if name not in kept}
-        for step in range(1, 8):
+        for step in stops(range(1, 8)):
             stopped, _ = train(chosen, tmp_path / f"stopped{step}", hooks=[Stop(step)])
             resume(stopped.path)
             assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step

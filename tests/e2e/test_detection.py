@@ -10,7 +10,7 @@ import torch
 from support import miniatures
 from support.commands import call
 from support.datasets import learn_squares
-from support.training import Stop, state
+from support.training import Stop, state, stops
 
 from penstock.assembly import open_parts
 from penstock.config import apply
@@ -68,15 +68,17 @@ class TestTraining:
         assert [split.objects for split in crowded.description.splits.values()] == [1, 5]
         assert outcome.status == "finished"
 
+    @pytest.mark.every_step
     def test_a_run_that_is_stopped_at_any_step_ends_the_same(self, squares, tmp_path):
         whole, _ = train(learn_squares(squares), tmp_path / "whole")
         kept = {"state.json", "manifest.json"}
         expected = {name: data for name, data in state(whole.path).items() if name not in kept}
-        for step in range(1, 4):
+        for step in stops(range(1, 4)):
             stopped, _ = train(learn_squares(squares), tmp_path / f"stopped{step}", hooks=[Stop(step)])
             resume(stopped.path)
             assert {name: data for name, data in state(stopped.path).items() if name not in kept} == expected, step
 
+    @pytest.mark.soak  # 250 steps, half a minute
     def test_it_finds_squares(self, squares, tmp_path):
         chosen = learn_squares(squares, "ssd:resnet10t", steps=250, batch=4, evaluate_every=250, save_every=250)
         folder, _ = train(apply(chosen, ["optimizer.lr=0.005"]), tmp_path)

@@ -16,10 +16,17 @@ from penstock.datasets import inspect, pack
 
 TESTS = Path(__file__).parents[1]
 MEET = ("data.", "augment.", "regularize.", "loss.")
-"""Sections whose settings are tried beside many others too, as they meet in the same batches and sums."""
+"""Sections whose settings `make soak` tries beside many others too, as they meet in the same batches and sums."""
 LIVE = {name: each for name, each in EFFECTS.items() if isinstance(each, Effect)}
 TRIED = [*((name, each.data) for name, each in LIVE.items()), *((name, "classes") for name in CLASSES_TOO)]
-ROWS = [(name, data, rich) for name, data in TRIED for rich in (False, True) if not rich or name.startswith(MEET)]
+ROWS = [
+    *(pytest.param(name, data, False, id=f"{name}-{data}") for name, data in TRIED),
+    *(
+        pytest.param(name, data, True, id=f"{name}-{data}-beside", marks=pytest.mark.soak)
+        for name, data in TRIED
+        if name.startswith(MEET)
+    ),
+]
 
 
 def test_every_setting_has_a_row():

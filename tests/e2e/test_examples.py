@@ -236,7 +236,7 @@ def test_camvid(tmp_path):
 
 def test_cifar10(tmp_path):
     miniatures.cifar10(tmp_path / "raw")
-    (line,) = example("cifar10.py", tmp_path, "raw", "work", "--steps", 2)
+    (line,) = example("cifar10.py", tmp_path, "raw", "work", "--steps", 1)
 
     (scored,) = (tmp_path / "work" / "runs").glob("0*/evaluations/test-*.json")
     found = json.loads(scored.read_text())

@@ -10,16 +10,18 @@ from support.commands import call
 from support.datasets import learn_squares
 from support.training import Stop, state
 
+from penstock.config import apply
 from penstock.images import codecs
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
 
-MODEL = "maskrcnn:resnet10t"
+MODEL = "maskrcnn:test_resnet"
 
 
 def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsys):
-    folder, outcome = train(learn_squares(instances, MODEL, steps=2, evaluate_every=2, save_every=2), tmp_path / "runs")
+    chosen = apply(learn_squares(instances, MODEL, steps=2, evaluate_every=2, save_every=2), ["data.limit=2"])
+    folder, outcome = train(chosen, tmp_path / "runs")
     image, out = instances.folder.parent / "raw/val/p12.png", tmp_path / "out"
     code, evaluated, _ = call("evaluate", folder.path, "--images", 1, capsys=capsys)
 

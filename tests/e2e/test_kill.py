@@ -85,7 +85,7 @@ def restarted(*words):
 
 
 def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_path):
-    """`--max-restarts`: no second run, and the bytes of ranks that nobody killed; for a run that is resumed too."""
+    """`--max-restarts`: no second run, and the bytes of ranks that nobody killed."""
     whole = processes.ranks(2, CHILD.with_name("restart_child.py"), packed.folder, tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     out = restarted(packed.folder, tmp_path / "killed")
@@ -93,6 +93,10 @@ def test_who_is_started_again_by_torchrun_goes_on_with_the_same_run(packed, tmp_
 
     assert f"started again by torchrun: going on with {run}\n" in out
     assert state(run) == state(only_run(tmp_path / "whole"))
+
+
+@pytest.mark.soak
+def test_a_resumed_run_goes_on_when_torchrun_starts_it_again(packed, tmp_path):
     assert ranks(packed.folder, tmp_path / "resumed", 2, "rename", 5)[0] != 0
     begun = only_run(tmp_path / "resumed")
     restarted(packed.folder, tmp_path / "resumed", begun)

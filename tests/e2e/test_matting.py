@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.commands import call
 from support.datasets import disk
-from support.training import Stop, recipe, state
+from support.training import Stop, recipe, state, stops
 
 from penstock.assembly import open_parts
 from penstock.config import apply
@@ -23,10 +23,11 @@ def learning(dataset, **changes):
     return recipe(dataset.folder, **{"evaluate_every": 6, "steps": 6, "save_every": 1, **changes})
 
 
+@pytest.mark.every_step
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(mattes, tmp_path):
     chosen = learning(mattes)
     whole, _ = train(chosen, tmp_path / "whole")
-    for step in range(1, 6):
+    for step in stops(range(1, 6)):
         folder, _ = train(chosen, tmp_path / f"{step}", hooks=[Stop(step)])
         resume(folder.path)
         assert state(folder.path) == state(whole.path)

@@ -9,7 +9,7 @@ import cv2
 import pytest
 from support.commands import call
 from support.norms import two_ranks
-from support.training import Stop, recipe, state
+from support.training import Stop, recipe, state, stops
 
 from penstock.config import apply, dump
 from penstock.errors import NonFiniteError
@@ -67,7 +67,7 @@ def test_steps_are_left_out_and_the_others_are_learnt(skipped):
     assert json.loads((skipped.checkpoints / "last/state.json").read_text())["left_out"] == steps
 
 
-@pytest.mark.parametrize("save_every", [1, 3, 100])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.soak), 3, 100])
 def test_going_back_ends_as_leaving_out_does(chosen, skipped, tmp_path, save_every):
     folder, _ = train(apply(chosen, ["train.nonfinite=rewind", f"train.save_every={save_every}"]), tmp_path)
 
@@ -75,9 +75,10 @@ def test_going_back_ends_as_leaving_out_does(chosen, skipped, tmp_path, save_eve
 
 
 @pytest.mark.parametrize("policy", ["skip", "rewind"])
+@pytest.mark.every_step
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(chosen, skipped, tmp_path, policy):
     folder, _ = train(apply(chosen, [f"train.nonfinite={policy}"]), tmp_path, hooks=[Stop(1)])
-    for step in range(2, STEPS):
+    for step in stops(range(2, STEPS)):
         resume(folder.path, hooks=[Stop(step)])
     resume(folder.path)
 
@@ -103,7 +104,11 @@ def test_a_run_that_ended_goes_on_once_it_may_leave_steps_out(chosen, skipped, t
 
 @pytest.mark.parametrize(
     ("policy", "norms"),
-    [("skip", "train.freeze_bn=true"), ("rewind", "train.freeze_bn=true"), ("skip", "train.accumulate=2")],
+    [
+        pytest.param("skip", "train.freeze_bn=true", marks=pytest.mark.soak),
+        ("rewind", "train.freeze_bn=true"),
+        ("skip", "train.accumulate=2"),
+    ],
 )
 def test_two_ranks_leave_out_the_same_steps(chosen, tmp_path, policy, norms):
     """One of them has numbers that are not finite, in one of its micro-batches; the other goes through its own."""

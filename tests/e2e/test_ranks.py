@@ -87,7 +87,7 @@ def alone(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("count", "mode"), [(2, ""), (3, "fsdp")])
+@pytest.mark.parametrize(("count", "mode"), [(2, ""), pytest.param(3, "fsdp", marks=pytest.mark.soak)])
 def test_the_gradients_of_every_network_are_those_of_one_process(alone, tmp_path, count, mode):
     """With dropout, stochastic depth and batch normalisation."""
     done = processes.ranks(count, SUPPORT / "same_child.py", tmp_path / "many", mode)

@@ -1,4 +1,6 @@
-"""Every folder of docs/folders.md is packed with its command, trained on, and its images are predicted."""
+"""Every folder of docs/folders.md is packed with its command and read by the feed; one or two of each task are trained
+on, and their images predicted, in every run, and all of them in `make soak`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from support.commands import call
 from support.paths import ROOT
 from support.raw_folders import FOLDERS, rows
 
+import penstock as ps
 from penstock.datasets import listing
 from penstock.images.volumes import is_volume
 
@@ -30,12 +33,37 @@ WRITTEN = {
 }
 
 
+QUICK = (
+    "images and masks in two folders",
+    "TIFF images of many bands",
+    "images and alpha mattes",
+    "NIfTI scans",
+    "a folder for each class",
+    "YOLO",
+    "COCO JSON, instances",
+)
+"""Folders that go all the way in every run."""
+
+
 def _shown(folder, image):
     """A case may have a file for each modality, in a folder of its own."""
     return image.parent if folder.task == "slices" else image
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=[folder.what for folder in FOLDERS])
+def test_it_is_packed_and_fed(folder, tmp_path, capsys):
+    folder.make(tmp_path / "raw")
+    code, out, err = call("pack", tmp_path / "raw", "-o", tmp_path / "data", *folder.options.split(), capsys=capsys)
+    assert code == 0, out + err
+    feed = ps.open(tmp_path / "data")["train"].feed(batch=2, crop=(32, 32), settings={"data.repeat_threshold": 1.0})
+
+    assert next(feed.batches()).weight.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [pytest.param(each, id=each.what, marks=[] if each.what in QUICK else pytest.mark.soak) for each in FOLDERS],
+)
 def test_it_goes_through_to_predictions(folder, tmp_path, capsys):
     raw, data, runs = tmp_path / "raw", tmp_path / "data", tmp_path / "runs"
     folder.make(raw)
@@ -57,6 +85,10 @@ def test_it_goes_through_to_predictions(folder, tmp_path, capsys):
     )
     assert code == 0, out + err
     assert list((tmp_path / "out").rglob(WRITTEN[folder.task]))
+
+
+def test_every_task_goes_all_the_way():
+    assert {folder.task for folder in FOLDERS if folder.what in QUICK} == {*MODELS}
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])

@@ -74,10 +74,20 @@ def with_it(packed, tmp_path_factory):
 
 POINTS = ("on_start", "before_step", "after_backward", "after_step", "after_save", "after_eval", "on_end")
 PHASES = (*POINTS, "saving", "evaluating")
+QUICK = {
+    *((signal.SIGINT, phase) for phase in PHASES),
+    (signal.SIGTERM, "after_step"),
+    *((signal.SIGUSR1, phase) for phase in ("on_start", "after_save", "evaluating")),
+}
+"""What is tried in every run; `make soak` tries each signal in each phase."""
+SENT = [
+    pytest.param(number, phase, marks=[] if (number, phase) in QUICK else pytest.mark.soak)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    for phase in PHASES
+]
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(("number", "phase"), SENT)
 def test_a_signal_in_any_phase_loses_nothing(packed, whole_run, with_it, tmp_path, number, phase):
     """Those that end a training save its last finished step, SIGUSR1 saves and goes on; the run ends as undisturbed."""
     hook = Send(number, phase)

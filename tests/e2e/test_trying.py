@@ -7,7 +7,7 @@ import json
 
 import pytest
 from support.commands import call
-from support.training import recipe, state
+from support.training import recipe, state, stops
 
 import penstock as ps
 from penstock.assembly import open_parts
@@ -125,9 +125,10 @@ class TestPatience:
         )
         assert (folder.checkpoints / "best").resolve().name == "step-00000005"  # of equal ones the newer
 
+    @pytest.mark.every_step
     def test_is_counted_on_after_a_resume_at_every_step(self, packed, tmp_path, monkeypatch):
         values = [0.1, 0.3, 0.2, 0.25, 0.2]
-        for stop in (1, 2, 3, 4):
+        for stop in stops(range(1, 5)):
             scripted(monkeypatch, values)
             folder, _ = train(self.patient(packed, 3), tmp_path / str(stop), hooks=[StopAt(stop)])
             # The evaluation of the step at which it stopped is made up for after the resume.
@@ -168,11 +169,12 @@ class TestLimit:
         (found,) = [json.loads(path.read_text()) for path in (folder.path / "evaluations").glob("step-*.json")]
         assert sum(map(sum, found["confusion"])) == 2 * 64 * 96
 
+    @pytest.mark.every_step
     def test_is_kept_through_a_resume(self, packed, tmp_path):
         plain = recipe(packed.folder, steps=6, batch=3, evaluate_every=2, save_every=1)
         limited = dataclasses.replace(plain, data=dataclasses.replace(plain.data, limit=4))
         whole, _ = train(limited, tmp_path / "whole")
-        for stop in range(1, 6):
+        for stop in stops(range(1, 6)):
             folder, _ = train(limited, tmp_path / str(stop), hooks=[StopAt(stop)])
             resume(folder.path)
             assert state(folder.path) == state(whole.path)

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 from support.commands import call
-from support.training import Stop, state
+from support.training import Stop, state, stops
 from support.volumes import HOW, brats, learn_volumes, stored, volume_record, volume_scene, write_cases, write_volume
 
 from penstock.assembly import open_parts
@@ -33,10 +33,11 @@ def whole_volumes(tmp_path_factory):
     return pack(inspect(root / "raw", how=HOW).divided(0.34), root / "data")
 
 
+@pytest.mark.every_step
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(whole_volumes, tmp_path):
     chosen = learn_volumes(whole_volumes)
     undisturbed, _ = train(chosen, tmp_path / "whole")
-    for step in range(1, 4):
+    for step in stops(range(1, 4)):
         folder, _ = train(chosen, tmp_path / f"{step}", hooks=[Stop(step)])
         resume(folder.path)
         assert state(folder.path) == state(undisturbed.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from penstock.config import Data, Model, Recipe, Train
 from penstock.session import Hook, OptimizerSpec
 from penstock.tasks import Augment
@@ -44,6 +46,14 @@ def state(folder):
     logs = {name: (folder / name).read_bytes() for name in ("metrics.jsonl", "origins.jsonl")}
     best = (folder / "checkpoints" / "best").resolve().name
     return {**saved, **logs, "last": last.name, "best": best}
+
+
+def stops(steps):
+    """The steps at which tests stop a training: each of them in `make soak`, every third otherwise.
+
+    Tests that ask are marked `every_step`. One, of masks (test_resume.py), stops at each step in every run.
+    """
+    return list(steps) if os.environ.get("PENSTOCK_EVERY_STEP") else list(steps)[1::3]
 
 
 class Stop(Hook):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
 from penstock import files
 from penstock.custom import carried, place_of
+from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
 from penstock.datasets.listing import PACKED, check_letters, is_plain
 from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.values import Snapshot
 
 
-_FORMAT = 2  # of dataset.json
+_FORMAT: Final = 2  # of dataset.json
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ShardInfo:
     """
 
     name: str
-    records: int
+    records: Count
     key: str
     digest: str = ""
     occurrences: str = ""
@@ -68,14 +69,14 @@ class Split:
         image_pixels: of every class, the labelled pixels of the images that it occurs in; of segmentation alone.
     """
 
-    records: int
+    records: Count
     shards: tuple[ShardInfo, ...]
-    height: int
-    width: int
-    per_class: tuple[int, ...]
-    objects: int = 0
-    slices: int = 0
-    image_pixels: tuple[int, ...] = ()
+    height: Side
+    width: Side
+    per_class: tuple[Count, ...]
+    objects: Count = 0
+    slices: Side = 0
+    image_pixels: tuple[Count, ...] = ()
 
     def joined(self, other: Split) -> Split:
         """This one and another behind it."""
@@ -119,16 +120,16 @@ class Description:
 
     task: str
     classes: tuple[str, ...]
-    ignore_label: int
+    ignore_label: LabelId
     splits: dict[str, Split]
     layout: str
     content: str = ""
     original: tuple[int, ...] = ()
-    channels: int = 3
-    bits: int = 8
+    channels: Channels = 3
+    bits: Bits = 8
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    modalities: int = 0
+    modalities: Channels = 0
     mapping: tuple[tuple[int, int], ...] = ()
     format: int = _FORMAT
     value_range: tuple[float, float] | None = None

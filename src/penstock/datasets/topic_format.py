@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -48,16 +49,16 @@ class About:
 
     task: str
     classes: tuple[str, ...]
-    ignore_label: int = 255
-    height: int = 0
-    width: int = 0
-    channels: int = 3
-    slices: int = 0
-    modalities: int = 0
+    ignore_label: LabelId = 255
+    height: Side = 0
+    width: Side = 0
+    channels: Channels = 3
+    slices: Side = 0
+    modalities: Channels = 0
     original: tuple[int, ...] = ()
     mapping: tuple[tuple[int, int], ...] = ()
-    objects: int = 0
-    bits: int = 8
+    objects: Count = 0
+    bits: Bits = 8
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     value_range: tuple[float, float] | None = None

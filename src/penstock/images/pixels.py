@@ -59,6 +59,18 @@ class PixelFormat:
 RGB: Final = PixelFormat()
 
 
+def color_codes(pixels: Pixels) -> NDArray[np.uint32]:
+    """Each colour as one number, red << 16 | green << 8 | blue: (height, width) of uint8 (height, width, 3).
+
+    Channel by channel, as an image of a few kilobytes may have a hundred million pixels.
+    """
+    codes = pixels[..., 0].astype(np.uint32)
+    for channel in (1, 2):
+        codes <<= 8
+        codes |= pixels[..., channel]
+    return codes
+
+
 def with_bits(pixels: NDArray[Any], bits: int) -> NDArray[Any]:
     """The same values on the scale of 8 or 16 bits; the lower byte is dropped, or the byte repeated."""
     if pixels.dtype == np.dtype(f"uint{bits}"):

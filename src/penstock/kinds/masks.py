@@ -13,6 +13,7 @@ import numpy as np
 from penstock.errors import LabelError, PenstockError
 from penstock.images import PixelFormat, codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
+from penstock.images.pixels import color_codes
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes
 from penstock.kinds.base import TILE, Counts, Kind
@@ -185,8 +186,7 @@ def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
     stored = codecs.decode_image(data, where, info=info)
     if not labels.colors:
         return _gray(stored) if _is_gray(stored, info) else codecs.decode_mask(data, where)
-    pixels = stored.astype(np.uint32)
-    codes = pixels[..., 0] << 16 | pixels[..., 1] << 8 | pixels[..., 2]
+    codes = color_codes(stored)
     ids = np.zeros(codes.shape, np.uint8)
     for code in np.unique(codes):
         color = int(code) >> 16, int(code) >> 8 & 255, int(code) & 255

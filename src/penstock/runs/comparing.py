@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import RunError
 from penstock.runs.folder import RunFolder
-from penstock.runs.listing import RunSummary, best_of, deciding, read_recipe, summarize
+from penstock.runs.listing import DAMAGED, RunSummary, best_of, deciding, read_recipe, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,6 +94,14 @@ def compare(paths: Sequence[Path]) -> RunComparison:
             remedy="Name several run folders, for example runs/0001-a runs/0002-b",
         )
     folders = [RunFolder.open(path) for path in paths]
+    summaries = tuple(map(summarize, paths))
+    if damaged := [str(each.path) for each in summaries if each.state == DAMAGED]:
+        raise RunError(
+            damaged[0],
+            expected="a run whose files can be read",
+            found="values that Penstock did not write",
+            remedy="Restore its files from a copy, or compare the other runs",
+        )
     recipes = [read_recipe(folder) for folder in folders]
     best = [best_of(folder) for folder in folders]
     scores = [dict(line.get("evaluation", {})) for line in best]
@@ -102,13 +110,13 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     metric = deciding(recipes[0], scores[0]) if scores[0] else ""
     learnt = {name: value for name, value in _different(recipes).items() if name not in _OF_DATA}
     return RunComparison(
-        tuple(map(summarize, paths)),
+        summaries,
         metric,
         _every(scores),
         learnt,
         _different([_without(each, "snapshot") for each in data]),
         _different([_code(folder, each) for folder, each in zip(folders, environments, strict=True)]),
-        _different([_circumstances(each) for each in environments]),
+        _different([_circumstances(folder, each) for folder, each in zip(folders, environments, strict=True)]),
         tuple(_cautions(recipes, data, scores)),
         tuple(_spreads(paths, recipes, data, [each.get(metric) for each in scores])),
     )
@@ -138,14 +146,15 @@ def _code(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
     settings = folder.path / "settings.json"
     own = folder.read_json("settings.json").get("code", {}) if settings.is_file() else {}
     git = {name: environment.get(name) for name in ("revision", "uncommitted")}
-    return {**git, **{str(name): value for name, value in dict(own).items()}}
+    with folder.reading("settings.json"):
+        return {**git, **{str(name): value for name, value in dict(own).items()}}
 
 
-def _circumstances(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _circumstances(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
     """Device, ranks and versions, one by one."""
-    packages = environment.get("packages") or {}
     names = ("python", "platform", "cores", "device", "threads", "ranks", "exact")
-    return {**{name: environment.get(name) for name in names}, **dict(packages)}
+    with folder.reading("environment.json"):
+        return {**{name: environment.get(name) for name in names}, **dict(environment.get("packages") or {})}
 
 
 def _without(tree: Mapping[str, Any], name: str) -> dict[str, Any]:

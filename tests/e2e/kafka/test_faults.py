@@ -204,7 +204,7 @@ class Pause(Hook):
         threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-@pytest.mark.parametrize(("point", "step"), [("training", 2), ("evaluation", 4)])
+@pytest.mark.parametrize(("point", "step"), [("training", 2), pytest.param("evaluation", 4, marks=pytest.mark.soak)])
 def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, raw, point, step):
     """Nothing is lost by it: the run goes on to the same bytes."""
     need_broker()

@@ -13,7 +13,7 @@ from support import processes
 from support.commands import call
 from support.following import begun_again, offsets, origins, taken
 from support.processes import kill_tree
-from support.training import recipe, state
+from support.training import recipe, state, stops
 
 from penstock import config as recipes
 from penstock.assembly import open_run
@@ -166,6 +166,7 @@ def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     assert [line["epoch"] for line in run.lines("metrics.jsonl") if "epoch" in line] == [0.5, 1, 1.5, 2, 2.5, 3]
 
 
+@pytest.mark.every_step
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
     source = camera(2)
     source.take(8)
@@ -174,7 +175,7 @@ def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(camera, tmp_path):
     whole = begun_again(first.path, tmp_path / "whole")
     resume(whole)
     assert outcome.step > 4
-    for step in range(1, outcome.step):
+    for step in stops(range(1, outcome.step)):
         stopped = begun_again(first.path, tmp_path / f"stopped-{step}")
         resume(stopped, hooks=[Asks(step)])
         resume(stopped)
@@ -203,6 +204,7 @@ def wait_for(condition, process, folder, seconds=120):
         time.sleep(0.01)
 
 
+@pytest.mark.soak  # half a minute; ranks are killed once below
 def test_killed_again_and_again_while_records_come(camera, tmp_path):
     """SIGKILL at random moments, records coming all the while; then the same snapshots without a kill: the same bytes."""
     source, done = camera(2), threading.Event()

@@ -162,7 +162,7 @@ class TestTraining:
         assert 'until = "0:5"' in (run / "recipe.toml").read_text()
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.soak)])
 def test_ranks_share_a_topic_and_a_killed_run_goes_on_with_another_number(published, packed, tmp_path, ranks):
     """Killed by SIGKILL in the middle, resumed at another world size: the global batches follow as if nothing had been."""
     options = {

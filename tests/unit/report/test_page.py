@@ -47,14 +47,14 @@ def edited(value, path, other):
 
 @pytest.mark.parametrize("name", ["environment.json", "metrics.jsonl", "evaluations"])
 def test_a_report_on_values_of_other_types_is_a_page_or_a_sentence(evaluated_run, name):
-    """Every value of the run's files in turn, replaced by values of other types."""
+    """Values of the run's files in turn, replaced by values of other types; one change in three."""
     path = evaluated_run.path / name if name != "evaluations" else max((evaluated_run.path / name).glob("*.json"))
     before = path.read_bytes()
     lines = before.splitlines() if path.suffix == ".jsonl" else [before]
     refused = 0
     try:
         for number in {0, len(lines) - 1}:
-            for place, other in edits(json.loads(lines[number])):
+            for place, other in list(edits(json.loads(lines[number])))[::3]:
                 changed = list(lines)
                 changed[number] = json.dumps(edited(json.loads(lines[number]), place, other)).encode()
                 path.write_bytes(b"\n".join(changed) + b"\n")

@@ -36,8 +36,14 @@ def stepped(task, given, steps=2, kept=None, **more):
     return {f"{file}/{name}": each.clone() for file, named in made.tensors().items() for name, each in named.items()}
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "accumulate"),
+    [
+        pytest.param(name, accumulate, marks=pytest.mark.soak if name == "fasterrcnn" else [])
+        for name in sorted(TASKS)
+        for accumulate in (1, 2)
+    ],
+)
 def test_steps_end_in_the_same_bytes(name, accumulate):
     """Of every task, beside samples that weigh nothing, in one piece and in two."""
     task = TASKS[name]

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.images import decode_image
 from penstock.images.formats import stored
+from penstock.images.pixels import color_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ _FLAT: Final = 0.9  # of the pixels are as their left neighbours
 _LOSSY: Final = 24  # values by which JPEG blurs black and white
 _EXTREME: Final = 0.95  # of the pixels of such an image are black or white
 _ARRAYS: Final = frozenset({".npy", ".npz"})
+_ROWS: Final = 2048  # looked at of an image
 
 
 class Look(NamedTuple):
@@ -68,7 +70,7 @@ def _look(path: Path) -> Look | None:
         return None
     if data[:2] == b"\xff\xd8" and _is_black_and_white(pixels):
         return Look(2, 1)
-    codes = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    codes = color_codes(pixels[:: -(-len(pixels) // _ROWS)])
     flat = float((codes[:, 1:] == codes[:, :-1]).mean()) if codes.shape[1] > 1 else 1.0
     return Look(len(np.unique(codes)), flat)
 
