@@ -119,10 +119,11 @@ def test_from_volumes_to_volumes(tmp_path, capsys):
     write_volume(tmp_path / "odd/b.nii.gz", stored(np.stack([volume_scene(1)[0]] * 2, axis=-1), "RAS"))
     (tmp_path / "odd/c.nii.gz").write_bytes(b"no volume")
     code, out, err = call("predict", run, tmp_path / "odd", "-o", tmp_path / "odd-out", capsys=capsys)
+    place = tmp_path / "odd/c.nii.gz"
     assert (code, out, err.rpartition(",")[0]) == (
         1,
         "b.nii.gz: expected 1 modality a case, as the run learnt, found 2. Give the case the files that the training cases "
-        "had.\nc.nii.gz: expected a NIfTI file, found Not a gzipped file (b'no'). Export or copy it again.\n"
+        f"had.\nc.nii.gz: expected a NIfTI file, found File {place} is not a gzip file. Export or copy it again.\n"
         f"predicted 1 of 3 volumes into {tmp_path / 'odd-out'}, each in its own geometry\n",
         "predict: 3 of 3 volumes",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import math
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,7 @@ _COLORS: Final = 3
 
 _DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 which become black and white
 _PIECE: Final = 1 << 20
+_MAX_VOXELS: Final = 1 << 30  # 4 GiB as float32; a CT of the whole body has half as many
 _ALIKE: Final = 1.01  # spacings that differ by less than this factor are the same
 _TOLERANCE: Final = 1e-3  # millimetres
 _DAMAGE: Final = (OSError, EOFError, ValueError, OverflowError, MemoryError, np.linalg.LinAlgError, zlib.error)
@@ -276,8 +278,8 @@ def _load(path: Path) -> tuple[Any, NDArray[Any]]:
         series, affine = dicom.load_series(path)
         return nibabel.Nifti1Image(series, affine), series
     with _named(path):
-        _check_sum(path)
         image = nibabel.load(path)
+        _check_bytes(path, image)
         voxels = np.asarray(image.dataobj)  # the header alone does not show a file that is cut short
         if np.isnan(nibabel.orientations.io_orientation(image.affine)).any():
             raise nibabel.orientations.OrientationError("a singular one, which drops an axis")
@@ -306,12 +308,21 @@ def _named(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _check_sum(path: Path) -> None:
-    """Read a compressed file to its end, where its checksum is: nibabel stops when it has its voxels."""
-    if path.name.lower().endswith(".gz"):
-        with gzip.open(path) as file:
-            while file.read(_PIECE):
-                pass
+def _check_bytes(path: Path, image: Any) -> None:
+    """Refuse what a small file may unpack to; read a compressed one to the checksum at its end, as nibabel does not."""
+    voxels = math.prod(image.shape)
+    if voxels > _MAX_VOXELS:
+        message = f"{voxels:,} voxels, more than {_MAX_VOXELS:,}"
+        raise ValueError(message)
+    if not path.name.lower().endswith(".gz"):
+        return
+    left = image.dataobj.offset + voxels * image.dataobj.dtype.itemsize + _PIECE
+    with gzip.open(path) as file:
+        while piece := file.read(_PIECE):
+            left -= len(piece)
+            if left < 0:
+                message = "more bytes than its header announces"
+                raise ValueError(message)
 
 
 def _nibabel() -> Any:

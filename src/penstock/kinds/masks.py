@@ -243,13 +243,10 @@ def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:
 
 
 def _mask_bytes(place: Path | FilePart, labels: Labels, folder: Path) -> bytes:
-    """The mask's own bytes where they are plain ids already; else its ids as an 8-bit gray PNG."""
+    """The ids of a mask as a PNG that is read fast, whatever the file was; upright."""
     name = named(place, folder)
     data = stored_mask(place.read_bytes(), name, palette=labels.palette, soft=labels.threshold > 0)
     info = probe(data, name)
-    plain = (info.bits, info.channels) == (8, 1) and not info.palette and not labels.mapping and not labels.threshold
-    if plain:
-        return data
     ids = read_ids(data, name, labels)
     upright = np.empty(info.size, np.uint8)
     turn = geometry.upright_to_stored(info.orientation, (info.height, info.width))

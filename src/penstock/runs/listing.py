@@ -146,12 +146,26 @@ def read_note(folder: RunFolder) -> str:
 
 
 def write_note(folder: RunFolder, text: str) -> None:
-    """Keep a note of a run, in place of the one before; an empty one removes it."""
+    """Keep a note of a run, in place of the one before; an empty one removes it.
+
+    Raises:
+        RunError: it cannot be written in UTF-8.
+    """
     path = folder.path / NOTE
     if text.strip():
-        files.write_atomically(path, f"{text.strip()}\n".encode())
+        files.write_atomically(path, _in_utf8("the note", f"{text.strip()}\n"))
     else:
         path.unlink(missing_ok=True)
+
+
+def _in_utf8(what: str, text: str) -> bytes:
+    """Text as it is kept; a word of the command line that was none holds surrogates."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise RunError(
+            what, expected="text in UTF-8", found=ascii(text.strip()), remedy="Type it in a terminal that uses UTF-8"
+        ) from None
 
 
 def read_tags(folder: RunFolder) -> tuple[str, ...]:
@@ -164,7 +178,7 @@ def change_tags(folder: RunFolder, add: Iterable[str] = (), remove: Iterable[str
     """Put a run under some words, and under others no longer.
 
     Raises:
-        RunError: a tag is empty or has spaces in it, or one that is to go is not there.
+        RunError: a tag is empty, has spaces in it or cannot be written in UTF-8, or one that is to go is not there.
     """
     tags, wanted = set(read_tags(folder)), [*add]
     for tag in wanted:
@@ -181,7 +195,7 @@ def change_tags(folder: RunFolder, add: Iterable[str] = (), remove: Iterable[str
         tags.remove(tag)
     lines = "".join(f"{tag}\n" for tag in sorted(tags | set(wanted)))
     if lines:
-        files.write_atomically(folder.path / TAGS, lines.encode())
+        files.write_atomically(folder.path / TAGS, _in_utf8("--tag", lines))
     else:
         (folder.path / TAGS).unlink(missing_ok=True)
 

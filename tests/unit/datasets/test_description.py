@@ -139,3 +139,32 @@ def test_names_of_splits_are_plain(packed, tmp_path, name):
         message=f"{tmp_path / 'dataset.json'}: expected splits with plain names, which become parts of the names of files, "
         f"found {name!r}. Pack the dataset again into another folder.",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"ignore_label": 300}, "Expected `int` <= 255 - at `$.ignore_label`"),
+        ({"ignore_label": -1}, "Expected `int` >= 0 - at `$.ignore_label`"),
+        ({"bits": 12}, "Expected `int` that's a multiple of 8 - at `$.bits`"),
+        ({"channels": 65}, "Expected `int` <= 64 - at `$.channels`"),
+        ({"height": 2**63 - 1}, "Expected `int` <= 2147483647 - at `$.splits[...].height`"),
+        ({"per_class": (-1,)}, "Expected `int` >= 0 - at `$.splits[...].per_class[0]`"),
+    ],
+)
+def test_numbers_without_a_meaning_are_named(packed, tmp_path, change, found):
+    """Also where the hash is right: who made it may have wanted it so."""
+    (name,) = change
+    described = packed.description
+    if hasattr(described, name):
+        described = dataclasses.replace(described, **change)
+    else:
+        described = dataclasses.replace(
+            described, splits={"val": dataclasses.replace(described.splits["val"], **change)}
+        )
+    FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+    refused(
+        FolderDataset.open, tmp_path,
+        message=f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found invalid contents ({found}). Restore it, or "
+        "pack the dataset again into another folder.",
+    )  # fmt: skip

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from support.errors import refused
 
-from penstock.images.pixels import RGB, PixelFormat, check_format, moments, shown, with_bits
+from penstock.images.pixels import RGB, PixelFormat, check_format, color_codes, moments, shown, with_bits
 
 DEEP = PixelFormat(3, 16)
 
@@ -26,6 +28,17 @@ def test_moments_are_those_of_numpy(channels, dtype):
     values = pixels / np.iinfo(dtype).max
 
     assert np.allclose(moments(pixels), np.stack([values.mean((0, 1)), (values**2).mean((0, 1))], axis=1))
+
+
+def test_colours_are_numbers_and_take_four_bytes_a_pixel():
+    pixels = np.random.default_rng(1).integers(0, 256, (300, 400, 3), np.uint8)
+    tracemalloc.start()
+    codes = color_codes(pixels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [f"{code:06x}" for code in codes[7, :3]] == [bytes(pixel).hex() for pixel in pixels[7, :3]]
+    assert peak < 5 * codes.size
 
 
 def test_twelve_bits_in_sixteen_are_shown_bright():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 
 import pytest
@@ -99,6 +100,31 @@ def test_losses_of_other_settings_are_not_compared(packed, tmp_path):
 def test_one_run_is_not_compared(tmp_path):
     message = "penstock compare: expected at least two runs, found 1. Name several run folders, for example runs/0001-a runs/0002-b."
     refused(compare, [write_run(tmp_path / "0001-a")], message=message)
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "found"),
+    [
+        ("settings.json", {"code": 7}, "other contents (TypeError: 'int' object is not iterable)"),
+        ("environment.json", {"packages": [1]}, "other contents (TypeError: cannot convert dictionary update sequence element #0 to a sequence)"),
+    ],
+)  # fmt: skip
+def test_other_values_than_were_written_are_named(tmp_path, file, value, found):
+    runs = two(tmp_path)
+    (runs[1] / file).write_text(json.dumps(value))
+    message = f"{runs[1] / file}: expected what Penstock wrote, found {found}. Restore the file from a copy of the run."
+    refused(compare, runs, message=message)
+
+
+def test_a_damaged_run_is_named(tmp_path):
+    runs = two(tmp_path)
+    recipe = runs[1] / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("steps = 2", "steps = inf"))
+    message = (
+        f"{runs[1]}: expected a run whose files can be read, found values that Penstock did not write. Restore its files "
+        "from a copy, or compare the other runs."
+    )
+    refused(compare, runs, message=message)
 
 
 def test_of_real_trainings(packed, tmp_path):

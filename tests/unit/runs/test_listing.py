@@ -12,7 +12,7 @@ from support.training import Stop, recipe
 
 import penstock as ps
 from penstock.runs import RunFolder
-from penstock.runs.listing import find_runs, read_note, summarize, write_note
+from penstock.runs.listing import change_tags, find_runs, read_note, read_tags, summarize, write_note
 from penstock.training import train
 
 
@@ -120,6 +120,15 @@ def test_a_note_is_replaced_and_removed(tmp_path):
     write_note(folder, " ")
     write_note(folder, "")
     assert not (folder.path / "note.txt").exists()
+
+
+def test_text_that_is_none_is_refused_and_what_was_there_stays(tmp_path):
+    folder = RunFolder.open(write_run(tmp_path / "0001-a"))
+    write_note(folder, "first")
+    remedy = "Type it in a terminal that uses UTF-8."
+    refused(write_note, folder, "\udce9", message=f"the note: expected text in UTF-8, found '\\udce9'. {remedy}")
+    refused(change_tags, folder, ["\udce9"], message=f"--tag: expected text in UTF-8, found '\\udce9'. {remedy}")
+    assert (read_note(folder), read_tags(folder)) == ("first", ())
 
 
 def test_of_real_trainings(packed, tmp_path):

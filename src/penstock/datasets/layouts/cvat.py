@@ -32,7 +32,7 @@ def recognise(folder: Path) -> Layout | None:
     places = [folder, *(path for path in sorted(folder.iterdir()) if path.is_dir())]
     paths = [path for place in places for path in listing.plain(place, "*.xml")]
     files = [path for path in paths if _ROOT in path.read_bytes()[:_HEAD]]
-    trees = {path: tree for path in files if (tree := voc.parse(path)) is not None and tree.tag == "annotations"}
+    trees = {path: tree for path in files if (tree := voc.read_xml(path)).tag == "annotations"}
     if not trees:
         return None
     count = sum(len(tree.findall("image")) for tree in trees.values())

@@ -36,7 +36,7 @@ def recognise(folder: Path) -> Layout | None:
                 continue
             if tree is not None:
                 trees[path] = tree
-    if not any(tree.tag == "annotation" for tree in trees.values()):
+    if not trees:
         return None
     classes = listing.read_classes(folder) or voc.class_names(trees.values())
     items: list[Item] = []

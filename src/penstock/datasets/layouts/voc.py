@@ -24,6 +24,8 @@ CLASSES: Final = (
 _SPLITS: Final = ("train", "val", "test")
 _AUGMENTED: Final = ("train_aug.txt", "trainaug.txt")
 _AUGMENTED_COUNT: Final = 10_582
+_PARTS: Final = {"filename", "folder", "object", "path", "segmented", "size", "source"}
+"""What an annotation holds, any of which shows that it is one."""
 
 
 def recognise_masks(folder: Path) -> Layout | None:
@@ -128,18 +130,36 @@ def _names(path: Path, images: Path) -> list[str]:
     return list(dict.fromkeys(names))  # an image that is listed twice is one
 
 
-def parse(path: Path) -> ET.Element | None:
-    """The XML of a file; None where there is no file.
+def read_xml(path: Path) -> ET.Element:
+    """The root of an XML file.
 
     Raises:
         DatasetError: it is no XML.
     """
-    if not path.is_file():
-        return None
     try:
         return ET.parse(path).getroot()  # noqa: S314 - expat limits what entities grow to
     except (ET.ParseError, ValueError, LookupError) as error:
         raise DatasetError(str(path), expected="XML", found=str(error), remedy="Fix or remove the file") from None
+
+
+def parse(path: Path) -> ET.Element | None:
+    """The annotation in a file; None where there is no file.
+
+    Raises:
+        DatasetError: it is no XML, or another sort of it, which would be an image without objects.
+    """
+    if not path.is_file():
+        return None
+    tree = read_xml(path)
+    inside = dict.fromkeys(each.tag for each in tree)
+    if tree.tag != "annotation" or (inside and not _PARTS & inside.keys()):
+        raise DatasetError(
+            str(path),
+            expected=f"an annotation of Pascal VOC, with one of {', '.join(sorted(_PARTS))}",
+            found=f"<{tree.tag}>" + (f" with {', '.join(list(inside)[:3])}" if inside else ""),
+            remedy="Fix or remove the file",
+        )
+    return tree
 
 
 def size(tree: ET.Element) -> tuple[int, int]:

@@ -49,15 +49,20 @@ class Address:
         Raises:
             SourceError: it is none.
         """
-        parts = urlsplit(url)
+        wanted, remedy = "kafka://HOST:PORT/TOPIC", "Write the address in this form"
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise SourceError(url, expected=wanted, found=str(error), remedy=remedy) from None
         topic = parts.path.strip("/")
-        if parts.scheme != "kafka" or not parts.netloc or not topic or "/" in topic or "@" in parts.netloc:
+        is_one = parts.scheme == "kafka" and parts.netloc and topic and "/" not in topic and url.isprintable()
+        if not is_one or "@" in parts.netloc:
             secret = "@" in parts.netloc
             raise SourceError(
                 url.replace(parts.netloc, "...") if secret else url,
-                expected="kafka://HOST:PORT/TOPIC",
+                expected=wanted,
                 found="a user or password in it" if secret else "another address",
-                remedy=f"Put secrets into the file that {_FILE} names" if secret else "Write the address in this form",
+                remedy=f"Put secrets into the file that {_FILE} names" if secret else remedy,
             )
         hosts = [host if ":" in host else host + _PORT for host in parts.netloc.split(",")]
         return cls(",".join(hosts), topic)

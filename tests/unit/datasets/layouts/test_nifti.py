@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import gzip
 import itertools
 import shutil
 import struct
@@ -12,6 +13,7 @@ import pytest
 import torch
 from support.commands import call
 from support.datasets import records
+from support.errors import refused
 from support.training import recipe
 from support.volumes import HOW, brats, learn_volumes, nibabel, stored, volume_scene, write_cases, write_volume
 
@@ -317,6 +319,22 @@ def test_damaged_files_are_named(tmp_path, name, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ImageError, match=rf"^{name}: expected a NIfTI file, found .* Export or copy it again.$"):
         read_volume([path])
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda data: data + bytes(3 << 20), "more bytes than its header announces"),
+        (
+            lambda data: data[:40] + struct.pack("<4h", 3, 2048, 2048, 2048) + data[48:],
+            "8,589,934,592 voxels, more than 1,073,741,824",
+        ),
+    ],
+)
+def test_a_small_file_does_not_unpack_without_end(tmp_path, change, found):
+    path = write_volume(tmp_path / "v.nii.gz", stored(volume_scene()[0], "RAS"))
+    path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()))))
+    refused(read_volume, [path], message=f"v.nii.gz: expected a NIfTI file, found {found}. Export or copy it again.")
 
 
 @pytest.mark.parametrize(

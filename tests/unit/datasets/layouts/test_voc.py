@@ -137,6 +137,29 @@ def test_images_of_voc_without_a_mask(tmp_path, capsys):
     assert names_of(tmp_path, decode_segmentation) == ["2007_000001"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<svg><g/></svg>", "<svg> with g"),
+        ("<annotation><annotation/></annotation>", "<annotation> with annotation"),
+        ("<annotation><image/><label/></annotation>", "<annotation> with image, label"),
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_xml_of_another_sort_is_no_image_without_objects(tmp_path, beside, text, found):
+    for number in range(2):
+        folders = ("x", "x") if beside else ("JPEGImages", "Annotations")
+        miniatures.write(tmp_path / folders[0] / f"{number}.jpg", miniatures.make_image())
+        good = miniatures.voc_xml(str(number), [("cat", 2, 5, 12, 20)])
+        miniatures.write(tmp_path / folders[1] / f"{number}.xml", text if number else good)
+    path = tmp_path / folders[1] / "1.xml"
+    message = (
+        f"{path}: expected an annotation of Pascal VOC, with one of filename, folder, object, path, segmented, size, source, "
+        f"found {found}. Fix or remove the file."
+    )
+    assert message in words(tmp_path / "x" if beside else tmp_path, How(task="detection"))
+
+
 @pytest.mark.parametrize("head", ['<?xml version="1.0" encoding="GBK"?>', '<?xml version="1.0" encoding="foo"?>'])
 def test_xml_that_cannot_be_read_is_named(tmp_path, head):
     miniatures.voc_(tmp_path)

@@ -19,6 +19,14 @@ class TestAddress:
             "that PENSTOCK_KAFKA_PROPERTIES names.",
         )
         refused(
+            lambda: Address.parse("kafka://\udce9/t"),
+            "kafka://\udce9/t: expected kafka://HOST:PORT/TOPIC, found another address. Write the address in this form.",
+        )
+        refused(
+            lambda: Address.parse("kafka://[host/t"),
+            "kafka://[host/t: expected kafka://HOST:PORT/TOPIC, found Invalid IPv6 URL. Write the address in this form.",
+        )
+        refused(
             lambda: Address.parse("kafka://host"),
             "kafka://host: expected kafka://HOST:PORT/TOPIC, found another address. Write the address in this form.",
         )
