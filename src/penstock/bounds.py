@@ -13,7 +13,7 @@ from msgspec import Meta
 from penstock.custom import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -66,27 +66,27 @@ class Violation:
 
 def violations(values: Any, prefix: str = "") -> Iterator[Violation]:
     """The values of a frozen dataclass and of those inside it that lie outside their bounds."""
-    hints = hints_of(values.__class__)
+    bounds = bounds_of(values.__class__)
     for each in dataclasses.fields(values):
         value = getattr(values, each.name)
         key = f"{prefix}{each.name}"
         if dataclasses.is_dataclass(value):
             yield from violations(value, f"{key}.")
         else:
-            yield from outside(key, value, hints[each.name])
+            yield from outside(key, value, bounds[each.name])
 
 
 @functools.cache
-def hints_of(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields, with their bounds."""
-    return typing.get_type_hints(kind, include_extras=True)
+def bounds_of(kind: Any) -> dict[str, tuple[Meta, ...]]:
+    """The bounds of a dataclass's fields, by name."""
+    return {name: tuple(_metas(hint)) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
-def outside(key: str, value: Any, hint: Any) -> Iterator[Violation]:
-    """What of a value, a number or a tuple of numbers, lies outside the bounds in its type."""
+def outside(key: str, value: Any, bounds: Iterable[Meta]) -> Iterator[Violation]:
+    """What of a value, a number or a tuple of numbers, lies outside its bounds."""
     if value is None:
         return
-    for meta in metas(hint):
+    for meta in bounds:
         highest = (meta.extra or {}).get(_ASCENDING)
         if highest is not None:
             if not _is_pair(value):
@@ -112,12 +112,12 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(each, int | float) for each in value)  # noqa: PLR2004
 
 
-def metas(hint: Any) -> Iterator[Meta]:
+def _metas(hint: Any) -> Iterator[Meta]:
     """The bounds in a type: its own, and those of what a tuple or a union holds."""
     yield from (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Meta))
     for inner in typing.get_args(hint):
         if typing.get_origin(inner) is Annotated:
-            yield from metas(inner)
+            yield from _metas(inner)
 
 
 def _inside(number: float, meta: Meta) -> bool:

@@ -14,7 +14,7 @@ from support.raw_folders import FOLDERS
 from support.training import UNET
 
 MEGABYTES = 1000
-SAMPLE = 5
+SAMPLE = 2
 """Changes of each kind of folder in every run; `make soak` tries all of them."""
 
 
@@ -106,7 +106,7 @@ def damaged_runs(run, tmp_path, capsys, count):
 
 
 def test_a_damaged_file_of_a_dataset_is_named(packed, tmp_path, capsys):
-    damaged_data(packed, tmp_path, capsys, 2)
+    damaged_data(packed, tmp_path, capsys, 1)
 
 
 def test_a_damaged_file_of_a_run_is_named(whole_run, tmp_path, capsys):

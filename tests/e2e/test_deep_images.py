@@ -13,6 +13,7 @@ import pytest
 import tifffile
 from support.commands import call
 from support.miniatures import gray, write
+from support.training import NARROW
 
 import penstock as ps
 from penstock.datasets import FolderDataset
@@ -97,8 +98,8 @@ def test_bands_are_learnt_drawn_predicted_replayed_and_exported(bands, tmp_path,
         bands / "data",
         model="unet:test_resnet",
         runs=tmp_path / "runs",
-        settings={"train.evaluate_every": 150},
-        **{**SMALL, "steps": 150},
+        settings={"train.evaluate_every": 60, "model.decoder": NARROW, "optimizer.lr": 0.1},
+        **{**SMALL, "steps": 60},
     )
     raw = bands / "raw"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import tomli_w
 
-from penstock.bounds import CHOICES, hints_of, metas, outside
+from penstock.bounds import CHOICES, bounds_of, outside
 from penstock.config.checks import check, check_values
 from penstock.config.values import Recipe
 from penstock.errors import RecipeError, at
@@ -250,7 +250,7 @@ def violations_in(tree: Mapping[str, Any], key: str) -> Iterator[Violation]:
     kind: Any = kind_of(section)
     if value is not None and dataclasses.is_dataclass(kind):
         numbers = tuple(value) if isinstance(value, list | tuple) else value
-        bounds = hints_of(typing.cast("type", kind))
+        bounds = bounds_of(typing.cast("type", kind))
         yield from outside(key, numbers, bounds[name])
 
 
@@ -261,8 +261,8 @@ def choices(key: str) -> tuple[str, ...]:
     literals = (option for option in options if typing.get_origin(option) is typing.Literal)
     words = tuple(str(word) for literal in literals for word in typing.get_args(literal))
     section, _, name = key.rpartition(".")
-    bounds = hints_of(typing.cast("type", kind_of(section))) if kind is not None else {}
-    stated = [meta.extra.get(CHOICES, ()) for meta in metas(bounds.get(name)) if meta.extra]
+    bounds = bounds_of(typing.cast("type", kind_of(section))) if kind is not None else {}
+    stated = [meta.extra.get(CHOICES, ()) for meta in bounds.get(name, ()) if meta.extra]
     return words or tuple(word for words in stated for word in words)
 
 

@@ -38,7 +38,10 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
     Args:
         folder: of a run, which keeps the changes in the working directory that no git commit has.
     """
-    changes = _git("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+    changes = revision = b""
+    if not _may_execute():
+        changes = _git("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+        revision = _git("describe", "--always", "--dirty", "--abbrev=40")
     digest = hashlib.sha256(changes).hexdigest()[:16] if changes else None
     if folder and 0 < len(changes) <= _LARGEST:
         files.write_atomically(folder / f"uncommitted-{digest}.patch", changes)
@@ -48,7 +51,7 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
-        "revision": _revision(),
+        "revision": revision.decode().strip() or None,
         "uncommitted": digest,
     }
 
@@ -60,22 +63,14 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _revision() -> str | None:
-    """The git commit of the working directory, where there is one."""
-    return _git("describe", "--always", "--dirty", "--abbrev=40").decode().strip() or None
+def _may_execute() -> bool:
+    """Whether settings of the working directory could have git execute something: the folder may be a stranger's."""
+    filters = _git("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
+    return any(line.startswith((b"local", b"worktree")) for line in filters.splitlines())
 
 
 def _git(*words: str) -> bytes:
-    """What git says in the working directory; nothing where it is none of git's, or where its settings could have git
-    execute something: the folder may be a stranger's.
-    """
-    filters = _called("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
-    if any(line.startswith((b"local", b"worktree")) for line in filters.splitlines()):
-        return b""
-    return _called(*words)
-
-
-def _called(*words: str) -> bytes:
+    """What git says in the working directory; nothing where it is none of git's."""
     command = ["git", *_SAFE, *words]
     environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     try:
