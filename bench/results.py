@@ -28,6 +28,7 @@ PAGE = (
     training.cifar,
     training.airbench,
     data.feed,
+    data.stages,
     training.soak,
     topics.kafka,
     topics.kafka_camvid,

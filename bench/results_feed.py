@@ -22,6 +22,29 @@ def feed(found: dict) -> list[str]:
     return parts
 
 
+def stages(found: dict) -> list[str]:
+    cases = found["scenarios"]
+    names = list(max((each["microseconds"] for each in cases.values()), key=len))
+    rows = [
+        [
+            name,
+            *(f"{each['microseconds'][name]:,.0f}" if name in each["microseconds"] else "" for each in cases.values()),
+        ]
+        for name in names
+    ]
+    rows.append(["all", *(f"{sum(each['microseconds'].values()):,.0f}" for each in cases.values())])
+    for name in next(iter(cases.values()))["images_per_second"]:
+        medians = (each["images_per_second"][name]["median"] for each in cases.values())
+        rows.append([f"images/s, {name}", *(f"{median:,.0f}" for median in medians)])
+    rows.append(["two threads are times one", *(span(each["two_are_times_one"]) for each in cases.values())])
+    return [
+        "## The account of a sample",
+        f"Microseconds of each stage of the feed on one thread, medians of {found['samples']} samples, and what one and two "
+        f"threads feed. {about(found)}",
+        table(["stage", *(f"({key}) {each['what']}" for key, each in cases.items())], rows),
+    ]
+
+
 def safety(found: dict) -> list[str]:
     def rows(cases: dict) -> list[list[str]]:
         return [[name, f"{v['rate']['median']:,.0f}", span(v["ratio"])] for name, v in cases.items()]

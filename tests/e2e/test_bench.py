@@ -53,6 +53,7 @@ PROGRAMS = {
     "safety": (),
     "saving": (),
     "session": ("packed",),
+    "stages": ("work/data",),
     "step": ("camvid", "work", 1),
 }
 """The words of each: those that name data, and numbers."""

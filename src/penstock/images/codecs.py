@@ -138,6 +138,9 @@ def decode_mask(data: bytes, where: str, *, palette: bool = False) -> Pixels:
         ImageError: the file is cut short, damaged, or neither JPEG nor PNG.
         LabelError: it is no single-channel PNG, or holds ids above 255.
     """
+    flat = png.decode_flat(data)
+    if flat is not None:
+        return flat
     info = probe(data, where)
     if info.format != "png":
         raise _unfit(
@@ -183,8 +186,8 @@ def _unfit(where: str, found: str, remedy: str) -> LabelError:
 
 
 def encode_mask(ids: Pixels) -> bytes:
-    """A mask as an 8-bit gray PNG."""
-    return png.encode(ids, "a mask", level=6)
+    """A mask as an 8-bit gray PNG, which `decode_mask` reads fast."""
+    return png.encode_flat(ids)
 
 
 def encode_png(pixels: NDArray[Any], where: str = "an image") -> bytes:

@@ -10,9 +10,11 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import cv2
+import deflate
+import numpy as np
 
 from penstock.errors import ImageError
-from penstock.images.header import PNG_SIGNATURE, truncated
+from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE, truncated
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -20,11 +22,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Pixels = NDArray[np.uint8]
+
 _ANIMATION: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
 _COLORS: Final = frozenset({b"PLTE", b"tRNS"})
 _LONGEST: Final = 1_000_000
 _KIND: Final = 9  # where a header's content has the kind of colour
 _GRAY: Final = b"\0"
+_SIDES: Final = struct.Struct(">II")  # width, height
+_PLAIN: Final = bytes((8, 0, 0, 0, 0))  # eight bits of gray, deflated, of the one sort of filters, not interlaced
+_END: Final = b"\0\0\0\0IEND\xaeB`\x82"
+_FEWEST: Final = 57  # bytes of a signature and three chunks
+_LEVEL: Final = 9  # of libdeflate: as fast as 6 for masks, and half as large
 
 
 def encode(pixels: NDArray[Any], where: str = "an image", level: int = 3) -> bytes:
@@ -38,7 +47,11 @@ def encode(pixels: NDArray[Any], where: str = "an image", level: int = 3) -> byt
     Raises:
         ImageError: libpng writes no more rows or columns than a million.
     """
-    height, width = pixels.shape[:2]
+    _check_sides(pixels.shape[0], pixels.shape[1], where)
+    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, level])[1])
+
+
+def _check_sides(height: int, width: int, where: str) -> None:
     if max(height, width) > _LONGEST:
         raise ImageError(
             where,
@@ -46,7 +59,58 @@ def encode(pixels: NDArray[Any], where: str = "an image", level: int = 3) -> byt
             found=f"{height:,} x {width:,}",
             remedy="Cut it into tiles",
         )
-    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, level])[1])
+
+
+def encode_flat(pixels: Pixels, where: str = "a mask") -> bytes:
+    """8-bit gray pixels as a PNG whose rows have no filter, which `decode_flat` reads ten times as fast as libpng.
+
+    Args:
+        pixels: uint8, (height, width).
+        where: named in errors.
+
+    Raises:
+        ImageError: libpng writes no more rows or columns than a million.
+    """
+    height, width = pixels.shape
+    _check_sides(height, width, where)
+    rows = np.zeros((height, width + 1), np.uint8)  # before each row its filter
+    rows[:, 1:] = pixels
+    content = _chunk(b"IDAT", deflate.zlib_compress(rows.data, _LEVEL))
+    return b"".join((_gray_head(height, width), content, _END))
+
+
+def decode_flat(data: bytes) -> Pixels | None:
+    """The pixels of a PNG that is as `encode_flat` writes it, uint8 (height, width); None for any other, also for one
+    that is damaged, which libpng reads or names.
+    """
+    if len(data) < _FEWEST:
+        return None
+    width, height = _SIDES.unpack_from(data, len(PNG_SIGNATURE) + 8)
+    size = height * (width + 1)
+    head = _gray_head(height, width)
+    start, stop = len(head) + 8, len(data) - len(_END) - 4
+    name, behind = struct.pack(">I4s", stop - start, b"IDAT"), data[stop:]
+    if not data.startswith(head + name) or not 0 < height * width <= MAX_PIXELS:
+        return None
+    if behind != struct.pack(">I", deflate.crc32(memoryview(data)[start - 4 : stop])) + _END:
+        return None
+    try:
+        rows = np.frombuffer(deflate.zlib_decompress(memoryview(data)[start:stop], size), np.uint8)
+    except deflate.DeflateError:
+        return None
+    if rows.size != size or rows[:: width + 1].any():
+        return None
+    return rows.reshape(height, width + 1)[:, 1:]
+
+
+def _chunk(name: bytes, content: bytes | bytearray) -> bytes:
+    named = name + content
+    return struct.pack(">I", len(content)) + named + struct.pack(">I", deflate.crc32(named))
+
+
+def _gray_head(height: int, width: int) -> bytes:
+    """The beginning of a PNG of eight bits of gray."""
+    return PNG_SIGNATURE + _chunk(b"IHDR", _SIDES.pack(width, height) + _PLAIN)
 
 
 def still(data: bytes, where: str) -> bytes:

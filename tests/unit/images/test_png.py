@@ -1,15 +1,20 @@
-"""PNGs with animations, palettes and missing rows."""
+"""PNGs with animations, palettes and missing rows; masks that are read without libpng."""
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 
+import cv2
 import numpy as np
 import pytest
+from PIL import Image
+from support.errors import refused
 
-from penstock.errors import ImageError
-from penstock.images import PixelFormat, decode_image, decode_mask
+from penstock.errors import ImageError, PenstockError
+from penstock.images import PixelFormat, codecs, decode_image, decode_mask
+from penstock.images.png import decode_flat, encode_flat
 
 HEIGHT, WIDTH = 20, 24
 
@@ -130,3 +135,66 @@ def test_an_animated_mask_gives_its_still_ids():
     data = png(*parts, chunk(b"fdAT", struct.pack(">I", 1) + lines(3 - ids)), kind=0)
 
     np.testing.assert_array_equal(decode_mask(data, "m.png"), ids)
+
+
+IDS = np.random.default_rng(3).integers(0, 256, (9, 14), np.uint8)
+
+
+def by_libpng(data):
+    return cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+
+
+class TestFlat:
+    @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (9, 14), (70, 33)])
+    @pytest.mark.parametrize("ids", [1, 21, 256])
+    def test_every_reader_finds_the_same(self, size, ids):
+        mask = np.random.default_rng(ids).integers(0, ids, size, np.uint8)
+        data = encode_flat(mask)
+
+        assert np.array_equal(decode_flat(data), mask)
+        assert np.array_equal(by_libpng(data), mask)
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(data))), mask)
+
+    def test_libpng_is_not_asked(self, monkeypatch):
+        monkeypatch.setattr(codecs, "_mask_pixels", None)
+
+        assert np.array_equal(decode_mask(codecs.encode_mask(IDS), "m"), IDS)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            png(chunk(b"IDAT", zlib.compress(b"".join(b"\1" + row.tobytes() for row in IDS))), kind=0, size=IDS.shape),
+            png(chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", lines(IDS)), kind=0, size=IDS.shape),
+            png(chunk(b"IDAT", lines(IDS)[:20]), chunk(b"IDAT", lines(IDS)[20:]), kind=0, size=IDS.shape),
+            png(chunk(b"IDAT", lines(IDS // 16 * 16 + IDS // 16)), kind=0, bits=4, size=(9, 28)),
+            encode_flat(IDS) + b"behind",
+        ],
+        ids=["filters", "a text", "two pieces", "four bits", "bytes behind"],
+    )
+    def test_others_are_left_to_libpng(self, data):
+        assert decode_flat(data) is None
+        assert decode_mask(data, "m").shape == by_libpng(data).shape
+        if by_libpng(data).shape == (9, 14):
+            assert np.array_equal(decode_mask(data, "m"), by_libpng(data))
+
+    def test_every_wrong_bit_is_named(self):
+        data = encode_flat(IDS // 64)
+        for bit in range(8 * len(data)):
+            wrong = bytearray(data)
+            wrong[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(PenstockError):
+                decode_mask(bytes(wrong), "m")
+
+    @pytest.mark.parametrize("rows", [IDS[:-1], np.vstack([IDS, IDS[:1]])])
+    def test_rows_are_as_many_as_the_header_says(self, rows):
+        """As `test_missing_rows_are_named` shows of libpng, which ignores what is too much."""
+        data = png(chunk(b"IDAT", lines(rows)), kind=0, size=IDS.shape)
+
+        assert decode_flat(data) is None
+
+    def test_sides_that_libpng_does_not_write_are_refused(self):
+        message = (
+            "a mask: expected an image of at most 1,000,000 rows and columns, as PNG holds, found 1 x 1,000,001. Cut it into "
+            "tiles."
+        )
+        refused(encode_flat, np.zeros((1, 1_000_001), np.uint8), message=message)
