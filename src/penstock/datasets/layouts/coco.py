@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import coco_shapes
+from penstock.datasets.layouts import coco_runs, coco_shapes
 from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.coco_json import Annotation, File, Image, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images, unnamed_images
@@ -270,12 +270,11 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
             found=f"{size[0]} x {size[1]}",
             remedy="Fix the file",
         )
-    ids = np.zeros(size, np.uint8)
-    outlined = [each for each in own if each.segmentation]
-    for each in sorted(outlined, key=lambda each: -(each.area or coco_shapes.inside(each, size, where).sum())):
-        label = _category(each, order, where)
-        ids[coco_shapes.inside(each, size, where)] = label
-    return codecs.encode_mask(ids)
+    ids = np.zeros(size[0] * size[1], np.uint8)
+    drawn = [(each, coco_shapes.run_lengths(each, size, where)) for each in own if each.segmentation]
+    for each, counts in sorted(drawn, key=lambda pair: -(pair[0].area or pair[1][1::2].sum())):
+        coco_runs.paint(ids, counts, _category(each, order, where))
+    return codecs.encode_mask(coco_runs.upright(ids, size))
 
 
 def _missing(name: str, image: Image, found: str) -> Problem:

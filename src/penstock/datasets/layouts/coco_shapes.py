@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+import numpy as np
 
+from penstock.datasets.layouts import coco_runs
 from penstock.datasets.layouts.coco_json import Annotation, Runs
 from penstock.errors import DatasetError, not_installed
 from penstock.kinds.boxes import spell
@@ -13,6 +15,10 @@ from penstock.kinds.items import Box, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from penstock.datasets.layouts.coco_runs import Counts
 
 CONTRADICTION: Final = "box and outline differ"
 _ALIKE: Final = 0.5  # overlap of a box and its outline
@@ -67,57 +73,63 @@ def _overlap(one: Box, other: Box) -> float:
     return both / max(1.0, sum(areas) - both)
 
 
-def inside(each: Annotation, size: tuple[int, int], where: str) -> Any:
+def inside(each: Annotation, size: tuple[int, int], where: str) -> NDArray[np.bool_]:
     """Which pixels lie in an outline: bool of shape `size`.
 
     Raises:
         DatasetError: it is no outline, or of an image of another size.
         RecipeError: faster-coco-eval is not installed.
     """
-    try:
-        from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise not_installed(f"{where}: an outline", "faster-coco-eval", "Install penstock[detect]") from None
+    flat = np.zeros(size[0] * size[1], np.uint8)
+    coco_runs.paint(flat, run_lengths(each, size, where), 1)
+    return coco_runs.upright(flat, size).view(np.bool_)
+
+
+def run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
+    """The pixels of an outline as run lengths; arguments and errors as for `inside`."""
     shape = each.segmentation
-    if isinstance(shape, Runs):
-        sound = tuple(shape.size) == size
-        sound = sound and (isinstance(shape.counts, str) or _covers(shape.counts, size))
-    else:
-        outlines = shape or []
-        sound = all(map(_is_outline, outlines))
+    try:
+        if isinstance(shape, Runs):
+            stated = shape.counts
+            counts = coco_runs.counts_of(stated.encode()) if isinstance(stated, str) else np.array(stated, np.int64)
+            sound = tuple(shape.size) == size and _covers(counts, size)
+        else:
+            sound = all(map(_is_outline, shape or []))
+            counts = _drawn(shape or [], size, where) if sound else np.empty(0, np.int64)
+    except (ValueError, OverflowError) as error:
+        raise DatasetError(
+            f"{where} (annotation {each.id})",
+            expected="run lengths",
+            found=str(error),
+            remedy="Fix the file",
+        ) from None
     if not sound:
         raise DatasetError(
             f"{where} (annotation {each.id})",
             expected=f"outlines of at least three points, or run lengths of an image of {size[0]} x {size[1]}",
-            found=_described(shape),
+            found=_described(shape, counts),
             remedy="Fix the file",
         )
-    if not isinstance(shape, Runs):
-        runs = masks.merge(masks.frPyObjects(shape, *size))
-    elif isinstance(shape.counts, str):  # as pycocotools writes them
-        runs = {"size": list(size), "counts": shape.counts.encode()}
-    else:
-        runs = masks.frPyObjects({"size": list(size), "counts": shape.counts}, *size)
+    return counts
+
+
+def _drawn(outlines: Sequence[Sequence[float]], size: tuple[int, int], where: str) -> Counts:
+    """Polygons as COCO's own tools draw them."""
     try:
-        return masks.decode(runs).astype(bool)
-    except (RuntimeError, ValueError) as error:
-        raise DatasetError(
-            f"{where} (annotation {each.id})",
-            expected="run lengths",
-            found=str(error).rstrip("."),
-            remedy="Fix the file",
-        ) from None
+        from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise not_installed(f"{where}: an outline", "faster-coco-eval", "Install penstock[detect]") from None
+    return coco_runs.counts_of(masks.merge(masks.frPyObjects(outlines, *size))["counts"])
 
 
-def _described(shape: list[list[float]] | Runs | None) -> str:
+def _described(shape: list[list[float]] | Runs | None, counts: Counts) -> str:
     """What is said of an object's pixels, in words."""
-    if isinstance(shape, Runs) and isinstance(shape.counts, list):
+    if isinstance(shape, Runs):
         sides = " x ".join(map(str, shape.size))
-        least = min(shape.counts, default=0)
-        return f"run lengths of {sides} that sum to {sum(shape.counts):,}, the smallest {least:,}"
+        return f"run lengths of {sides} that sum to {counts.sum():,}, the smallest {min(counts.tolist(), default=0):,}"
     return str(msgspec.to_builtins(shape))[:80]
 
 
-def _covers(runs: list[int], size: tuple[int, int]) -> bool:
+def _covers(counts: Counts, size: tuple[int, int]) -> bool:
     """Whether run lengths are those of an image."""
-    return min(runs, default=0) >= 0 and sum(runs) == size[0] * size[1]
+    return bool((counts >= 0).all()) and int(counts.sum()) == size[0] * size[1]

@@ -229,13 +229,23 @@ def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
     assert words(tmp_path, How("coco-masks"))[0] == message.format(path=path, root=tmp_path)
 
 
-@pytest.mark.parametrize("counts", ["garbage", "", "1"])
-def test_damaged_run_lengths_are_named(tmp_path, counts):
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        ("garbage", "expected run lengths, found 'garbage'"),
+        ("", "expected run lengths, found ''"),
+        ("\u00e9", "expected run lengths, found '\u00e9'"),
+        ("o" * 20 + "0", "expected run lengths, found a number of 21 letters"),
+        ("1", "run lengths of an image of 24 x 32, found run lengths of 24 x 32 that sum to 1, the smallest 1"),
+    ],
+)
+def test_damaged_run_lengths_are_named(tmp_path, counts, found):
     shape = {"size": [24, 32], "counts": counts}
     path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
     message = words(tmp_path, How("coco-masks"))[0]
 
-    assert message.startswith(f"{path}, image 7 (annotation 1): expected run lengths, found ")
+    assert message.startswith(f"{path}, image 7 (annotation 1): expected ")
+    assert message.endswith(f"{found}. Fix the file.")
 
 
 def test_a_image_that_is_listed_twice_is_one(tmp_path):
