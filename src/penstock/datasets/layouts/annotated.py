@@ -196,9 +196,10 @@ def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
             remedy="Fix the file",
         )
     ids = np.zeros(size, np.uint8)
-    drawn = [(shape, shape.pixels(size)) for shape in _scaled(each, size) if shape.is_outlined]
-    for shape, pixels in sorted(drawn, key=lambda pair: -int(pair[1].sum())):
-        ids[pixels] = 0 if shape.label.lower() == BACKGROUND else classes.index(shape.label)
+    drawn = [(shape, shape.part(size)) for shape in _scaled(each, size) if shape.is_outlined]
+    for shape, part in sorted(drawn, key=lambda pair: -int(pair[1].bits.sum())):
+        label = 0 if shape.label.lower() == BACKGROUND else classes.index(shape.label)
+        ids[part.rows, part.columns][part.bits] = label
     return codecs.encode_mask(ids)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock.datasets.layouts.fill import inside
+from penstock.datasets.layouts.fill import Part, inside
 from penstock.images import geometry
 from penstock.progress import counted
 
@@ -73,16 +73,21 @@ class Shape:
         low, high = points.min(axis=0), points.max(axis=0)
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
-    def pixels(self, size: tuple[int, int]) -> Bits:
-        """Which pixels of an image of a (height, width) are its own: bool of that shape."""
+    def part(self, size: tuple[int, int]) -> Part:
+        """Which pixels of an image of a (height, width) are its own."""
         if self.bitmap is None:
             return inside([np.array(outline, np.float64) for outline in self.outlines], size)
-        there = np.zeros(size, bool)
-        bits = self.bitmap.make()
-        left, top = self.bitmap.left, self.bitmap.top
-        part = there[max(0, top) : max(0, top + bits.shape[0]), max(0, left) : max(0, left + bits.shape[1])]
-        part[:] = bits[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
-        return there
+        bits, left, top = self.bitmap.make(), self.bitmap.left, self.bitmap.top
+        height, width = bits.shape
+        rows, columns = (
+            slice(*np.clip((start, start + length), 0, side).tolist())
+            for start, length, side in ((top, height, size[0]), (left, width, size[1]))
+        )
+        return Part(rows, columns, bits[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left])
+
+    def pixels(self, size: tuple[int, int]) -> Bits:
+        """Which pixels of an image of a (height, width) are its own: bool of that shape."""
+        return self.part(size).whole(size)
 
 
 def polygon(label: str, points: Sequence[Sequence[float]], holes: Sequence[Sequence[Sequence[float]]] = ()) -> Shape:

@@ -44,19 +44,19 @@ class TestInside:
             for y in range(24)
         ]
         hull = cv2.convexHull(points)[:, 0].astype(np.float64)
-        assert np.array_equal(fill.inside([hull], (24, 32)), expected)
+        assert np.array_equal(fill.inside([hull], (24, 32)).whole((24, 32)), expected)
 
     def test_an_outline_inside_another_is_a_hole(self):
         outer, hole = (np.array([(a, a), (b, a), (b, b), (a, b)], float) for a, b in ((2, 12), (4, 7)))
         expected = np.zeros((16, 16), bool)
         expected[2:12, 2:12] = True
         expected[4:7, 4:7] = False
-        assert np.array_equal(fill.inside([outer, hole], (16, 16)), expected)
+        assert np.array_equal(fill.inside([outer, hole], (16, 16)).whole((16, 16)), expected)
 
     def test_neighbours_share_no_pixel_and_leave_none(self):
         left = np.array([(0, 0), (10.3, 0), (6.1, 16), (0, 16)])
         right = np.array([(10.3, 0), (16, 0), (16, 16), (6.1, 16)])
-        one, other = fill.inside([left], (16, 16)), fill.inside([right], (16, 16))
+        one, other = (fill.inside([points], (16, 16)).whole((16, 16)) for points in (left, right))
         assert not (one & other).any()
         assert (one | other).all()
 
