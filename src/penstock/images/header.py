@@ -22,6 +22,8 @@ PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 PLANES: Final = b"plNs"
 """The chunk of a PNG that holds planes below one another (`images.planes`): private, and safe to copy."""
 _START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SCAN: Final = b"\xff\xda"
+_MAX_SCANS: Final = 100  # encoders write about ten
 _SEQUENTIAL: Final = frozenset({0xC0, 0xC1})
 _STANDALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 _ORIENTATION_TAG: Final = 0x0112
@@ -72,7 +74,7 @@ def probe(data: bytes, where: str) -> ImageInfo:
     """Read the header of an encoded image.
 
     Raises:
-        ImageError: the bytes are no JPEG or PNG, the header is cut short, or announces too many pixels.
+        ImageError: the bytes are no JPEG or PNG, the header is cut short, or announces too many pixels or scans.
     """
     try:
         if data[:2] == b"\xff\xd8":
@@ -91,6 +93,13 @@ def probe(data: bytes, where: str) -> ImageInfo:
             expected=f"an image of at most {MAX_PIXELS:,} pixels",
             found=f"a header that announces {info.height:,} x {info.width:,}",
             remedy="Make the image smaller, or cut it into tiles",
+        )
+    if info.format == "jpeg" and not info.frame and (scans := data.count(_SCAN)) > _MAX_SCANS:
+        raise ImageError(
+            where,
+            expected=f"a JPEG of at most {_MAX_SCANS} scans, as each of them goes over the whole image",
+            found=f"{scans:,}",
+            remedy="Save it again",
         )
     return info
 

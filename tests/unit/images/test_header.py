@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.errors import refused
 from support.images import exif, jpeg, make_image, png
 
 from penstock.errors import ImageError
@@ -91,6 +92,16 @@ class TestProbe:
             "bomb.png: expected an image of at most 268,435,456 pixels, found a header that announces 50,000 x "
             "100,000. Make the image smaller, or cut it into tiles."
         )
+
+    def test_a_progressive_jpeg_of_hundreds_of_scans_is_refused(self):
+        """A scan of a few bytes takes as long as the image is large."""
+        data = jpeg(make_image(40, 50), progressive=True)
+        last = data.rindex(b"\xff\xda")
+        assert probe(data, "x").size == (40, 50)
+        refused(
+            probe, data[:-2] + data[last:-2] * 100 + data[-2:], "x.jpg",
+            message="x.jpg: expected a JPEG of at most 100 scans, as each of them goes over the whole image, found 110. Save it again.",
+        )  # fmt: skip
 
     @given(st.binary(max_size=200))
     def test_any_bytes_give_an_prediction_or_an_image_error(self, data):
