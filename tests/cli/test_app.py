@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+import tifffile
+from support import processes
 from support.commands import call
 from support.miniatures import gray, write
 
@@ -127,3 +129,18 @@ def test_bars_of_downloads_take_back_their_line():
     printed = Printable(stream)
     assert [printed.write(text) for text in ("\r 50%", "a\rb\x1b", "\r\r\n\t")] == [5, 4, 4]
     assert stream.getvalue() == "\r 50%a\\rb\\x1b\r\\r\n\t"
+
+
+def test_what_libraries_log_of_a_damaged_file_is_said_in_our_words(tmp_path):
+    """tifffile logs an error for each tag that it cannot read, which Python prints where nobody listens."""
+    written = io.BytesIO()
+    tifffile.imwrite(written, np.ones((20, 20, 5), np.uint16), photometric="minisblack", planarconfig="contig")
+    data = bytearray(written.getvalue())
+    data[12] = 99  # the type of the first tag, which is the width
+    for name in ("a/1.tif", "b/2.tif"):
+        write(tmp_path / name, bytes(data))
+    done = processes.run("-m", "penstock", "inspect", tmp_path)
+
+    assert done.returncode == 1
+    assert "a/1.tif: " in done.stdout
+    assert [line for line in done.stderr.splitlines() if not line.startswith("inspect: ")] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import Printable, drop_output
 
 FAILED: Final = 2
+_SILENT: Final = logging.NullHandler()
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO}
@@ -50,6 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     _reopen_closed()
     warnings.filterwarnings("ignore", module=r"PIL\..*")  # what is wrong with a file is said in our words
+    logging.getLogger("tifffile").addHandler(_SILENT)
     for stream in (sys.stdout, sys.stderr):  # file names may hold bytes that are no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
