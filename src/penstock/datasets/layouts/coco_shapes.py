@@ -125,11 +125,12 @@ def _drawn(outlines: Sequence[Sequence[float]], size: tuple[int, int], where: st
 def _described(shape: list[list[float]] | Runs | None, counts: Counts) -> str:
     """What is said of an object's pixels, in words."""
     if isinstance(shape, Runs):
-        sides = " x ".join(map(str, shape.size))
-        return f"run lengths of {sides} that sum to {counts.sum():,}, the smallest {min(counts.tolist(), default=0):,}"
+        sides, numbers = " x ".join(map(str, shape.size)), counts.tolist()
+        return f"run lengths of {sides} that sum to {sum(numbers):,}, the smallest {min(numbers, default=0):,}"
     return str(msgspec.to_builtins(shape))[:80]
 
 
 def _covers(counts: Counts, size: tuple[int, int]) -> bool:
     """Whether run lengths are those of an image."""
-    return bool((counts >= 0).all()) and int(counts.sum()) == size[0] * size[1]
+    numbers = counts.tolist()  # whose sum has no end
+    return min(numbers, default=0) >= 0 and sum(numbers) == size[0] * size[1]

@@ -237,6 +237,7 @@ def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
         ("\u00e9", "expected run lengths, found '\u00e9'"),
         ("o" * 20 + "0", "expected run lengths, found a number of 21 letters"),
         ("1", "run lengths of an image of 24 x 32, found run lengths of 24 x 32 that sum to 1, the smallest 1"),
+        ([2**62] * 4 + [768], "that sum to 18,446,744,073,709,552,384, the smallest 768"),  # in numbers of 64 bits
     ],
 )
 def test_damaged_run_lengths_are_named(tmp_path, counts, found):
