@@ -25,7 +25,7 @@ from support.commands import call
 from support.training import recipe
 
 import penstock as ps
-from penstock import config, custom
+from penstock import config, custom, files
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.config.places import LISTS, SINGLE
 from penstock.custom import carried, trust
@@ -199,6 +199,14 @@ def refused(canary, command, *words, capsys):
     assert not canary.exists(), command
     assert code in (0, 2), err
     return err
+
+
+@pytest.fixture(autouse=True)
+def forgotten(trained, tmp_path, monkeypatch):
+    """What a test comes to trust holds for that test alone."""
+    shutil.copytree(files.state_folder(), tmp_path / "state_home/penstock")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state_home"))
+    monkeypatch.setattr(trust, "_NOW", set(trust._NOW))
 
 
 @pytest.fixture(autouse=True)
