@@ -39,7 +39,7 @@ def predicted(monkeypatch, boxes, scores, labels):
 class TestTraining:
     @pytest.mark.parametrize("architecture", ["fasterrcnn", "retinanet", "fcos", "ssd"])
     def test_every_detector_learns_evaluates_and_predicts(self, squares, tmp_path, capsys, architecture):
-        chosen = learn_squares(squares, f"{architecture}:resnet10t", steps=2, evaluate_every=2)
+        chosen = learn_squares(squares, f"{architecture}:test_resnet", steps=1, evaluate_every=1)
         folder, outcome = train(chosen, tmp_path / "runs")
         code, out, _ = call("evaluate", folder.path, capsys=capsys)
         image = squares.folder.parent / "raw" / "p0.png"

@@ -20,7 +20,7 @@ MODEL = "maskrcnn:test_resnet"
 
 
 def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsys):
-    chosen = apply(learn_squares(instances, MODEL, steps=2, evaluate_every=2, save_every=2), ["data.limit=2"])
+    chosen = apply(learn_squares(instances, MODEL, steps=1, evaluate_every=1), ["data.limit=2"])
     folder, outcome = train(chosen, tmp_path / "runs")
     image, out = instances.folder.parent / "raw/val/p12.png", tmp_path / "out"
     code, evaluated, _ = call("evaluate", folder.path, "--images", 1, capsys=capsys)

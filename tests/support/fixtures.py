@@ -90,9 +90,9 @@ def squares(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory):
-    """Red rectangles and blue triangles on gray: 12 training images, 6 to validate, as LabelMe's polygons."""
+    """Red rectangles and blue triangles on gray: 12 training images, 2 to validate, as LabelMe's polygons."""
     root, draw = tmp_path_factory.mktemp("instances") / "raw", np.random.default_rng(0)
-    for number in range(18):
+    for number in range(14):
         split, shapes = "train" if number < 12 else "val", []
         pixels = np.full((72, 88, 3), 128, np.uint8)
         for name, color in (("red", (30, 30, 220)), ("blue", (220, 30, 30))):
