@@ -27,9 +27,17 @@ _READER_ONLY: Final = frozenset(
 
 
 def connect(servers: str) -> Any:
-    """An AdminClient."""
+    """An AdminClient, with a list of what brokers refused its credentials with, `refusals`."""
     chosen = {key: value for key, value in settings.reading(servers).items() if key not in _READER_ONLY}
-    return opened("AdminClient", chosen, _ADMIN)
+    refusals: list[str] = []
+
+    def hear(error: Any) -> None:
+        if error.code() == error._AUTHENTICATION:  # noqa: SLF001 - librdkafka's own name
+            refusals.append(error.str())
+
+    client = opened("AdminClient", {**chosen, "error_cb": hear}, _ADMIN)
+    client.refusals = refusals
+    return client
 
 
 def describe(admin: Any, address: Address, seconds: float) -> Topic:
@@ -91,7 +99,16 @@ def _describe(kafka: Any, admin: Any, name: str, seconds: float) -> Topic:
 
 
 def _about(kafka: Any, admin: Any, name: str, seconds: float) -> Any:
-    return admin.describe_topics(kafka.TopicCollection([name]), request_timeout=seconds)[name].result()
+    """A topic's identity; who is refused need not wait until the time is over."""
+    answer = admin.describe_topics(kafka.TopicCollection([name]), request_timeout=seconds)[name]
+    while True:
+        try:
+            return answer.result(timeout=_AGAIN)
+        except TimeoutError:
+            admin.poll(0)  # which is where errors of connections are heard
+        if admin.refusals:
+            refused = kafka.KafkaError._AUTHENTICATION  # noqa: SLF001
+            raise kafka.KafkaException(kafka.KafkaError(refused, admin.refusals[-1]))
 
 
 def _extents(kafka: Any, admin: Any, topic: str, numbers: list[int], seconds: float) -> tuple[Extent, ...]:
@@ -139,4 +156,6 @@ def _explained(kafka: Any, error: Any, address: Address) -> Exception:
     reason = error.args[0]
     if reason.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
         return mistakes.unknown(address.topic, address.servers)
+    if reason.code() == kafka.KafkaError._AUTHENTICATION:  # noqa: SLF001
+        return mistakes.refused(address.servers, reason.str())
     return mistakes.unreachable(address.servers, reason.str())

@@ -243,7 +243,9 @@ class _Fetch:
         lost = {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
         if error.code() in lost:
             self._look()
-        if error.fatal() or error.code() in {codes.TOPIC_AUTHORIZATION_FAILED, codes._AUTHENTICATION}:  # noqa: SLF001
+        if error.code() == codes._AUTHENTICATION:  # noqa: SLF001
+            raise mistakes.refused(self.log.address.servers, error.str())
+        if error.fatal() or error.code() == codes.TOPIC_AUTHORIZATION_FAILED:
             raise mistakes.unreachable(self.log.address.servers, error.str())
 
     def _silence(self) -> None:

@@ -118,6 +118,18 @@ def unreachable(servers: str, reason: str) -> AwayError:
     )
 
 
+def refused(servers: str, reason: str) -> AwayError:
+    """A broker does not accept who asks."""
+    remedy = "Check user and password in PENSTOCK_KAFKA_PROPERTIES, or in the PENSTOCK_KAFKA_... variables"
+    return AwayError(
+        f"kafka://{servers}",
+        expected="a broker that accepts the credentials",
+        found=reason,
+        remedy=remedy,
+        message=f"kafka://{servers}: the broker refuses the credentials ({reason}). {remedy}.",
+    )
+
+
 def unknown(topic: str, servers: str) -> UnknownSourceError:
     """No such topic."""
     return UnknownSourceError(
