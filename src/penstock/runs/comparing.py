@@ -94,14 +94,6 @@ def compare(paths: Sequence[Path]) -> RunComparison:
             remedy="Name several run folders, for example runs/0001-a runs/0002-b",
         )
     folders = [RunFolder.open(path) for path in paths]
-    summaries = tuple(map(summarize, paths))
-    if damaged := [str(each.path) for each in summaries if each.state == DAMAGED]:
-        raise RunError(
-            damaged[0],
-            expected="a run whose files can be read",
-            found="values that Penstock did not write",
-            remedy="Restore its files from a copy, or compare the other runs",
-        )
     recipes = [read_recipe(folder) for folder in folders]
     best = [best_of(folder) for folder in folders]
     scores = [dict(line.get("evaluation", {})) for line in best]
@@ -110,7 +102,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     metric = deciding(recipes[0], scores[0]) if scores[0] else ""
     learnt = {name: value for name, value in _different(recipes).items() if name not in _OF_DATA}
     return RunComparison(
-        summaries,
+        tuple(map(_summary, paths)),
         metric,
         _every(scores),
         learnt,
@@ -120,6 +112,18 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         tuple(_cautions(recipes, data, scores)),
         tuple(_spreads(paths, recipes, data, [each.get(metric) for each in scores])),
     )
+
+
+def _summary(path: Path) -> RunSummary:
+    summary = summarize(path)
+    if summary.state == DAMAGED:  # in a way that does not matter to what is compared
+        raise RunError(
+            str(path),
+            expected="a run whose files can be read",
+            found="values that Penstock did not write",
+            remedy="Restore its files from a copy, or compare the other runs",
+        )
+    return summary
 
 
 def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,9 +49,11 @@ def inside(outlines: Iterable[Points], size: tuple[int, int]) -> Part:
     top, bottom = np.clip((np.floor(low[1]), np.ceil(high[1])), 0, height).astype(int)
     rows, columns = _crossed(starts, ends, (left, right), (top, bottom))
     across = right - left + 1
-    crossings = np.bincount((rows - top) * across + columns - left, minlength=(bottom - top) * across)
-    odd = (crossings.reshape(bottom - top, across) % 2).astype(bool)
-    return Part(slice(top, bottom), slice(left, right), np.logical_xor.accumulate(odd, axis=1)[:, : right - left])
+    places, times = np.unique((rows - top) * across + columns - left, return_counts=True)
+    crossed = np.zeros((bottom - top) * across, bool)
+    crossed[places[times % 2 == 1]] = True  # by an odd number of edges
+    bits = np.logical_xor.accumulate(crossed.reshape(bottom - top, across), axis=1)
+    return Part(slice(top, bottom), slice(left, right), bits[:, : right - left])
 
 
 def _crossed(starts: Points, ends: Points, x: tuple[int, int], y: tuple[int, int]) -> tuple[Places, Places]:
