@@ -18,36 +18,21 @@ from typing import Any
 import common
 import feed as beside_peers
 import numpy as np
+from peers.samples import CLASSES, FILL, IGNORED, PREPARE
 
 from penstock import seeds
-from penstock.feed import Feed, Field
-from penstock.images import codecs, fetch_image, geometry, probe, single_threaded
+from penstock.feed import Feed
+from penstock.images import codecs, geometry, probe, single_threaded
 from penstock.images.warp import warp_image, warp_mask
 from penstock.kinds.labels import LabelSet
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_segmentation
 from penstock.sources import FilesSource
-from penstock.tasks import Augment, PrepareSegmentation
+from penstock.tasks import Augment
 
 SAMPLES, BATCHES, REPEATS = common.sized((400, 20, 5), (2, 1, 1))
-BATCH, CLASSES, IGNORED, GRAY = 16, 6, 255, (124, 116, 104)
+BATCH = 16
 STAGES = ("order", "read", "parse", "probe", "draw", "decode", "warp", "mask decode", "mask check", "mask warp")
-VIEWS = {"a": Augment((224, 224), method="resized-crop"), "b": Augment((513, 513))}
-
-
-class ResizedCrop:
-    """Of the image alone, as the peers of bench/feed.py have it."""
-
-    fields = {"image": Field((224, 224, 3), "uint8")}
-    augment = VIEWS["a"]
-
-    def __call__(self, record: Any, generator: Any, out: Any) -> None:
-        data = decode_segmentation(record).image
-        info = probe(data, record.origin)
-        fetch_image(data, record.origin, info, self.augment.view(info.size, generator).affine, (0, 0, 0), out["image"])
-
-
-PREPARE = {"a": ResizedCrop(), "b": PrepareSegmentation(CLASSES, IGNORED, GRAY, VIEWS["b"])}
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ class Account:
         crop, step = self.augment.crop, geometry.reduction(view.shrink)
         pixels = codecs.decode_image(fields.image, "", info=info, reduction=step, rows=view.bottom(crop))
         yield
-        warp_image(pixels, view.then(geometry.Affine(xx=1 / step, yy=1 / step)), GRAY, np.empty((*crop, 3), np.uint8))
+        warp_image(pixels, view.then(geometry.Affine(xx=1 / step, yy=1 / step)), FILL, np.empty((*crop, 3), np.uint8))
         yield
         if self.masks:
             ids = codecs.decode_mask(fields.mask, "", palette=True)
@@ -104,7 +89,7 @@ def rate(feed: Feed, threads: int) -> float:
 
 def measured(source: FilesSource, scenario: str) -> dict[str, Any]:
     plan = Plan(source.snapshot(), 1, Shuffle())
-    account = Account(source, plan, VIEWS[scenario], masks=scenario == "b")
+    account = Account(source, plan, PREPARE[scenario].augment, masks=scenario == "b")
     for position in range(SAMPLES):
         account.sample(position)
     feed = Feed(plan, source, PREPARE[scenario], batch=BATCH)
@@ -124,7 +109,7 @@ def main() -> None:
     beside_peers.make(work)
     source = FilesSource(*sorted(work.glob("*.tfrecord")))
     with single_threaded():
-        scenarios = {scenario: measured(source, scenario) for scenario in VIEWS}
+        scenarios = {scenario: measured(source, scenario) for scenario in PREPARE}
     versions = common.versions("penstock", "opencv-python-headless", "simplejpeg", "deflate", "protobuf")
     common.write("stages", "python bench/stages.py", {"versions": versions, "samples": SAMPLES, "scenarios": scenarios})
 

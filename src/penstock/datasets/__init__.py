@@ -11,6 +11,7 @@ occurrences.py    which classes every record has
 pixel_formats.py  channels and bits of the images, and the mean of their values
 packing.py        a sound inspection to shards
 description.py    dataset.json
+bounds.py         ranges of the numbers in it
 verification.py   reading every record back
 topic_format.py   what records in Kafka say of their dataset
 topics.py         a dataset in Kafka

@@ -9,7 +9,7 @@ lossy.py      which formats change the ids of a mask
 dicom.py      DICOM images, and series as volumes
 planes.py     images of any number of channels in a PNG
 pixels.py     channels and bits of pixels
-png.py        chunks: checksums, the still image of an animation, indices of a palette
+png.py        masks that need no libpng; chunks: checksums, the still image of an animation, indices of a palette
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask
 fetch.py      from encoded bytes to a view, decoding no more than it shows

@@ -7,13 +7,12 @@ planes, and a chunk of our own says how many there are. Every other reader sees 
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from penstock.images.header import PLANES, PNG_SIGNATURE
-from penstock.images.png import encode
+from penstock.images.png import chunk, encode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,9 +29,7 @@ def encode_planes(pixels: NDArray[Any], where: str = "an image") -> bytes:
     height, width, channels = pixels.shape
     tall = np.ascontiguousarray(pixels.transpose(2, 0, 1)).reshape(channels * height, width)
     data = encode(tall, where)
-    content = PLANES + struct.pack(">I", channels)
-    chunk = struct.pack(">I", 4) + content + struct.pack(">I", zlib.crc32(content))
-    return data[:_HEADER] + chunk + data[_HEADER:]
+    return data[:_HEADER] + chunk(PLANES, struct.pack(">I", channels)) + data[_HEADER:]
 
 
 def split_planes(tall: NDArray[Any], channels: int) -> NDArray[Any]:

@@ -75,7 +75,7 @@ def encode_flat(pixels: Pixels, where: str = "a mask") -> bytes:
     _check_sides(height, width, where)
     rows = np.zeros((height, width + 1), np.uint8)  # before each row its filter
     rows[:, 1:] = pixels
-    content = _chunk(b"IDAT", deflate.zlib_compress(rows.data, _LEVEL))
+    content = chunk(b"IDAT", deflate.zlib_compress(rows.data, _LEVEL))
     return b"".join((_gray_head(height, width), content, _END))
 
 
@@ -103,14 +103,15 @@ def decode_flat(data: bytes) -> Pixels | None:
     return rows.reshape(height, width + 1)[:, 1:]
 
 
-def _chunk(name: bytes, content: bytes | bytearray) -> bytes:
+def chunk(name: bytes, content: bytes | bytearray) -> bytes:
+    """A chunk of a PNG: its length, its name of four letters, its content and its checksum."""
     named = name + content
     return struct.pack(">I", len(content)) + named + struct.pack(">I", deflate.crc32(named))
 
 
 def _gray_head(height: int, width: int) -> bytes:
     """The beginning of a PNG of eight bits of gray."""
-    return PNG_SIGNATURE + _chunk(b"IHDR", _SIDES.pack(width, height) + _PLAIN)
+    return PNG_SIGNATURE + chunk(b"IHDR", _SIDES.pack(width, height) + _PLAIN)
 
 
 def still(data: bytes, where: str) -> bytes:
@@ -133,8 +134,7 @@ def indices(data: bytes) -> bytes:
     for name, start, end in _chunks(data, ""):
         if name == b"IHDR":
             content = data[start + 8 : end - 4]
-            gray = name + content[:_KIND] + _GRAY + content[_KIND + 1 :]
-            header = data[start : start + 4] + gray + struct.pack(">I", zlib.crc32(gray))
+            header = chunk(name, content[:_KIND] + _GRAY + content[_KIND + 1 :])
         elif name not in _COLORS:
             kept.append((start, end))
     return PNG_SIGNATURE + header + _joined(data, kept)[len(PNG_SIGNATURE) :]

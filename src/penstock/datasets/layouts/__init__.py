@@ -18,10 +18,13 @@ penn_fudan.py   Penn-Fudan
 voc.py          Pascal VOC: palette masks, and XML boxes
 coco.py         COCO JSON: boxes, masks and instances from polygons and run lengths
 coco_json.py    the structure of COCO's files
+coco_shapes.py  the pixels and the box of an annotation of COCO
+coco_runs.py    COCO's run lengths: reading them, and painting pixels
 nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
 annotated.py    shapes that people drew, as boxes, masks, instances or classes; the next ones read them
 shapes.py       polygons, boxes, ellipses and painted pixels
+fill.py         which pixels lie in an outline
 labelme.py      LabelMe JSON
 cvat.py         CVAT XML
 label_studio.py Label Studio JSON

@@ -1,0 +1,24 @@
+"""What Penstock makes of a record in each scenario of bench/feed.py."""
+
+from penstock.feed import Field
+from penstock.images import fetch_image, probe
+from penstock.records.schema import decode_segmentation
+from penstock.tasks import Augment, PrepareSegmentation
+
+CLASSES, IGNORED, FILL = 6, 255, (124, 116, 104)
+
+
+class ResizedCrop:
+    """Random resized crop to 224 and flip, of the image alone."""
+
+    fields = {"image": Field((224, 224, 3), "uint8")}
+    augment = Augment((224, 224), method="resized-crop")
+
+    def __call__(self, record, generator, out):
+        data = decode_segmentation(record).image
+        info = probe(data, record.origin)
+        view = self.augment.view(info.size, generator)
+        fetch_image(data, record.origin, info, view.affine, (0, 0, 0), out["image"])
+
+
+PREPARE = {"a": ResizedCrop(), "b": PrepareSegmentation(CLASSES, IGNORED, FILL, Augment((513, 513)))}
