@@ -51,13 +51,18 @@ def _message(parent: descriptor_pb2.DescriptorProto, name: str, number: int, kin
     )
 
 
-def _build() -> type[Any]:
+def _build() -> dict[str, type[Any]]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(_describe())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+    names = ("Example", "Features", "Feature", *_TYPES)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"tensorflow.{name}")) for name in names}
 
 
-Example: Final = _build()
+# protobuf finds the classes of nested messages by weak references, and makes them anew for the first message after a
+# collection. While the collector clears one, a thread of a feed may be given it, and the process dies of a segmentation
+# fault. What is held here is never collected.
+_MESSAGES: Final = _build()
+Example: Final = _MESSAGES["Example"]
 
 
 def encode(fields: Mapping[str, Value]) -> bytes:
