@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -97,6 +98,33 @@ def unpermute(j: int, n: int, material: bytes) -> int:
             return j
 
 
+def permute_all(items: NDArray[np.int64], n: int, material: bytes) -> NDArray[np.int64]:
+    """`permute` for many items at once, int64 (items,), all of them in `[0, n)`: a microsecond for three of them."""
+    import numpy as np  # noqa: PLC0415 - order and augmentation need no numpy but for whole batches
+
+    a, b = (np.uint64(side) for side in _sides(n))
+    keys = [np.uint64(round_key) for round_key in _round_keys(material)]
+    found, left_over, at = np.empty(len(items), np.uint64), np.arange(len(items)), items.astype(np.uint64)
+    while len(left_over):
+        left, right = at // b, at % b
+        for k in range(0, _ROUNDS, 2):
+            left = (left + _mix_all(right, keys[k]) % a) % a
+            right = (right + _mix_all(left, keys[k + 1]) % b) % b
+        at = left * b + right
+        found[left_over] = at
+        outside = at >= np.uint64(n)
+        left_over, at = left_over[outside], at[outside]
+    return found.astype(np.int64)
+
+
+def _mix_all(values: NDArray[np.uint64], round_key: np.uint64) -> NDArray[np.uint64]:
+    """`_mix` for many values; numpy's products of 64 bits wrap around as its mask does."""
+    half = round_key.dtype.type(33)
+    values = (values ^ round_key) * round_key.dtype.type(0xFF51AFD7ED558CCD)
+    values = (values ^ values >> half) * round_key.dtype.type(0xC4CEB9FE1A85EC53)
+    return values ^ values >> half
+
+
 class Generator:
     """A stream of random numbers that is a pure function of its key.
 
@@ -151,6 +179,45 @@ class Generator:
         import numpy as np  # noqa: PLC0415 - order and augmentation need no numpy here
 
         return np.random.Generator(np.random.Philox(key=self.bits()))
+
+
+class Generators:
+    """The generators of many positions at once: each draw gives an array with the next number of every one of them."""
+
+    def __init__(self, seed: int, stage: str, positions: Sequence[int], turns: Callable[[], NDArray[np.int64]]) -> None:
+        self._keys = [key(seed, stage, position) for position in positions]
+        self._turns = turns
+        self._drawn = 0
+        self._blocks: list[NDArray[np.uint64]] = []
+
+    @property
+    def turns(self) -> NDArray[np.int64]:
+        """`Generator.turn` of each."""
+        return self._turns()
+
+    def uniform(self) -> NDArray[np.float64]:
+        """A float in `[0, 1)` of each."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        counter, number = divmod(self._drawn, 8)
+        if not number:
+            head = counter.to_bytes(8, "little")
+            digests = b"".join(hashlib.blake2b(head, key=material).digest() for material in self._keys)
+            self._blocks.append(np.frombuffer(digests, "<u8").reshape(len(self._keys), 8))
+        self._drawn += 1
+        return (self._blocks[-1][:, number] >> np.uint64(11)).astype(np.float64) * _UNIT
+
+    def chance(self, probability: float) -> NDArray[np.bool_]:
+        """True with the given probability, of each."""
+        return self.uniform() < probability
+
+    def apart(self) -> Iterator[Generator]:
+        """Each by itself, behind the numbers that were drawn of all."""
+        for material in self._keys:
+            one = Generator(material)
+            for _ in range(self._drawn):
+                one.bits()
+            yield one
 
 
 def generator(seed: int, stage: str, position: int, turn: Callable[[], int] = int) -> Generator:

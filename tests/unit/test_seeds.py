@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import positions, seeds
 
-from penstock.seeds import Generator, below, generator, key, permute, unpermute
+from penstock.seeds import Generator, Generators, below, generator, key, permute, permute_all, unpermute
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 16, 97, 100, 1000, 4099])
@@ -27,6 +27,14 @@ def test_unpermute_inverts_permute_at_any_size(n, data, seed):
     material = key(seed, "inverse")
 
     assert unpermute(permute(i, n, material), n, material) == i
+
+
+@given(st.integers(1, 2**60), st.data(), seeds)
+def test_many_items_at_once_go_where_each_goes(n, data, seed):
+    items = data.draw(st.lists(st.integers(0, n - 1), max_size=20))
+    material = key(seed, "many")
+
+    assert permute_all(np.array(items, np.int64), n, material).tolist() == [permute(i, n, material) for i in items]
 
 
 def test_permute_is_pinned():
@@ -94,6 +102,16 @@ def test_generators_depend_on_seed_stage_and_position_only(seed, position):
     assert generator(seed, "b", position).bits() != first
     assert generator(seed, "a", position + 1).bits() != first
     assert generator(seed + 1, "a", position).bits() != first
+
+
+@given(seeds, st.lists(positions, max_size=5), st.integers(0, 20))
+def test_many_generators_draw_what_each_draws(seed, positions, count):
+    together = Generators(seed, "test", positions, lambda: np.zeros(len(positions), np.int64))
+    apart = [generator(seed, "test", position) for position in positions]
+    for _ in range(count):
+        assert together.uniform().tolist() == [one.uniform() for one in apart]
+
+    assert [one.bits() for one in together.apart()] == [one.bits() for one in apart]
 
 
 def test_keys_do_not_run_together():

@@ -9,17 +9,20 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
-from penstock import cores, seeds
+from penstock import cores
 from penstock.errors import PenstockError, PlanError, StalledError
+from penstock.feed import draws
 from penstock.feed.batch import Batch, Sample
-from penstock.feed.prepare import Composing
+from penstock.feed.decoded import Decoded
+from penstock.feed.prepare import Composing, Gathering
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.feed.stalling import THREADS, stalled
 from penstock.images import single_threaded
+from penstock.order import Plan
 from penstock.sources import Prefetching, waiting
 from penstock.values import Cursor, Share
 
@@ -29,13 +32,15 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from penstock import seeds
     from penstock.feed.prepare import Prepare
     from penstock.feed.slots import Slot
-    from penstock.order import Chain, Plan
+    from penstock.order import Chain
     from penstock.sources import Source
     from penstock.values import Address, Record
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
+_GATHERED = 256  # the same, of samples that are gathered from decoded records
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
 _ASK = 0.2  # seconds between two questions whether a batch is still wanted
 _PATIENCE = 30.0  # seconds for threads to end what they are at
@@ -163,8 +168,9 @@ class Feed:
         """Have the source read ahead what a batch and the half window behind it will want, where it reads runs."""
         start = number * self.batch
         reached = start if reached is None else reached
-        shuffle = self.plan.shuffle
-        if not isinstance(self.source, Prefetching) or (shuffle and shuffle.block < _TOGETHER):
+        shuffle, decoded = self.plan.shuffle, self._decoded
+        wanted = not (decoded and decoded.whole) and not (shuffle and shuffle.block < _TOGETHER)
+        if not isinstance(self.source, Prefetching) or not wanted:
             return reached
         further = shuffle.block * shuffle.window // 2 if shuffle else self.batch + self.source.block
         while reached < min(start + self.batch + further, limit or self.plan.end or math.inf):
@@ -181,7 +187,7 @@ class Feed:
     def _pieces(self) -> list[range]:
         """The rows of this rank's share, in pieces that are one unit of work each."""
         size = len(self.share.slice(self.batch))
-        chunk = max(1, min(_CHUNK, -(-size // self._threads)))
+        chunk = max(1, min(_GATHERED if self._decoded else _CHUNK, -(-size // self._threads)))
         return [range(a, b) for a, b in pairwise([*range(0, size, chunk), size])]
 
     def _submit(
@@ -198,18 +204,29 @@ class Feed:
     def _chunk(self, base: int, rows: range, slot: Slot, limit: int | None) -> list[str]:
         """Prepare some rows of a slot; the origins of their records."""
         origins = []
+        there = range(base + rows.start, base + rows.stop if limit is None else min(base + rows.stop, limit))
+        gathered = self._gather(there, slot, rows.start) if there else {}
         for row in rows:
-            if limit is not None and base + row >= limit:
+            if base + row not in there:
                 slot.blank(row)
                 origins.append("")
             else:
-                origins.append(self._prepare(base + row, slot, row))
+                origins.append(gathered.get(base + row) or self._prepare(base + row, slot, row))
         return origins
+
+    def _gather(self, positions: range, slot: Slot, row: int) -> dict[int, str]:
+        """Make samples that decoded records are kept of, in rows from `row` on; the records' origins by position."""
+        if not self._decoded:
+            return {}
+        rows = slice(row, row + len(positions))
+        out = {name: array[rows] for name, array in slot.arrays.items()}
+        gathered = self._decoded.gather(positions, out, augment=self.augment)
+        slot.weight[[row + position - positions.start for position in gathered]] = 1.0
+        return gathered
 
     def _prepare(self, position: int, slot: Slot, row: int) -> str:
         address = self.plan.at(position)
-        turn = partial(self._turn, position, address)
-        generator = seeds.generator(self.plan.seed, "augment", position, turn) if self.augment else None
+        generator = draws.generator(self.plan, position, address) if self.augment else None
         try:
             record = self._read(address)
             if record is None:  # a hole in a log: the same on every rank and at every resume
@@ -242,12 +259,15 @@ class Feed:
         composing.compose([record, *others], generator, out)
 
     @cached_property
+    def _decoded(self) -> Decoded | None:
+        """The records, decoded, where samples can be gathered from them; what grows is not kept."""
+        if isinstance(self.plan, Plan) and isinstance(self.prepare, Gathering) and self.prepare.gathers:
+            return Decoded(self.prepare, self.plan, self._read)
+        return None
+
+    @cached_property
     def _composing(self) -> Composing | None:
         return self.prepare if isinstance(self.prepare, Composing) else None
-
-    def _turn(self, position: int, address: Address) -> int:
-        first = seeds.below(2, seeds.key(self.plan.seed, "turn", address.partition, address.offset))
-        return int(self.plan.epoch(position)) + first
 
     def _wait(
         self, futures: Sequence[Future[list[str]]], give_up: Callable[[], bool], number: int, limit: int | None

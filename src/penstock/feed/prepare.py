@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from penstock.seeds import Generator
+    from penstock.seeds import Generator, Generators
     from penstock.values import Record
 
 
@@ -56,5 +56,31 @@ class Composing(Prepare, Protocol):
 
         Raises:
             DataError: a record is not what it should be; the error names its origin.
+        """
+        ...
+
+
+@runtime_checkable
+class Gathering(Prepare, Protocol):
+    """Makes many samples at once, of records that were decoded before: the same samples, byte for byte."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it does, with the augmentation that is set."""
+        ...
+
+    def decode(self, record: Record) -> Mapping[str, NDArray[Any]] | None:
+        """What is kept of a record, for any number of samples; None where `gather` cannot make its samples.
+
+        Raises:
+            DataError: the record is not what it should be.
+        """
+        ...
+
+    def gather(
+        self, decoded: Mapping[str, NDArray[Any]], generators: Generators | None, out: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Write samples into `out`, (n, ...) each, from what was kept of their records, (n, ...) each, which is a copy;
+        augmented with numbers of `generators` unless it is None.
         """
         ...

@@ -15,11 +15,15 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from penstock import seeds
 from penstock.errors import PlanError
 from penstock.values import Address, Cursor, Share, Snapshot
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from penstock.order.repeats import Repeats
 
 _VERSION = 1
@@ -96,6 +100,31 @@ class Plan:
         number, place = divmod(position, len(self))
         return self._address(self._record(number, place) if self.shuffle else place)
 
+    def records(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The records at many positions: their numbers in the snapshot, from 0 on; `address` says where they lie."""
+        numbers, places = np.divmod(positions, len(self))
+        if self.shuffle:
+            for number in np.unique(numbers):
+                chosen = numbers == number
+                places[chosen] = self._shuffled(self.shuffle, int(number), places[chosen])
+        return np.searchsorted(self.repeats.stops, places, side="right") if self.repeats else places
+
+    def _shuffled(self, shuffle: Shuffle, number: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`_record` for many places of an epoch."""
+        epoch = _epoch(len(self), self.seed, shuffle.block, number)
+        whole, short_window = shuffle.block * shuffle.window, epoch.short_place // shuffle.window
+        late = places >= (short_window + 1) * whole - self._missing
+        windows, inside = np.divmod(places + np.where(late, self._missing, 0), whole)
+        for window in np.unique(windows) if whole > 1 else ():
+            chosen, size = windows == window, self._window_size(epoch, shuffle, int(window))
+            inside[chosen] = seeds.permute_all(inside[chosen], size, _window_key(self.seed, number, int(window)))
+        first = windows * shuffle.window
+        short_place = epoch.short_place - first
+        behind = (short_place >= 0) & (inside >= (short_place + 1) * shuffle.block - self._missing)
+        block_place, offset = np.divmod(inside + np.where(behind, self._missing, 0), shuffle.block)
+        blocks = seeds.permute_all(first + block_place, self._blocks, epoch.blocks_key)
+        return (blocks * shuffle.block + offset + epoch.rotation) % len(self)
+
     def reach(self, position: int, natural: int = 64) -> tuple[int, list[tuple[str, int, int]]]:
         """What will be wanted together with a position, for sources that read runs of records at once.
 
@@ -135,7 +164,7 @@ class Plan:
             length = last - first + 1
         runs = []
         while length > 0:
-            address = self._stored(first)
+            address = self.address(first)
             index = bisect.bisect_right(self._stops, first)
             taken = min(length, self._stops[index] - first)
             runs.append((address.partition, address.offset, address.offset + taken))
@@ -172,9 +201,10 @@ class Plan:
 
     def _address(self, place: int) -> Address:
         """The record at a place of the unshuffled epoch."""
-        return self._stored(self.repeats.record(place) if self.repeats else place)
+        return self.address(self.repeats.record(place) if self.repeats else place)
 
-    def _stored(self, record: int) -> Address:
+    def address(self, record: int) -> Address:
+        """Where a record of the snapshot lies, by its number."""
         index = bisect.bisect_right(self._stops, record)
         partition = self.snapshot.partitions[index]
         return Address(partition.name, partition.stop - (self._stops[index] - record))

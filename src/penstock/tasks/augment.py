@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import numpy as np
 from msgspec import Meta
 
 from penstock.bounds import Count, Fraction, ascending
 from penstock.images import degrade, distort, geometry
 from penstock.images.color import Jitter
+from penstock.images.crops import padded_crops
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.images.distort import Distortion
     from penstock.images.geometry import Size, View
-    from penstock.seeds import Generator
+    from penstock.seeds import Generator, Generators
 
     Pixels = NDArray[np.uint8]
 
@@ -141,6 +142,29 @@ class Augment:
         if self.method == "pad-crop":
             return geometry.pad_and_crop(source, self.crop, self.margin, (0.5, 0.5))
         return geometry.middle(source, self.crop, self.crop_pct)
+
+    @property
+    def crops_only(self) -> bool:
+        """Whether a sample is pixels of the image as they are, moved and perhaps mirrored."""
+        warped = self.rotate or self.perspective or self.elastic or self.mosaic
+        return self.method == "pad-crop" and not (warped or self.blur or self.noise or self.jitter != Jitter())
+
+    def covers(self, source: Size) -> bool:
+        """Whether `crops` can show images of a size."""
+        inside = all(crop <= side + 2 * self.margin for crop, side in zip(self.crop, source, strict=True))
+        return inside and 2 * self.margin < min(self.crop) and self.margin < min(source)
+
+    def crops(self, images: NDArray[Any], fill: tuple[int, ...] | None, generators: Generators | None) -> NDArray[Any]:
+        """What `view` shows of many upright images of one size, (n, height, width, channels), where `crops_only`; or
+        `middle`, without `generators`.
+        """
+        half = np.full(len(images), 0.5)
+        at = (generators.uniform(), generators.uniform()) if generators else (half, half)
+        shown = padded_crops(images, self.crop, self.margin, fill, at)
+        if generators and (self.alternating_flip or self.flip):
+            flipped = generators.turns % 2 == 1 if self.alternating_flip else generators.chance(self.flip)
+            shown[flipped] = shown[flipped][:, :, ::-1]
+        return shown
 
     @property
     def middle_said(self) -> str:

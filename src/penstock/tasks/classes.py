@@ -10,6 +10,7 @@ import numpy as np
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, probe
+from penstock.images.geometry import Affine
 from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.records.schema import decode_classification
 from penstock.tasks.regularize import DRAWS, Regularize
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from penstock.seeds import Generator
+    from penstock.images.header import ImageInfo
+    from penstock.records.schema import ClassificationRecord
+    from penstock.seeds import Generator, Generators
     from penstock.tasks.augment import Augment
     from penstock.tasks.base import Collective, Tensors
     from penstock.values import Record
@@ -60,15 +63,7 @@ class PrepareClassification:
         Raises:
             DataError: the record, its image or its label is not what it should be.
         """
-        fields = decode_classification(record)
-        if not 0 <= fields.label < self.classes:
-            raise LabelError(
-                record.origin,
-                expected=f"a class from 0 to {self.classes - 1}",
-                found=str(fields.label),
-                remedy="Check the classes in dataset.json, or pack the data again",
-            )
-        info = probe(fields.image, record.origin)
+        fields, info = self._look(record)
         drawn = generator if self.train else None
         view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
         matrix = self.augment.jitter.draw(drawn) if drawn else None
@@ -80,6 +75,45 @@ class PrepareClassification:
         out["label"][...] = fields.label
         if "draws" in out:
             out["draws"][...] = self.regularize.draw(drawn) if drawn else NOTHING
+
+    @property
+    def gathers(self) -> bool:
+        """Whether samples show pixels of the image as they are."""
+        return self.augment.crops_only if self.train else self.augment.method == "pad-crop"
+
+    def decode(self, record: Record) -> dict[str, NDArray[Any]] | None:
+        """The upright image and the class.
+
+        Raises:
+            DataError: the record, its image or its label is not what it should be.
+        """
+        fields, info = self._look(record)
+        if not self.augment.covers(info.size):
+            return None
+        image = np.empty((*info.size, self.pixel_format.channels), self.pixel_format.dtype)
+        fetch_image(fields.image, record.origin, info, Affine(), self.fill, image)
+        return {"image": image, "label": np.array(fields.label)}
+
+    def gather(
+        self, decoded: Mapping[str, NDArray[Any]], generators: Generators | None, out: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Crop and flip the images."""
+        drawn = generators if self.train else None
+        out["image"][...] = self.augment.crops(decoded["image"], self.fill, drawn)
+        out["label"][...] = decoded["label"]
+        if "draws" in out:
+            out["draws"][...] = [self.regularize.draw(one) for one in drawn.apart()] if drawn else NOTHING
+
+    def _look(self, record: Record) -> tuple[ClassificationRecord, ImageInfo]:
+        fields = decode_classification(record)
+        if not 0 <= fields.label < self.classes:
+            raise LabelError(
+                record.origin,
+                expected=f"a class from 0 to {self.classes - 1}",
+                found=str(fields.label),
+                remedy="Check the classes in dataset.json, or pack the data again",
+            )
+        return fields, probe(fields.image, record.origin)
 
 
 NOTHING: Final = np.array([1] + [0] * (DRAWS - 2) + [1], np.float32)

@@ -5,6 +5,7 @@ import itertools
 import tracemalloc
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from support.training import recipe
 
 from penstock.assembly import open_parts
 from penstock.errors import PlanError
-from penstock.order import Plan, Shuffle
+from penstock.order import Plan, Repeats, Shuffle
 from penstock.values import Address, Cursor, Partition, Share, Snapshot
 
 
@@ -40,6 +41,17 @@ def test_every_epoch_holds_every_record_once_by_exhaustion(n, block, window):
 
     for epoch in range(4):
         assert Counter(plan.at(epoch * n + i).offset for i in range(n)) == Counter(range(n))
+
+
+@given(plans(), st.booleans(), st.integers(0, 300), st.integers(0, 500))
+def test_many_positions_at_once_have_the_records_of_each(plan, repeated, first, count):
+    if repeated:
+        plan = dataclasses.replace(plan, repeats=Repeats.of(1 + np.arange(len(plan)) % 3))
+    positions = np.arange(first, first + count)
+
+    found = plan.records(positions)
+
+    assert [plan.address(record) for record in found.tolist()] == [plan.at(position) for position in positions.tolist()]
 
 
 @given(plans(), st.integers(1, 30), st.integers(1, 8), st.integers(0, 5))
