@@ -29,6 +29,7 @@ PAGE = (
     training.airbench,
     data.feed,
     data.stages,
+    data.small,
     training.soak,
     topics.kafka,
     topics.kafka_camvid,

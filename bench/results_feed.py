@@ -45,6 +45,19 @@ def stages(found: dict) -> list[str]:
     ]
 
 
+def small(found: dict) -> list[str]:
+    rows = [
+        [name, *(f"{each[what]['median']:,.0f}" for what in ("gathered", "one by one")), span(each["ratio"])]
+        for name, each in found["rows"].items()
+    ]
+    return [
+        "## Small images",
+        f"{found['records']:,} images of 32 x 32 as PNG, padded by 4 pixels, cropped and flipped: images per second from the second "
+        f"epoch on, gathered from decoded records, and one by one. The bytes are the same. {about(found)}",
+        table(["", "gathered", "one by one", "ratio (min to max)"], rows),
+    ]
+
+
 def safety(found: dict) -> list[str]:
     def rows(cases: dict) -> list[list[str]]:
         return [[name, f"{v['rate']['median']:,.0f}", span(v["ratio"])] for name, v in cases.items()]

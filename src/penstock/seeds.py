@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,8 +28,23 @@ _UNIT: Final = 2.0**-53
 
 def key(seed: int, *parts: int | str) -> bytes:
     """16 bytes that identify a place in a run: the seed and a path of names and numbers under it."""
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in (seed, *parts))
-    return hashlib.blake2b(text.encode(), digest_size=16, person=b"penstock.key").digest()
+    return _path(seed, *parts).digest()
+
+
+def keys(seed: int, name: str, numbers: Iterable[int]) -> list[bytes]:
+    """`key(seed, name, number)` of many numbers."""
+    every, begun = [], _path(seed, name)
+    begun.update(b"\x1fint:")
+    for number in numbers:
+        one = begun.copy()
+        one.update(b"%d" % number)
+        every.append(one.digest())
+    return every
+
+
+def _path(*parts: int | str) -> hashlib.blake2b:
+    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    return hashlib.blake2b(text.encode(), digest_size=16, person=b"penstock.key")
 
 
 def below(n: int, material: bytes) -> int:
@@ -185,7 +200,7 @@ class Generators:
     """The generators of many positions at once: each draw gives an array with the next number of every one of them."""
 
     def __init__(self, seed: int, stage: str, positions: Sequence[int], turns: Callable[[], NDArray[np.int64]]) -> None:
-        self._keys = [key(seed, stage, position) for position in positions]
+        self._keys = keys(seed, stage, positions)
         self._turns = turns
         self._drawn = 0
         self._blocks: list[NDArray[np.uint64]] = []

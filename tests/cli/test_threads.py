@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -13,26 +12,19 @@ from penstock.cli import command
 from penstock.cli.events import show
 from penstock.training import train
 
-CODE = """
-import os, sys
-from penstock import cores, devices
-cores.available = lambda: 1
-os.sched_getaffinity = lambda _: {0, 1, 2, 3}
-import torch
-torch.set_num_threads(4)
-devices.use_available_cores()
-print(torch.get_num_threads())
-"""
 
+@pytest.mark.parametrize(
+    ("chosen", "threads"), [({}, [1]), ({"OMP_NUM_THREADS": "3"}, []), ({"MKL_NUM_THREADS": "3"}, [])]
+)
+def test_commands_compute_with_as_many_threads_as_there_are_cores_unless_somebody_chose(monkeypatch, chosen, threads):
+    set_to = []
+    monkeypatch.setattr(os, "environ", chosen)
+    monkeypatch.setattr(cores, "available", lambda: 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", set_to.append)
+    devices.use_available_cores()
 
-@pytest.mark.parametrize(("chosen", "threads"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "4")])
-def test_commands_compute_with_as_many_threads_as_there_are_cores_unless_somebody_chose(chosen, threads):
-    own = {name: value for name, value in os.environ.items() if name not in {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], env={**own, **chosen}, capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout == f"{threads}\n"
+    assert set_to == threads
 
 
 @pytest.mark.parametrize(

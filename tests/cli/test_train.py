@@ -102,7 +102,7 @@ class TestOutput:
             print("a line")
         assert capsys.readouterr().out == "a line\n"
 
-    @pytest.mark.slow
+    @pytest.mark.soak  # torchrun is tried in e2e/test_ranks.py
     def test_one_of_several_ranks_speaks(self, packed, tmp_path):
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=2)))
         words = ["-m", "penstock", "train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]

@@ -283,6 +283,7 @@ class TestBroker:
         assert (extent.low, extent.stop) == (0, 2)
         assert len(asked) == 4
 
+    @pytest.mark.soak  # half a minute
     def test_memory_is_bounded_however_long_the_topic(self, broker):
         """600 MB are read, shuffled; at most 256 MiB of blocks are kept, and what four readers have on their way."""
         topic = broker.topic(2, retention_ms=-1)

@@ -53,6 +53,7 @@ PROGRAMS = {
     "safety": (),
     "saving": (),
     "session": ("packed",),
+    "small": (),
     "stages": ("work/data",),
     "step": ("camvid", "work", 1),
 }

@@ -69,6 +69,7 @@ def test_ranks_may_change_at_every_resume(packed, tmp_path):
     assert [line["step"] for line in metrics if "loss" in line] == list(range(1, STEPS + 1))
 
 
+@pytest.mark.soak  # ranks that change at every resume are tried above
 def test_two_ranks_killed_and_resumed_are_two_ranks_undisturbed(packed, tmp_path):
     code, errors = ranks(packed.folder, tmp_path / "whole", 2)
     assert code == 0, errors

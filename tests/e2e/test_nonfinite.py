@@ -107,7 +107,7 @@ def test_a_run_that_ended_goes_on_once_it_may_leave_steps_out(chosen, skipped, t
     [
         pytest.param("skip", "train.freeze_bn=true", marks=pytest.mark.soak),
         ("rewind", "train.freeze_bn=true"),
-        ("skip", "train.accumulate=2"),
+        pytest.param("skip", "train.accumulate=2", marks=pytest.mark.soak),
     ],
 )
 def test_two_ranks_leave_out_the_same_steps(chosen, tmp_path, policy, norms):

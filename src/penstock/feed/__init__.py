@@ -1,6 +1,8 @@
 """Plan + source + prepare -> batches, worked out ahead of the device by ordered threads.
 
 prepare.py    the seam: what turns one record into one row of the batch
+draws.py      the random numbers of samples
+decoded.py    the decoded records of a split that is small, from which samples are gathered
 batch.py      what comes out: Batch, Sample
 fingerprint.py    whether it is what it was
 slots.py      the memory of batches, used again once nobody looks at it
@@ -10,6 +12,6 @@ feed.py       Feed: who works on what, in which order, and how it ends
 from penstock.feed.batch import Batch, Sample
 from penstock.feed.feed import Feed, Meter
 from penstock.feed.fingerprint import changed, fingerprint
-from penstock.feed.prepare import Composing, Field, Prepare
+from penstock.feed.prepare import Composing, Field, Gathering, Prepare
 
-__all__ = ["Batch", "Composing", "Feed", "Field", "Meter", "Prepare", "Sample", "changed", "fingerprint"]
+__all__ = ["Batch", "Composing", "Feed", "Field", "Gathering", "Meter", "Prepare", "Sample", "changed", "fingerprint"]

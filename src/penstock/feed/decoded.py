@@ -66,8 +66,7 @@ class Decoded:
         if len(chosen):
             numbers = generators(self._plan, at, self._turns[chosen]) if augment else None
             rows = out if kept.all() else {name: np.empty_like(array[: len(chosen)]) for name, array in out.items()}
-            decoded = {name: array[chosen] for name, array in self._arrays.items()}
-            self._prepare.gather(decoded, numbers, rows)
+            self._prepare.gather(self._arrays, chosen, numbers, rows)
             if rows is not out:
                 for name, array in rows.items():
                     out[name][kept] = array

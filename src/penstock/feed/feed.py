@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.values import Address, Record
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
-_GATHERED = 256  # the same, of samples that are gathered from decoded records
+_GATHERED = 256  # the same, of samples that are gathered at once: fewer wait for each other's interpreter lock
 _TOGETHER = 8  # records of a shuffle's block from which on it is read as one run
 _ASK = 0.2  # seconds between two questions whether a batch is still wanted
 _PATIENCE = 30.0  # seconds for threads to end what they are at
@@ -187,7 +187,7 @@ class Feed:
     def _pieces(self) -> list[range]:
         """The rows of this rank's share, in pieces that are one unit of work each."""
         size = len(self.share.slice(self.batch))
-        chunk = max(1, min(_GATHERED if self._decoded else _CHUNK, -(-size // self._threads)))
+        chunk = _GATHERED if self._decoded else max(1, min(_CHUNK, -(-size // self._threads)))
         return [range(a, b) for a, b in pairwise([*range(0, size, chunk), size])]
 
     def _submit(

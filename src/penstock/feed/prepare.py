@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.seeds import Generator, Generators
@@ -78,9 +79,18 @@ class Gathering(Prepare, Protocol):
         ...
 
     def gather(
-        self, decoded: Mapping[str, NDArray[Any]], generators: Generators | None, out: Mapping[str, NDArray[Any]]
+        self,
+        decoded: Mapping[str, NDArray[Any]],
+        chosen: NDArray[np.int64],
+        generators: Generators | None,
+        out: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Write samples into `out`, (n, ...) each, from what was kept of their records, (n, ...) each, which is a copy;
-        augmented with numbers of `generators` unless it is None.
+        """Write samples, augmented with numbers of `generators` unless it is None.
+
+        Args:
+            decoded: what was kept of all records, (records, ...) each.
+            chosen: the records of the samples, (n,).
+            generators: of the samples.
+            out: where they go, (n, ...) each.
         """
         ...

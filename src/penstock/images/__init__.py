@@ -12,6 +12,7 @@ pixels.py     channels and bits of pixels
 png.py        masks that need no libpng; chunks: checksums, the still image of an animation, indices of a palette
 geometry.py   affine maps, and the random draws that make them
 warp.py       an affine map applied to an image and its mask
+crops.py      crops of many small images at once
 fetch.py      from encoded bytes to a view, decoding no more than it shows
 threads.py    OpenCV's own threads, which rest while a pool's use it
 labels.py     a mask against its image and its classes

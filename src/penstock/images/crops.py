@@ -1,4 +1,4 @@
-"""Crops of many images of one size at once, byte for byte what `warp_image` makes of `geometry.pad_and_crop`."""
+"""Crops of many padded images at once, byte for byte what `warp_image` makes of `geometry.pad_and_crop`."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
 
 
-def padded_crops(
-    images: NDArray[Any],
-    crop: Size,
-    margin: int,
-    fill: Sequence[int] | None,
-    at: tuple[NDArray[np.float64], NDArray[np.float64]],
+def pad(image: NDArray[Any], margin: int, fill: Sequence[int] | None) -> NDArray[Any]:
+    """An image, (height, width, channels), with a margin of so many pixels on every side: `fill`, or with None its
+    mirror.
+    """
+    if fill is None:
+        return np.pad(image, ((margin, margin), (margin, margin), (0, 0)), mode="reflect")
+    height, width, channels = image.shape
+    padded = np.full((height + 2 * margin, width + 2 * margin, channels), fill, image.dtype)
+    padded[margin : margin + height, margin : margin + width] = image
+    return padded
+
+
+def crops(
+    padded: NDArray[Any], chosen: NDArray[np.int64], crop: Size, at: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> NDArray[Any]:
-    """Every image at its own scale with a margin around it, cropped (He et al. 2016).
+    """Some images of one size at their own scale, cropped (He et al. 2016).
 
     Args:
-        images: (n, height, width, channels).
+        padded: (images, height, width, channels), contiguous, with their margins.
+        chosen: which of them, (n,).
         crop: the size of the outputs, at most that of an image with its margins.
-        margin: in pixels, on every side; below half of the crop and below the sides of an image.
-        fill: the pixel in the margin; None mirrors the image at its edges.
         at: where each crop lies in the room that it has, (vertical, horizontal), (n,) each, in [0, 1).
 
     Returns:
-        (n, height, width, channels), of the type of `images`.
+        (n, height, width, channels), of the type of `padded`.
     """
-    padded = _padded(images, margin, fill)
-    count, height, width, channels = padded.shape
+    height, width, channels = padded.shape[1:]
     room = height - crop[0], width - crop[1]
     tops, lefts = ((fraction * (free + 1)).astype(np.int64) for fraction, free in zip(at, room, strict=True))
     # Rows of pixels are copied as they lie in memory: each is a run of the whole array.
     runs = np.lib.stride_tricks.sliding_window_view(padded.reshape(-1), crop[1] * channels)[::channels]
-    first = (np.arange(count) * height + tops) * width + lefts
+    first = (chosen * height + tops) * width + lefts
     rows: NDArray[Any] = runs[first[:, np.newaxis] + np.arange(crop[0]) * width]
-    return rows.reshape(count, *crop, channels)
+    return rows.reshape(len(chosen), *crop, channels)
 
 
-def _padded(images: NDArray[Any], margin: int, fill: Sequence[int] | None) -> NDArray[Any]:
-    if not margin:
-        return np.ascontiguousarray(images)
-    if fill is None:
-        return np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)), mode="reflect")
-    count, height, width, channels = images.shape
-    padded = np.empty((count, height + 2 * margin, width + 2 * margin, channels), images.dtype)
-    padded[...] = np.full(padded.shape[1:], fill, images.dtype)  # one image's margins, copied as a whole
-    padded[:, margin:-margin, margin:-margin] = images
-    return padded
+def flip(images: NDArray[Any], chosen: NDArray[np.bool_]) -> None:
+    """Mirror some images, (n, height, width, channels), contiguous, left to right in place."""
+    pixels = images.view(f"V{images.shape[3] * images.itemsize}")  # copied whole, not channel by channel
+    pixels[chosen] = pixels[chosen][:, :, ::-1]

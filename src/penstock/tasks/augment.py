@@ -9,9 +9,8 @@ import numpy as np
 from msgspec import Meta
 
 from penstock.bounds import Count, Fraction, ascending
-from penstock.images import degrade, distort, geometry
+from penstock.images import crops, degrade, distort, geometry
 from penstock.images.color import Jitter
-from penstock.images.crops import padded_crops
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,16 +153,23 @@ class Augment:
         inside = all(crop <= side + 2 * self.margin for crop, side in zip(self.crop, source, strict=True))
         return inside and 2 * self.margin < min(self.crop) and self.margin < min(source)
 
-    def crops(self, images: NDArray[Any], fill: tuple[int, ...] | None, generators: Generators | None) -> NDArray[Any]:
-        """What `view` shows of many upright images of one size, (n, height, width, channels), where `crops_only`; or
-        `middle`, without `generators`.
+    def crops(self, padded: NDArray[Any], chosen: NDArray[np.int64], generators: Generators | None) -> NDArray[Any]:
+        """What `view` shows of some upright images of one size, where `crops_only`; or `middle`, without `generators`.
+
+        Args:
+            padded: (images, height, width, channels), with their margins.
+            chosen: which of them, (n,).
+            generators: of the samples.
+
+        Returns:
+            (n, height, width, channels).
         """
-        half = np.full(len(images), 0.5)
+        half = np.full(len(chosen), 0.5)
         at = (generators.uniform(), generators.uniform()) if generators else (half, half)
-        shown = padded_crops(images, self.crop, self.margin, fill, at)
+        shown = crops.crops(padded, chosen, self.crop, at)
         if generators and (self.alternating_flip or self.flip):
             flipped = generators.turns % 2 == 1 if self.alternating_flip else generators.chance(self.flip)
-            shown[flipped] = shown[flipped][:, :, ::-1]
+            crops.flip(shown, flipped)
         return shown
 
     @property

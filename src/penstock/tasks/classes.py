@@ -10,6 +10,7 @@ import numpy as np
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, probe
+from penstock.images.crops import pad
 from penstock.images.geometry import Affine
 from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.records.schema import decode_classification
@@ -82,7 +83,7 @@ class PrepareClassification:
         return self.augment.crops_only if self.train else self.augment.method == "pad-crop"
 
     def decode(self, record: Record) -> dict[str, NDArray[Any]] | None:
-        """The upright image and the class.
+        """The upright image with its margins, and the class.
 
         Raises:
             DataError: the record, its image or its label is not what it should be.
@@ -92,15 +93,19 @@ class PrepareClassification:
             return None
         image = np.empty((*info.size, self.pixel_format.channels), self.pixel_format.dtype)
         fetch_image(fields.image, record.origin, info, Affine(), self.fill, image)
-        return {"image": image, "label": np.array(fields.label)}
+        return {"image": pad(image, self.augment.margin, self.fill), "label": np.array(fields.label)}
 
     def gather(
-        self, decoded: Mapping[str, NDArray[Any]], generators: Generators | None, out: Mapping[str, NDArray[Any]]
+        self,
+        decoded: Mapping[str, NDArray[Any]],
+        chosen: NDArray[np.int64],
+        generators: Generators | None,
+        out: Mapping[str, NDArray[Any]],
     ) -> None:
         """Crop and flip the images."""
         drawn = generators if self.train else None
-        out["image"][...] = self.augment.crops(decoded["image"], self.fill, drawn)
-        out["label"][...] = decoded["label"]
+        out["image"][...] = self.augment.crops(decoded["image"], chosen, drawn)
+        out["label"][...] = decoded["label"][chosen]
         if "draws" in out:
             out["draws"][...] = [self.regularize.draw(one) for one in drawn.apart()] if drawn else NOTHING
 

@@ -100,6 +100,7 @@ def test_a_killed_leader_is_waited_for_and_another_takes_over(cluster, filled):
     reading.exact()
 
 
+@pytest.mark.soak  # one that is killed is waited for above
 def test_a_paused_leader_is_waited_for(cluster, filled):
     reading = Reading(filled)
     reading.until(30)
@@ -235,6 +236,7 @@ def need_broker():
         pytest.skip(f"no Kafka brokers: {reason}")
 
 
+@pytest.mark.soak  # a cluster that goes away altogether is waited for above
 def test_connections_that_are_reset_or_cut_are_waited_for(tmp_path):
     need_broker()
     with Proxy() as proxy, brokers.Cluster(tmp_path, advertised=proxy.port) as cluster:

@@ -242,6 +242,7 @@ def test_killed_again_and_again_while_records_come(camera, tmp_path):
     assert state(again) == state(run)
 
 
+@pytest.mark.soak  # ranks agree on a snapshot below, and share a topic in test_training.py
 def test_ranks_take_the_same_snapshots_and_a_killed_run_goes_on_with_another_number(camera, tmp_path):
     source = camera(2)
     source.take(8)

@@ -84,6 +84,7 @@ def test_names_and_size_are_in_the_file(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "a.pt2"]
 
 
+@pytest.mark.soak  # the command is tried in cli/test_export.py
 def test_several_looks_are_exported_with_it(run, tmp_path):
     trained = load_model(run, device="cpu").with_tta(TestTimeAugmentation((0.5, 1.0), flip=True))
     found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", (64, 64))
@@ -149,7 +150,7 @@ def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
 
 
 class TestAnySize:
-    @pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+    @pytest.mark.parametrize("suffix", [".onnx", pytest.param(".pt2", marks=pytest.mark.soak)])
     def test_masks_of_images_of_several_sizes(self, run, tmp_path, suffix, capsys):
         file = tmp_path / f"model{suffix}"
         code, out, errors = call("export", run, "-o", file, "--size", 64, 96, "--dynamic", capsys=capsys)
@@ -206,7 +207,9 @@ def objects(file, pixels):
 class TestObjects:
     """Boxes are found in noise too, as the networks are new."""
 
-    @pytest.mark.parametrize("name", ["fasterrcnn", "retinanet", "fcos", "ssd"])
+    @pytest.mark.parametrize(
+        "name", [*(pytest.param(name, marks=pytest.mark.soak) for name in ("fasterrcnn", "fcos")), "retinanet", "ssd"]
+    )
     def test_boxes_are_those_of_the_model(self, tmp_path, name):
         torch.manual_seed(1)
         task = Detection(f"{name}:test_resnet", ("cat", "dog"), 4)
