@@ -7,6 +7,7 @@ of values is spread. Library: pydicom.
 from __future__ import annotations
 
 import io
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -27,6 +29,10 @@ _PREAMBLE: Final = 128
 _GRAY: Final = ("MONOCHROME1", "MONOCHROME2")
 _COLORS: Final = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_RCT", "YBR_ICT")
 _PALETTE: Final = "PALETTE COLOR"
+_DEFLATED: Final = b"1.2.840.10008.1.2.1.99"  # a transfer syntax: all behind the meta information is deflated
+_GROUP_LENGTH: Final = b"\x02\x00\x00\x00UL\x04\x00"  # (0002,0000), whose value is the length of what follows it
+_MAX_INFLATED: Final = 1 << 28  # bytes of a deflated file
+_MAX_VALUES: Final = 1 << 30  # of the pixels of a file, however few bytes they are packed in
 _UNEVEN: Final = 0.02  # distances between slices that differ by more than this fraction of the usual one
 _BACKWARDS: Final = np.diag([-1.0, -1.0, 1.0, 1.0])  # from left, posterior, superior to right, anterior, superior
 
@@ -82,6 +88,8 @@ def possible_values(path: Path) -> tuple[float, float] | None:
     except ImportError:
         raise not_installed(f"{path}: a DICOM file", "pydicom", "Install penstock[dicom]") from None
     try:
+        with path.open("rb") as file:
+            _check_inflated(file)
         header = pydicom.dcmread(path, stop_before_pixels=True)
         bits = int(header.BitsStored)
         slope, intercept = float(header.get("RescaleSlope") or 1), float(header.get("RescaleIntercept") or 0)
@@ -168,7 +176,9 @@ def _decoded(data: bytes, where: str) -> tuple[Any, NDArray[Any]]:
     except ImportError:
         raise not_installed(f"{where}: a DICOM file", "pydicom", "Install penstock[dicom]") from None
     try:
+        _check_inflated(io.BytesIO(data))
         dataset = pydicom.dcmread(io.BytesIO(data))
+        _check_values(dataset)
         meaning = str(dataset.get("PhotometricInterpretation"))
         values = np.asarray(dataset.pixel_array)
         if meaning == _PALETTE:
@@ -182,6 +192,36 @@ def _decoded(data: bytes, where: str) -> tuple[Any, NDArray[Any]]:
     if meaning not in {*_GRAY, *_COLORS, _PALETTE}:
         raise _unfit(where, f"pixels as {', '.join((*_GRAY, *_COLORS, _PALETTE))}", meaning, "Convert it to RGB")
     return dataset, values
+
+
+def _check_inflated(file: BinaryIO) -> None:
+    """A deflated file, which pydicom unpacks whole, is looked at first.
+
+    Raises:
+        ValueError: it unpacks to more than `_MAX_INFLATED`, or does not say where its packed part begins.
+    """
+    begin = _PREAMBLE + 4
+    head = file.read(begin + 4096)[begin:]  # of meta information, which is a few hundred bytes
+    if _DEFLATED not in head:
+        return
+    if not head.startswith(_GROUP_LENGTH):
+        message = "a deflated file without the length of its meta information"
+        raise ValueError(message)
+    stop = len(_GROUP_LENGTH) + 4
+    file.seek(begin + stop + int.from_bytes(head[stop - 4 : stop], "little"))
+    packed = file.read()
+    if len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MAX_INFLATED + 1)) > _MAX_INFLATED:
+        message = f"{counted(len(packed), 'byte')} that unpack to more than {counted(_MAX_INFLATED, 'byte')}"
+        raise ValueError(message)
+
+
+def _check_values(dataset: Any) -> None:
+    values = 1
+    for name in ("NumberOfFrames", "Rows", "Columns", "SamplesPerPixel"):
+        values *= int(dataset.get(name) or 1)
+    if values > _MAX_VALUES:
+        message = f"{values:,} values, where {_MAX_VALUES:,} are the most"
+        raise ValueError(message)
 
 
 def _unfit(where: str, expected: str, found: str, remedy: str) -> ImageError:

@@ -114,7 +114,7 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
         LabelError: its values are no whole numbers from 0 on, or its format changes them.
     """
     if data.startswith(_ARRAYS):
-        return _whole(_array(data, where), where)
+        return _whole(_array(data, where), where).astype(np.int64, copy=False)
     if lossy := "a JPEG" if data[:2] == b"\xff\xd8" else lossy_name(data):
         raise LabelError(where, expected="a mask in a format that keeps numbers", found=lossy, remedy="Save it as PNG")
     image = _decoded(data, where)
@@ -125,7 +125,7 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
             found=f"an image in the mode {image.mode}",
             remedy="Save the numbers of the objects in one channel",
         )
-    return _whole(tiff.raw_gray(np.asarray(image), data), where)
+    return _whole(tiff.raw_gray(np.asarray(image), data), where).astype(np.int64, copy=False)
 
 
 def _is_known(data: bytes) -> bool:
@@ -334,8 +334,8 @@ def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
     return _whole(values, where, _BYTE).astype(np.uint8)
 
 
-def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[np.int64]:
-    """Values of a mask as whole numbers.
+def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[Any]:
+    """Values of a mask as whole numbers: those that are integers as they are, others as int64.
 
     Raises:
         LabelError: they are no whole numbers from 0 to the highest.
@@ -348,8 +348,14 @@ def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[np
             found=f"an array of shape {values.shape}",
             remedy="Save one class id for each pixel",
         )
-    whole: NDArray[np.int64] = np.nan_to_num(plain, nan=-1, posinf=-1, neginf=-1).astype(np.int64)
-    if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > highest:
+    whole = plain
+    if plain.dtype.kind not in "bui":
+        whole = np.nan_to_num(plain, nan=-1, posinf=-1, neginf=-1).astype(np.int64)
+    if (
+        bool(whole is not plain and (whole != plain).any())
+        or int(whole.min(initial=0)) < 0
+        or int(whole.max(initial=0)) > highest
+    ):
         low, high = plain.min(), plain.max()
         raise LabelError(
             where,

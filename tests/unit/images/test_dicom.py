@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 
 import numpy as np
 import pytest
@@ -19,6 +20,11 @@ def data(one):
     done = io.BytesIO()
     one.save_as(done, enforce_file_format=True)
     return done.getvalue()
+
+
+def deflated(one):
+    one.file_meta.TransferSyntaxUID = pytest.importorskip("pydicom").uid.DeflatedExplicitVRLittleEndian
+    return data(one)
 
 
 def pixels(one):
@@ -121,6 +127,35 @@ class TestImages:
         many = dicom_file(np.stack([VALUES] * 16).reshape(16 * 20, 30), Rows=20)
         with pytest.raises(ImageError, match=r"^x\.dcm: expected "):
             as_stored(data(many), "x.dcm")
+
+    def test_one_that_is_deflated_is_read(self, tmp_path):
+        (tmp_path / "a.dcm").write_bytes(deflated(dicom_file(VALUES)))
+
+        stored = as_stored((tmp_path / "a.dcm").read_bytes(), "x.dcm")
+        assert np.array_equal(decode_image(stored, "x.dcm", pixels=PixelFormat(3, 16))[..., 0], VALUES)
+        assert dicom.possible_values(tmp_path / "a.dcm") == (0, 65535)
+
+    def test_a_small_file_does_not_unpack_without_end(self, monkeypatch, tmp_path):
+        file = deflated(dicom_file(np.zeros((200, 300), np.uint16)))
+        (tmp_path / "a.dcm").write_bytes(file)
+        monkeypatch.setattr(dicom, "_MAX_INFLATED", 100_000)
+        monkeypatch.setattr(zlib, "decompress", None)  # which pydicom would do it with
+        packed = len(file) - 132 - 12 - int.from_bytes(file[140:144], "little")
+        message = (
+            f"x.dcm: expected a DICOM image that can be decoded, found ValueError: {packed} bytes that unpack to more than "
+            "100,000 bytes. Convert it, for example with dcm2niix."
+        )
+        refused(as_stored, file, "x.dcm", message=message)
+        assert dicom.possible_values(tmp_path / "a.dcm") is None
+
+    def test_more_values_than_fit_anywhere_are_refused(self):
+        one = dicom_file(VALUES)
+        one.Rows = one.Columns = 60_000
+        message = (
+            "x.dcm: expected a DICOM image that can be decoded, found ValueError: 3,600,000,000 values, where "
+            "1,073,741,824 are the most. Convert it, for example with dcm2niix."
+        )
+        refused(as_stored, data(one), "x.dcm", message=message)
 
     def test_a_damaged_file_is_named(self):
         with pytest.raises(ImageError, match=r"^x\.dcm: expected a DICOM image that can be decoded, found "):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import tracemalloc
 
 import cv2
 import numpy as np
@@ -279,3 +280,18 @@ class TestMasks:
     def test_colours_are_refused_as_those_of_a_png_are(self):
         with pytest.raises(LabelError, match="found an RGB PNG"):
             decode_mask(stored_mask(encoded(pixels(), "BMP"), "m"), "m")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_an_array_of_bytes_takes_a_few_times_its_own_memory(suffix):
+    done = io.BytesIO()
+    save = {"npy": np.save, "npz": np.savez_compressed}[suffix]
+    save(done, np.zeros((1000, 1000), np.uint8))
+    data = done.getvalue()
+
+    tracemalloc.start()
+    stored_mask(data, "a")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 4 << 20  # as int64 it took 18
