@@ -14,10 +14,10 @@ from penstock.cli.describing import SHOWN, describe, left_out, notes_on, taken_a
 from penstock.datasets import How, Labels, PackOptions, locate
 from penstock.datasets import inspect as inspect_folder
 from penstock.datasets import pack as pack_folder
+from penstock.datasets.class_lists import check_names, names_in_file
 from penstock.datasets.duplicates import pairs_of
 from penstock.datasets.inspection import grouped
 from penstock.datasets.layouts.legend import read as read_legend
-from penstock.datasets.listing import check_names, names_in_file
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 from penstock.progress import Progress, counted

@@ -13,7 +13,8 @@ import numpy as np
 from penstock import files
 from penstock.custom import carried, place_of
 from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
-from penstock.datasets.listing import PACKED, check_letters, is_plain
+from penstock.datasets.class_lists import check_letters
+from penstock.datasets.listing import PACKED, is_plain
 from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, duplicates, layouts, listing, pixel_formats, validation
+from penstock.datasets import checks, class_lists, duplicates, layouts, pixel_formats, validation
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
@@ -135,7 +135,7 @@ def inspect(
         on_layout(layout)
     _check_mask_options(layout, labels or Labels())
     wanted = (labels or Labels()).over(layout.labels)
-    listing.check_letters(wanted.classes, str(folder))
+    class_lists.check_letters(wanted.classes, str(folder))
     _check_class_names(layout, wanted)
     items = []
     findings = Findings.of(folder, wanted, layout.kind, layout.channels)

@@ -7,13 +7,10 @@ import re
 import unicodedata
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from penstock.errors import DatasetError
 from penstock.images import formats
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SYSTEM: Final = {"lost+found", "@eaDir", "#recycle", "__MACOSX", "$RECYCLE.BIN", "System Volume Information"}
 """Folders that systems make: of Linux, Synology's storage, macOS (in archives) and Windows."""
@@ -28,15 +25,6 @@ PREDICTIONS: Final = ".penstock-predictions"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
-CLASS_FILES: Final = (
-    "classes.txt",
-    "class_names.txt",
-    "labels.txt",
-    "classes.names",
-    "obj.names",
-    "synsets.txt",
-)
-"""Files of class names beside the data, one a line."""
 SPLITS: Final = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -187,21 +175,6 @@ def is_mask(path: Path) -> bool:
     return is_image(path) or path.suffix.lower() in {".npy", ".npz"}
 
 
-def read_classes(folder: Path) -> tuple[str, ...]:
-    """The names in the folder's `classes.txt`, or a file of another usual name, one a line; empty where there is none.
-
-    A `labels.txt` of lines `id:name`, as TF-slim writes it, or of images with their labels is no such file.
-    """
-    paths = (folder / name for name in CLASS_FILES)
-    path = next((path for path in paths if path.is_file() and not _is_no_list_of_classes(path)), None)
-    return names_in_file(path) if path else ()
-
-
-def _is_no_list_of_classes(path: Path) -> bool:
-    lines = path.read_bytes().split(b"\n") if path.name == "labels.txt" else []
-    return any(re.match(rb"\s*\d+\s*:|.*\.(jpe?g|png|tiff?|bmp)\s", line, re.IGNORECASE) for line in lines)
-
-
 def text_of(path: Path) -> str:
     """A file's text in UTF-8, with or without a byte order mark.
 
@@ -216,56 +189,6 @@ def text_of(path: Path) -> str:
         ) from None
 
 
-def names_in_file(path: Path) -> tuple[str, ...]:
-    """Class names, one a line, in the order of their ids.
-
-    Raises:
-        DatasetError: the file is no UTF-8 text, or `check_names` refuses it.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DatasetError(
-            str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
-        ) from None
-    return check_names([composed(line.strip()) for line in text.rstrip().split("\n")], str(path))
-
-
-def check_names(names: list[str], where: str) -> tuple[str, ...]:
-    """Class names in the order of their ids.
-
-    Raises:
-        DatasetError: one is empty, which would shift all ids behind it, occurs twice, or cannot be printed.
-    """
-    first: dict[str, int] = {}
-    for number, name in enumerate(names):
-        if not name or first.setdefault(name, number) != number:
-            raise DatasetError(
-                where,
-                expected="a class name for every id, each of them once",
-                found=f"{name!r} for the ids {first[name]} and {number}" if name else f"no name for id {number}",
-                remedy="Give every class a name of its own",
-            )
-    check_letters(names, where)
-    return tuple(names)
-
-
 def is_text(name: str) -> bool:
     """Whether a name holds no control character, and is Unicode."""
     return not any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in name)
-
-
-def check_letters(names: Iterable[str], where: str) -> None:
-    """Class names are printed and kept, so they must be text, and not tell a terminal what to do.
-
-    Raises:
-        DatasetError: one is no text, or holds a control character.
-    """
-    for number, name in enumerate(names):
-        if not is_text(name):
-            raise DatasetError(
-                where,
-                expected="class names in UTF-8, without control characters",
-                found=f"{name!a} for id {number}",
-                remedy="Rename the class",
-            )

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.custom import place_of
+from penstock.datasets.class_lists import check_letters
 from penstock.datasets.description import Description, Split, check_task
-from penstock.datasets.listing import check_letters
 from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
 from penstock.datasets.verification import Verdict, verify_topics
 from penstock.errors import DatasetError, EmptySourceError, SourceError, UnknownSourceError

@@ -351,11 +351,7 @@ def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[An
     whole = plain
     if plain.dtype.kind not in "bui":
         whole = np.nan_to_num(plain, nan=-1, posinf=-1, neginf=-1).astype(np.int64)
-    if (
-        bool(whole is not plain and (whole != plain).any())
-        or int(whole.min(initial=0)) < 0
-        or int(whole.max(initial=0)) > highest
-    ):
+    if bool((whole != plain).any()) or int(whole.min(initial=0)) < 0 or int(whole.max(initial=0)) > highest:
         low, high = plain.min(), plain.max()
         raise LabelError(
             where,

@@ -10,7 +10,7 @@ from support.commands import call
 from support.layouts import words
 
 from penstock.datasets import inspect
-from penstock.datasets.listing import check_names
+from penstock.datasets.class_lists import check_names
 from penstock.errors import DatasetError
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import typed
 from penstock.datasets.layouts.lookup import unnamed_images
@@ -94,10 +94,10 @@ class Annotations:
     def _names(self, folder: Path, used: Iterable[str]) -> tuple[str, ...]:
         """The classes' names: those of the tool that occur or are stated, or those of classes.txt."""
         wanted = set(used)
-        stated = [listing.composed(name) for name in self.classes] or listing.read_classes(folder)
+        stated = [listing.composed(name) for name in self.classes] or class_lists.read_classes(folder)
         if stated and wanted <= set(stated):
-            return listing.check_names(list(stated), str(folder))
-        return listing.check_names(sorted(wanted), str(folder))
+            return class_lists.check_names(list(stated), str(folder))
+        return class_lists.check_names(sorted(wanted), str(folder))
 
     def _boxes(self, folder: Path) -> Layout:
         classes = self._names(folder, (shape.label for each in self.images for shape in each.shapes))

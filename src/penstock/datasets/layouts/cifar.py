@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, Item, Labels, Problem
@@ -80,7 +80,7 @@ def _recognise(folder: Path, kind: _Kind) -> Layout | None:
         kind.name,
         (reason,),
         tuple(items),
-        Labels(listing.check_names(list(classes), str(root / kind.names))),
+        Labels(class_lists.check_names(list(classes), str(root / kind.names))),
         tuple(problems),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import coco_runs, coco_shapes
 from penstock.datasets.layouts.annotated import BACKGROUND
@@ -160,7 +160,7 @@ def _classes(files: dict[str, File], problems: list[Problem]) -> tuple[str, ...]
     """Names by class id: those of the first file by their ids, then what others add. A note says where they differ."""
     stated = {file.path: _names(file.tree, file.path) for file in files.values()}
     for path, names in stated.items():
-        listing.check_names(names, str(path))
+        class_lists.check_names(names, str(path))
     every = tuple(dict.fromkeys(name for names in stated.values() for name in names))
     first, *_ = stated
     for path, others in stated.items():
@@ -170,7 +170,7 @@ def _classes(files: dict[str, File], problems: list[Problem]) -> tuple[str, ...]
                 f"({', '.join(stated[first])}). They are joined by name: {', '.join(every)}."
             )
             problems.append(Problem("other categories", str(path), message, fatal=False, whole=True))
-    return listing.check_names([*every], str(first))
+    return class_lists.check_names([*every], str(first))
 
 
 def _names(tree: Tree, path: Path) -> list[str]:

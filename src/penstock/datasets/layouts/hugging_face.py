@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
@@ -34,7 +34,7 @@ def recognise(folder: Path) -> Layout | None:
     if not lines:
         return None
     names = ", ".join(named(path, folder) for path in files)
-    found = Annotations("Hugging Face imagefolder", names, classes=listing.read_classes(folder))
+    found = Annotations("Hugging Face imagefolder", names, classes=class_lists.read_classes(folder))
     masks: list[Item] = []
     for path, number, line in lines:
         called = str(line.get(_FILE) or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts.csv_files import BEYOND
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.errors import DatasetError
@@ -60,7 +60,7 @@ def _names(folder: Path, rows: Sequence[Row]) -> dict[str, str]:
     labels = {row[LABEL] for row in rows} - {""}
     if not all(label.isdecimal() for label in labels):
         return {}
-    if classes := listing.read_classes(folder):
+    if classes := class_lists.read_classes(folder):
         first = int("0" not in labels and str(len(classes)) in labels)
         return {str(number): name for number, name in enumerate(classes, first)}
     pairs = {(PurePosixPath(plain(row[FILE])).parent.name, row[LABEL]) for row in rows}

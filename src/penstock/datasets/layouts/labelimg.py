@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import masks, voc
 from penstock.errors import DatasetError
@@ -38,7 +38,7 @@ def recognise(folder: Path) -> Layout | None:
                 trees[path] = tree
     if not trees:
         return None
-    classes = listing.read_classes(folder) or voc.class_names(trees.values())
+    classes = class_lists.read_classes(folder) or voc.class_names(trees.values())
     items: list[Item] = []
     for split, (images, texts) in pairs.items():
         found, wrong = _items(folder, split, images, texts, trees, classes)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
@@ -50,7 +50,7 @@ def recognise(folder: Path) -> Layout | None:
 
 def _classes(folder: Path) -> tuple[str, ...]:
     """The names in labels.txt, without the two that LabelMe's scripts put first."""
-    return tuple(name for name in listing.read_classes(folder) if name not in _FLAGS)
+    return tuple(name for name in class_lists.read_classes(folder) if name not in _FLAGS)
 
 
 def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], images: Images) -> None:

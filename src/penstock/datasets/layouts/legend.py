@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.errors import DatasetError, ImageError
 from penstock.images import probe
 from penstock.images.drawing import palette_of
@@ -96,7 +96,7 @@ def nnunet(folder: Path) -> Labels | None:
         return None
     if not ids or sorted(ids) != [*range(len(ids))]:
         return None
-    return Labels(listing.check_names([ids[number] for number in sorted(ids)], str(path)))
+    return Labels(class_lists.check_names([ids[number] for number in sorted(ids)], str(path)))
 
 
 def read(path: Path) -> Labels:
@@ -125,7 +125,7 @@ def read(path: Path) -> Labels:
 
 
 def _labels(path: Path, pairs: Sequence[tuple[str, Color | None]]) -> Labels:
-    names = listing.check_names([name for name, _ in pairs], str(path))
+    names = class_lists.check_names([name for name, _ in pairs], str(path))
     colors = [color for _, color in pairs if color]
     if names and not colors:
         return Labels(names)

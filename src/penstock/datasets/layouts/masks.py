@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import groups, legend, roles, several
 from penstock.datasets.layouts.matching import ending, match
@@ -189,7 +189,7 @@ def _layout(folder: Path, pairs: Sequence[Pair], reason: str) -> Layout:
 
 def labels_of(folder: Path) -> Labels:
     """The classes that a file beside the data names: a legend of colours, or a list of names."""
-    return legend.find(folder) or legend.nnunet(folder) or Labels(listing.read_classes(folder))
+    return legend.find(folder) or legend.nnunet(folder) or Labels(class_lists.read_classes(folder))
 
 
 def paired(

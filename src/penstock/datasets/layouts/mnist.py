@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
@@ -50,7 +50,7 @@ def recognise(folder: Path) -> Layout | None:
             items += _read(split, images, labels)
     if not items:
         return None
-    stated = listing.read_classes(root)
+    stated = class_lists.read_classes(root)
     known = _letters(root, sets[0]) if files is _EMNIST else {}
     classes = stated or tuple(known.get(i, str(i)) for i in range(1 + max(item.label or 0 for item in items)))
     reason = f"IDX files of {', '.join(dict.fromkeys(item.split for item in items))}"

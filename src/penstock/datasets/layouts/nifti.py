@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path  # noqa: TC003 - of a named tuple
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
@@ -77,7 +77,7 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
         with _named(folder, case, problems):
             items += list(cut(split, case, channels))
     reason = f"{counted(len(found), 'volume')} of {counted(most, 'modality')}, {how}"
-    labels = Labels(listing.read_classes(folder))
+    labels = Labels(class_lists.read_classes(folder))
     return Layout(
         "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
     )

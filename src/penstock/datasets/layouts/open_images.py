@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated
 from penstock.datasets.layouts.csv_files import columns_of, read_cells, read_rows
@@ -33,7 +33,7 @@ def recognise(folder: Path) -> Layout | None:
     rows = {path: list(read_rows(path)[0].items()) for path in tables}
     used = {row["labelname"] for each in rows.values() for _, row in each}
     known = {mid: names.get(mid, mid) for mid in sorted(used)}
-    classes = listing.check_names(sorted(set(known.values())), str(tables[0]))
+    classes = class_lists.check_names(sorted(set(known.values())), str(tables[0]))
     items: list[Item] = []
     problems: list[Problem] = []
     images = Images(folder)

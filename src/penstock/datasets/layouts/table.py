@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, table_boxes
 from penstock.datasets.layouts.columns import check_fields, image_column, renamed
@@ -90,11 +90,11 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     apart = len(tables) == 1 or (all(splits) and len(set(splits)) == len(splits))
     others = [] if apart else tables[1:]
     kept = tables if apart else tables[:1]
-    classes = listing.read_classes(folder) or _classes(kept)
+    classes = class_lists.read_classes(folder) or _classes(kept)
     layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
     more = [_second(folder, other.path, tables[0].path) for other in others] or _unnamed(folder, kept, layout)
-    named_by = classes if not listing.read_classes(folder) else ()
+    named_by = classes if not class_lists.read_classes(folder) else ()
     fractions = [name for name in named_by if _is_fraction(name)]
     wrong += [_measured(kept[0].path, folder, fractions)] if fractions else []
     return replace(layout, problems=(*layout.problems, *wrong, *more))
@@ -224,7 +224,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
     images = Images(path.parent if inside else folder, folder, near=listing.splits(folder).get(usual))
-    lines, problems = _sorted_out(images, path, rows, (file, label, *edges), listing.read_classes(folder))
+    lines, problems = _sorted_out(images, path, rows, (file, label, *edges), class_lists.read_classes(folder))
     read = table_boxes.read_edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     known: dict[Path, Path] = {}  # a file by whatever path it was named first

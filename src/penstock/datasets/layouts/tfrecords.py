@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.tfrecord_files import (
     Entry,
@@ -170,7 +170,7 @@ def _layout(folder: Path, shards: list[Path], kind: _Kind) -> Layout:
             items.append(_renamed(item, entry) if again else item)
             taken.add((item.split, item.name))
     nameless = not stated and all(name == f"class{number}" for number, name in names.items())
-    classes = listing.check_names([names[number] for number in sorted(names)], str(folder))
+    classes = class_lists.check_names([names[number] for number in sorted(names)], str(folder))
     reason = f"{len(shards)} TFRecord files whose records have {kind.image} and {kind.told_by}"
     return Layout(kind.task, kind.name, (reason,), tuple(items), Labels(classes), tuple(problems), nameless=nameless)
 
@@ -298,19 +298,19 @@ def _named_ids(folder: Path, kind: _Kind) -> dict[int, str]:
     beside = {} if kind.masked else {path.suffix: path for path in listing.files(folder)}
     for path in listing.files(folder):
         if path.name == own:
-            return dict(enumerate(listing.names_in_file(path)))
+            return dict(enumerate(class_lists.names_in_file(path)))
         if path.name == "labels.txt" and beside:
             return _numbered(path)
     if ".pbtxt" in beside:
         return _label_map(beside[".pbtxt"])
-    return dict(enumerate(listing.read_classes(folder)))
+    return dict(enumerate(class_lists.read_classes(folder)))
 
 
 def _numbered(path: Path) -> dict[int, str]:
     found = [_NUMBERED.fullmatch(line.strip()) for line in listing.text_of(path).rstrip().splitlines()]
     if all(found):
         return {int(match[1]): match[2] for match in found if match}
-    return dict(enumerate(listing.names_in_file(path)))
+    return dict(enumerate(class_lists.names_in_file(path)))
 
 
 def _label_map(path: Path) -> dict[int, str]:

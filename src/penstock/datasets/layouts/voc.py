@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import legend, typed
 from penstock.datasets.layouts.masks import labels_of
@@ -82,7 +82,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
         except DatasetError as error:
             problems.append(Problem("damaged XML", f"Annotations/{name}.xml", str(error)))
     found = class_names(tree for tree in trees.values() if tree is not None)
-    classes = listing.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else found)
+    classes = class_lists.read_classes(folder) or (CLASSES if set(found) <= set(CLASSES) else found)
     items: list[Item] = []
     for split, names in lists.items():
         for name in (name for name in names if name in trees):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import groups, shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
@@ -201,8 +201,8 @@ def _names(folder: Path) -> tuple[str, ...]:
         if names := tree.get("names"):
             return _checked(names, path)
     places = (folder, folder / "labels", *(labels for _, _, labels in _folders(folder)))
-    below = {path.parent for path in listing.files(folder) if path.name in listing.CLASS_FILES}
-    return next(filter(None, map(listing.read_classes, (*places, *(below if len(below) == 1 else ())))), ())
+    below = {path.parent for path in listing.files(folder) if path.name in class_lists.CLASS_FILES}
+    return next(filter(None, map(class_lists.read_classes, (*places, *(below if len(below) == 1 else ())))), ())
 
 
 def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -228,7 +228,7 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
             found=reprlib.repr(names)[:80],
             remedy="List the names in the order of their ids",
         )
-    return listing.check_names([listing.composed(name) for name in names], str(path))
+    return class_lists.check_names([listing.composed(name) for name in names], str(path))
 
 
 def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:

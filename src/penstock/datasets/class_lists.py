@@ -1,0 +1,149 @@
+"""Names of classes in a file beside the data."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.datasets import listing
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CLASS_FILES: Final = (
+    "classes.txt",
+    "class_names.txt",
+    "label_names.txt",
+    "labels.txt",
+    "classes.names",
+    "obj.names",
+    "synsets.txt",
+    "classes.json",
+    "class_names.json",
+    "label_names.json",
+    "labels.json",
+    "id2label.json",
+    "label2id.json",
+    "label_map.json",
+    "class_map.json",
+)
+"""Files of class names beside the data: one a line; a list of JSON, or a map of ids to names or of names to ids."""
+_MAX_JSON: Final = 1 << 20  # bytes of a file of class names
+_IGNORED: Final = 255  # an id that means no class
+
+
+def read_classes(folder: Path) -> tuple[str, ...]:
+    """The names in the folder's `classes.txt`, or a file of another usual name; empty where there is none.
+
+    A `labels.txt` of lines `id:name`, as TF-slim writes it, or of images with their labels is no such file, nor is JSON
+    of another form.
+
+    Raises:
+        DatasetError: ids have gaps, or as `names_in_file` does.
+    """
+    for path in (folder / name for name in CLASS_FILES):
+        if not path.is_file() or _is_no_list_of_classes(path):
+            continue
+        names = names_in_json(path) if path.suffix == ".json" else names_in_file(path)
+        if names:
+            return names
+    return ()
+
+
+def _is_no_list_of_classes(path: Path) -> bool:
+    lines = path.read_bytes().split(b"\n") if path.name == "labels.txt" else []
+    return any(re.match(rb"\s*\d+\s*:|.*\.(jpe?g|png|tiff?|bmp)\s", line, re.IGNORECASE) for line in lines)
+
+
+def names_in_json(path: Path) -> tuple[str, ...]:
+    """Class names of a list, of a map of ids to names (Hugging Face's `id2label`) or of names to ids, in the order of
+    their ids; empty where the file holds something else. Id 255 is no class.
+
+    Raises:
+        DatasetError: ids have gaps, or `check_names` refuses a name.
+    """
+    if path.stat().st_size > _MAX_JSON:
+        return ()
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return ()
+    names = _by_id(found)
+    if not names or any(listing.is_image(Path(name)) for name in names.values()):
+        return ()
+    names.pop(_IGNORED, None)
+    ids = sorted(names)
+    if ids != [*range(len(ids))]:
+        raise DatasetError(
+            str(path),
+            expected="class names for the ids from 0 on, without gaps",
+            found=f"ids {', '.join(map(str, ids[:12]))}{', ...' if len(ids) > 12 else ''}",  # noqa: PLR2004 - a line
+            remedy="Name every id, or write classes.txt with a line for each",
+        )
+    return check_names([listing.composed(names[number]) for number in ids], str(path))
+
+
+def _by_id(found: Any) -> dict[int, str]:
+    """Names by their ids; empty where a value of JSON is no list and no map of them."""
+    if isinstance(found, list) and all(isinstance(name, str) for name in found):
+        return dict(enumerate(found))
+    if not isinstance(found, dict):
+        return {}
+    if all(key.isdecimal() and isinstance(name, str) for key, name in found.items()):
+        return {int(key): name for key, name in found.items()}
+    by_name = all(type(number) is int and number >= 0 for number in found.values())
+    names = {number: name for name, number in found.items()} if by_name else {}
+    return names if len(names) == len(found) else {}  # images with their labels share some
+
+
+def names_in_file(path: Path) -> tuple[str, ...]:
+    """Class names, one a line, in the order of their ids.
+
+    Raises:
+        DatasetError: the file is no UTF-8 text, or `check_names` refuses it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
+        ) from None
+    return check_names([listing.composed(line.strip()) for line in text.rstrip().split("\n")], str(path))
+
+
+def check_names(names: list[str], where: str) -> tuple[str, ...]:
+    """Class names in the order of their ids.
+
+    Raises:
+        DatasetError: one is empty, which would shift all ids behind it, occurs twice, or cannot be printed.
+    """
+    first: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if not name or first.setdefault(name, number) != number:
+            raise DatasetError(
+                where,
+                expected="a class name for every id, each of them once",
+                found=f"{name!r} for the ids {first[name]} and {number}" if name else f"no name for id {number}",
+                remedy="Give every class a name of its own",
+            )
+    check_letters(names, where)
+    return tuple(names)
+
+
+def check_letters(names: Iterable[str], where: str) -> None:
+    """Class names are printed and kept, so they must be text, and not tell a terminal what to do.
+
+    Raises:
+        DatasetError: one is no text, or holds a control character.
+    """
+    for number, name in enumerate(names):
+        if not listing.is_text(name):
+            raise DatasetError(
+                where,
+                expected="class names in UTF-8, without control characters",
+                found=f"{name!a} for id {number}",
+                remedy="Rename the class",
+            )

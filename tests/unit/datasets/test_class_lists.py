@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from support.errors import refused
+
+from penstock.datasets import inspect
+from penstock.datasets.class_lists import read_classes
+
+NAMES = ("sky", "tree", "road")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("classes.json", ["sky", "tree", "road"]),
+        ("id2label.json", {"2": "road", "0": "sky", "1": "tree"}),
+        ("id2label.json", {"2": "road", "0": "sky", "1": "tree", "255": "nothing"}),
+        ("label2id.json", {"tree": 1, "road": 2, "sky": 0}),
+        ("label_map.json", {"tree": 1, "road": 2, "sky": 0, "void": 255}),
+    ],
+)
+def test_names_are_in_the_order_of_their_ids(tmp_path, name, content):
+    (tmp_path / name).write_text(json.dumps(content))
+
+    assert read_classes(tmp_path) == NAMES
+
+
+def test_ten_and_more_are_ordered_as_numbers(tmp_path):
+    (tmp_path / "id2label.json").write_text(json.dumps({str(n): f"c{n}" for n in sorted(range(13), key=str)}))
+
+    assert read_classes(tmp_path) == tuple(f"c{n}" for n in range(13))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a.jpg": 0, "b.jpg": 1},
+        {"cat": 0, "dog": 0},
+        {"cat": -1},
+        {"cat": True},
+        {"info": {}, "images": []},
+        [1, 2],
+        [["sky"]],
+        "sky",
+        {},
+        [],
+        None,
+    ],
+)
+def test_json_of_another_form_is_passed_over(tmp_path, content):
+    """As labels of images are, and annotations."""
+    (tmp_path / "labels.json").write_text(json.dumps(content))
+    (tmp_path / "label_map.json").write_text(json.dumps(list(NAMES)))
+
+    assert read_classes(tmp_path) == NAMES
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "\x00", '["sky", "tree"]' + " " * (1 << 20)])
+def test_what_cannot_be_read_is_passed_over(tmp_path, text):
+    (tmp_path / "labels.json").write_text(text)
+
+    assert read_classes(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"1": "sky", "2": "tree"},
+            "expected class names for the ids from 0 on, without gaps, found ids 1, 2. Name every id, or write "
+            "classes.txt with a line for each.",
+        ),
+        (
+            ["sky", "sky"],
+            "expected a class name for every id, each of them once, found 'sky' for the ids 0 and 1. Give every class a "
+            "name of its own.",
+        ),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(tmp_path, content, message):
+    path = tmp_path / "classes.json"
+    path.write_text(json.dumps(content))
+
+    refused(read_classes, tmp_path, message=f"{path}: {message}")
+
+
+@pytest.mark.parametrize("name", ["label_names.txt", "id2label.json"])
+def test_a_folder_of_masks_has_them(tmp_path, name):
+    for kind in ("images", "masks"):
+        (tmp_path / kind).mkdir()
+    for number in range(4):
+        cv2.imwrite(str(tmp_path / f"images/{number}.png"), np.full((8, 8, 3), 60 * number, np.uint8))
+        cv2.imwrite(str(tmp_path / f"masks/{number}.png"), np.arange(64, dtype=np.uint8).reshape(8, 8) % 3)
+    text = "\n".join(NAMES) if name.endswith("txt") else json.dumps(dict(enumerate(NAMES)))
+    (tmp_path / name).write_text(text)
+
+    report = inspect(tmp_path)
+
+    assert report.labels.classes == NAMES
+    assert [problem for problem in report.problems if name in problem.message] == []
