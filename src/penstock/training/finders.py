@@ -230,4 +230,5 @@ def _steepest(rates: list[float], losses: list[float]) -> float:
             "does not lower the loss either, check the labels with penstock show",
         )
     slopes = np.gradient(losses[: lowest + 1], np.log10(rates[: lowest + 1]))
-    return float(f"{rates[int(np.argmin(slopes))]:.1e}")
+    settled = min(_BEFORE, lowest // 2)  # the mean of the first few losses moves by chance
+    return float(f"{rates[settled + int(np.argmin(slopes[settled:]))]:.1e}")

@@ -68,6 +68,13 @@ class TestRate:
         assert 0.003 < found.suggested < 1 / 30  # at half of that one step would reach the bottom
         assert seen[0] == (1, 40)
 
+    def test_the_first_losses_which_fall_by_chance_are_passed_over(self, packed, bowl, monkeypatch):
+        losses = [2.0, *(1.0 for _ in range(24)), *(0.95**n for n in range(15))]
+        monkeypatch.setattr(finders.Learner, "backward", lambda self, *_: torch.tensor(1.0))
+        monkeypatch.setattr(finders.Learner, "update", lambda self, loss, batch, step: Update(losses[step], 0.1, 1.0))
+
+        assert 1e-3 < find_lr(recipe(packed.folder), steps=40).suggested < 1
+
     def test_a_loss_that_never_falls_is_said(self, packed, bowl, monkeypatch):
         monkeypatch.setattr(finders.Learner, "backward", lambda self, *_: torch.tensor(1.0))
         monkeypatch.setattr(finders.Learner, "update", lambda self, loss, batch, step: Update(1.0 + step, 0.1, 1.0))
