@@ -69,10 +69,14 @@ def machine() -> dict[str, Any]:
     return {"processor": model, "cores": cores, "memory_gib": memory, "python": platform.python_version()}
 
 
-def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What a program does and prints. In a smoke run, one of this Python is a fork, which imports nothing again."""
+def run(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, fork: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """What a program does and prints. In a smoke run, one of this Python is a fork, which imports nothing again; where
+    there are clients of Kafka, whose threads a fork does not have, it must not be one.
+    """
     env = {**os.environ, **(environment or {})}
-    if SMOKE and command[0] == sys.executable:
+    if SMOKE and fork and command[0] == sys.executable:
         sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
         from support.processes import forked
 
@@ -81,9 +85,9 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-def last_line(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """The last line that a program prints, which must not fail."""
-    done = run(command, environment)
+def last_line(command: Sequence[str], environment: Mapping[str, str] | None = None, *, fork: bool = True) -> str:
+    """The last line that a program prints, which must not fail; arguments as for `run`."""
+    done = run(command, environment, fork=fork)
     if done.returncode:
         sys.exit(f"{' '.join(command[1:3])} failed:\n{done.stderr[-3000:]}")
     return done.stdout.splitlines()[-1]
