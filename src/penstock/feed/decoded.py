@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from penstock.errors import PenstockError
 from penstock.feed.draws import first_turn, generators
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from penstock.feed.prepare import Gathering
+    from penstock.feed.prepare import Field, Gathering
     from penstock.order import Plan
     from penstock.values import Address, Record
 
@@ -26,6 +26,11 @@ _MAX_OTHERS: Final = 8
 """Records that do not fit, as they are of other sizes or too large, after which no more are tried."""
 
 _NEW, _KEPT, _LEFT = range(3)
+
+
+def may_fit(fields: Mapping[str, Field], records: int) -> bool:
+    """Whether so many decoded records may fit: each takes at least as much memory as a sample of these tensors."""
+    return records * sum(math.prod(each.shape) * np.dtype(each.dtype).itemsize for each in fields.values()) <= MAX_BYTES
 
 
 class Decoded:
@@ -88,8 +93,8 @@ class Decoded:
         try:
             record = self._read(address)
             return record, self._prepare.decode(record) if record else None
-        except (PenstockError, OSError):
-            return None, None  # raised again, and named, where its sample is made
+        except Exception:  # noqa: BLE001 - raised again, and named, where its sample is made
+            return None, None
 
     def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
         """Whether a record is as the first one, which says how much memory all of them take."""

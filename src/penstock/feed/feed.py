@@ -17,7 +17,7 @@ from penstock import cores
 from penstock.errors import PenstockError, PlanError, StalledError
 from penstock.feed import draws
 from penstock.feed.batch import Batch, Sample
-from penstock.feed.decoded import Decoded
+from penstock.feed.decoded import Decoded, may_fit
 from penstock.feed.prepare import Composing, Gathering
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.feed.stalling import THREADS, stalled
@@ -261,9 +261,10 @@ class Feed:
     @cached_property
     def _decoded(self) -> Decoded | None:
         """The records, decoded, where samples can be gathered from them; what grows is not kept."""
-        if isinstance(self.plan, Plan) and isinstance(self.prepare, Gathering) and self.prepare.gathers:
-            return Decoded(self.prepare, self.plan, self._read)
-        return None
+        plan, prepare = self.plan, self.prepare
+        if not isinstance(plan, Plan) or not isinstance(prepare, Gathering) or not prepare.gathers:
+            return None
+        return Decoded(prepare, plan, self._read) if may_fit(prepare.fields, len(plan.snapshot)) else None
 
     @cached_property
     def _composing(self) -> Composing | None:

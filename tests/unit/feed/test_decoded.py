@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.sources import Fault, MemorySource
 from penstock.tasks import Augment, PrepareClassification
 from penstock.tasks.regularize import Regularize
-from penstock.values import Cursor, Share
+from penstock.values import Cursor, Partition, Record, Share, Snapshot
 
 COUNT, BATCH = 23, 10
 _CROPS = st.sampled_from([(8, 9, 2), (9, 8, 3), (12, 12, 4), (6, 6, 0), (5, 7, 2)])
@@ -60,6 +61,13 @@ class OneByOne:
 
     def __call__(self, record, generator, out):
         self.prepare(record, generator, out)
+
+
+class Same:
+    """One record at every offset."""
+
+    def read(self, partition, start, stop):
+        return iter([Record(f"{partition}#{start}", encoded(1))])
 
 
 class Counting(MemorySource):
@@ -154,6 +162,18 @@ def test_a_split_that_takes_too_much_memory_is_not_kept(monkeypatch):
 
     assert take(fed.batches(), 7) == take(feed(OneByOne(made)).batches(), 7)
     assert min(fed.source.reads.values()) > 1
+
+
+def test_a_billion_records_need_no_table():
+    snapshot = Snapshot("many", (Partition("a", 0, 10**9, "x"),))
+    fed = Feed(Plan(snapshot, 3, Shuffle()), Same(), prepare(), batch=BATCH, threads=1)
+    tracemalloc.start()
+    batch = next(fed.batches())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert batch.weight.sum() == BATCH
+    assert peak < 10 << 20
 
 
 def test_what_is_wrong_with_a_record_is_said_where_its_batch_is_asked_for():
