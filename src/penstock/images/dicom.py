@@ -200,15 +200,16 @@ def _check_inflated(file: BinaryIO) -> None:
     Raises:
         ValueError: it unpacks to more than `_MAX_INFLATED`, or does not say where its packed part begins.
     """
-    begin = _PREAMBLE + 4
-    head = file.read(begin + 4096)[begin:]  # of meta information, which is a few hundred bytes
-    if _DEFLATED not in head:
+    begin, stop = _PREAMBLE + 4, len(_GROUP_LENGTH) + 4
+    head = file.read(begin + 4096)[begin:]  # meta information takes a few hundred bytes of it
+    has_length = head.startswith(_GROUP_LENGTH)
+    end = stop + int.from_bytes(head[stop - 4 : stop], "little") if has_length else len(head)
+    if _DEFLATED not in head[:end]:
         return
-    if not head.startswith(_GROUP_LENGTH):
+    if not has_length:
         message = "a deflated file without the length of its meta information"
         raise ValueError(message)
-    stop = len(_GROUP_LENGTH) + 4
-    file.seek(begin + stop + int.from_bytes(head[stop - 4 : stop], "little"))
+    file.seek(begin + end)
     packed = file.read()
     if len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, _MAX_INFLATED + 1)) > _MAX_INFLATED:
         message = f"{counted(len(packed), 'byte')} that unpack to more than {counted(_MAX_INFLATED, 'byte')}"

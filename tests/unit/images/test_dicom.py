@@ -135,6 +135,11 @@ class TestImages:
         assert np.array_equal(decode_image(stored, "x.dcm", pixels=PixelFormat(3, 16))[..., 0], VALUES)
         assert dicom.possible_values(tmp_path / "a.dcm") == (0, 65535)
 
+    def test_one_that_names_the_way_to_deflate_is_not_deflated(self):
+        one = dicom_file(VALUES, PatientComments="1.2.840.10008.1.2.1.99")
+
+        assert np.array_equal(pixels(one), VALUES)
+
     def test_a_small_file_does_not_unpack_without_end(self, monkeypatch, tmp_path):
         file = deflated(dicom_file(np.zeros((200, 300), np.uint16)))
         (tmp_path / "a.dcm").write_bytes(file)
