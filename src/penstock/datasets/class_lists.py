@@ -60,7 +60,7 @@ def _is_no_list_of_classes(path: Path) -> bool:
 
 def names_in_json(path: Path) -> tuple[str, ...]:
     """Class names of a list, of a map of ids to names (Hugging Face's `id2label`) or of names to ids, in the order of
-    their ids; empty where the file holds something else. Id 255 is no class.
+    their ids; empty where the file holds something else. Id 255 behind a gap is no class.
 
     Raises:
         DatasetError: ids have gaps, or `check_names` refuses a name.
@@ -74,8 +74,9 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     names = _by_id(found)
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
-    names.pop(_IGNORED, None)
     ids = sorted(names)
+    if ids[-1] == _IGNORED and len(ids) <= _IGNORED:
+        ids.pop()  # of fewer classes than that id counts
     if ids != [*range(len(ids))]:
         raise DatasetError(
             str(path),
@@ -87,7 +88,7 @@ def names_in_json(path: Path) -> tuple[str, ...]:
 
 
 def _by_id(found: Any) -> dict[int, str]:
-    """Names by their ids; empty where a value of JSON is no list and no map of them."""
+    """Names by their ids, of a list of JSON, of a map of ids to names or of names to ids; empty where it is none."""
     if isinstance(found, list) and all(isinstance(name, str) for name in found):
         return dict(enumerate(found))
     if not isinstance(found, dict):

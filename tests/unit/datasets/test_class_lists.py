@@ -29,6 +29,14 @@ def test_names_are_in_the_order_of_their_ids(tmp_path, name, content):
     assert read_classes(tmp_path) == NAMES
 
 
+@pytest.mark.parametrize("count", [255, 256, 257, 1000])
+def test_many_are_all_there(tmp_path, count):
+    names = [f"c{n}" for n in range(count)]
+    (tmp_path / "classes.json").write_text(json.dumps(names))
+
+    assert read_classes(tmp_path) == tuple(names)
+
+
 def test_ten_and_more_are_ordered_as_numbers(tmp_path):
     (tmp_path / "id2label.json").write_text(json.dumps({str(n): f"c{n}" for n in sorted(range(13), key=str)}))
 
