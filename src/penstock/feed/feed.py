@@ -168,9 +168,10 @@ class Feed:
         """Have the source read ahead what a batch and the half window behind it will want, where it reads runs."""
         start = number * self.batch
         reached = start if reached is None else reached
-        shuffle, decoded = self.plan.shuffle, self._decoded
-        wanted = not (decoded and decoded.whole) and not (shuffle and shuffle.block < _TOGETHER)
-        if not isinstance(self.source, Prefetching) or not wanted:
+        shuffle = self.plan.shuffle
+        if not isinstance(self.source, Prefetching) or (shuffle and shuffle.block < _TOGETHER):
+            return reached
+        if self._decoded and self._decoded.whole:
             return reached
         further = shuffle.block * shuffle.window // 2 if shuffle else self.batch + self.source.block
         while reached < min(start + self.batch + further, limit or self.plan.end or math.inf):
