@@ -65,7 +65,8 @@ class Decoded:
         every = np.arange(positions.start, positions.stop)
         records = self._plan.records(every)
         for number in np.unique(records[self._states[records] == _NEW]).tolist():
-            self._keep(number)
+            if self._states[number] == _NEW:  # the ones before it may have ended the trying
+                self._keep(number)
         kept = self._states[records] == _KEPT
         chosen, at = records[kept], every[kept]
         if len(chosen):
