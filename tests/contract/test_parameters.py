@@ -1,0 +1,278 @@
+"""Every parameter of the public functions has its effect."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from support.options import fill
+
+import penstock as ps
+from penstock import assembly, inference, training
+from penstock.config import Resolved, explained
+from penstock.custom import carried
+from penstock.datasets import Labels
+from penstock.errors import PenstockError
+from penstock.inference.export import Exported
+from penstock.session import Hook, Outcome
+from penstock.tasks import Style
+
+
+class Given(NamedTuple):
+    """A value of a parameter, with what else is given in both calls; `$NAME` is a place."""
+
+    value: Any
+    place: str = ""
+    beside: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+class Elsewhere(NamedTuple):
+    """A test of it that is more than a difference."""
+
+    test: str
+
+
+_BOTH = {
+    "layout": Given("folders", "views"),
+    "task": Given("segmentation", "objects"),
+    "labels": Given(Labels(ignore=2), "masks"),
+    "evaluate_only": Given(True, "evaluated"),
+}
+PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
+    "inspect": {
+        **_BOTH,
+        "pattern": Given("(?P<label>[a-z]+)_", "named"),
+        "boxes": Given("xyxy", "boxes"),
+        "fields": Given({"image": "pic", "label": "kind"}, "fields", {"labels": Labels(("cat", "dog"))}),
+        "limit": Given(2, "clips"),
+        "max_side": Given(16, "masks"),
+        "value_range": Given((0.0, 4.0), "floats"),
+        "images": Given("shots", "odd", {"masks": "truth"}),
+        "masks": Given("truth", "odd", {"images": "shots"}),
+        "group": Given("(p[0-9])_", "clips"),
+        "rater": Given("rater2", "raters"),
+    },
+    "pack": {**_BOTH, "validation": Given(0.5, "clips"), "skip_bad": Given(True, "cut")},
+    "open": {"trust": Given(True, "data")},
+    "train": {
+        "model": Given("unet:test_resnet", "data"),
+        "weights": Given("mine.safetensors", "data"),
+        "task": Given("none.py:T", "data"),
+        "loss": Given("$root/losses.py:mine", "data"),
+        "optimizer": Given("muon", "data"),
+        "lr": Given(0.5, "data"),
+        "crop": Given((32, 64), "data"),
+        "batch": Given(3, "data"),
+        "steps": Given(7, "data"),
+        "epochs": Given(2.0, "data"),
+        "seed": Given(5, "data"),
+        "device": Given("cpu", "data"),
+        "hooks": Given(["tensorboard"], "data"),
+        "settings": Given({"train.batch": 3}, "data"),
+        "runs": Given("elsewhere", "data"),
+        "name": Given("mine", "data"),
+        "on_event": Given(print, "data"),
+        "trust": Given(True, "data"),
+    },
+    "resume": {
+        "settings": Given({"train.steps": 9}, "run"),
+        "hooks": Given((Hook(),), "run"),
+        "checkpoint": Given("best", "run"),
+        "on_event": Given(print, "run"),
+        "trust": Given(True, "run"),
+        "accept_changes": Given(True, "run"),
+    },
+    "load": {
+        "checkpoint": Given("step-00000002", "run"),
+        "device": Given("cuda:77", "run"),
+        "trust": Given(True, "run"),
+    },
+    "export": {
+        "size": Given((64, 96), "run"),
+        "dynamic": Given(True, "run"),
+        "any_size": Given(True, "run"),
+    },
+    "Run.evaluate": {
+        "split": Given("train", "run"),
+        "checkpoint": Given("step-00000002", "run"),
+        "device": Given("cuda:77", "run"),
+        "scales": Given((0.5, 1.0), "run"),
+        "flip": Given(True, "run"),
+        "shift": Given(2, "run"),
+    },
+    "Run.note": {
+        "text": Given("good", "run", {"tag": ["x"]}),
+        "tag": Given(["x"], "run", {"text": "good"}),
+        "untag": Given(["x"], "run", {"tag": ["x", "y"]}),
+    },
+    "Run.load": {"checkpoint": Given("step-00000002", "run"), "device": Given("cuda:77", "run")},
+    "Split.feed": {
+        "batch": Given(3, "data", {"batch": 2, "crop": (16, 16)}),
+        "crop": Given((16, 24), "data", {"batch": 2}),
+        "seed": Given(1, "data", {"batch": 2, "crop": (16, 16)}),
+        "augment": Given(False, "data", {"batch": 2, "crop": (16, 16)}),
+        "rank": Given(1, "data", {"batch": 2, "crop": (16, 16), "world_size": 2}),
+        "world_size": Given(2, "data", {"batch": 2, "crop": (16, 16)}),
+        "settings": Given({"augment.flip": 1.0}, "data", {"batch": 2, "crop": (16, 16)}),
+    },
+    "LoadedModel.with_tta": {"scales": Given((0.5, 1.0), "run"), "flip": Given(True, "run"), "shift": Given(2, "run")},
+    "list_runs": {"root": Given("copied", "run")},
+    "LoadedModel.predict_folder": {"style": Given(Style(color=True), "run")},
+    "LoadedModel.predict_volumes": {"labels": Elsewhere("unit/inference/test_volumes.py")},
+    "Prediction.files": {"style": Given(Style(color=True), "run")},
+    "Prediction.draw": {"style": Given(Style(palette="voc"), "run")},
+    "Prediction.drawn": {"style": Elsewhere("e2e/test_detection.py")},
+    "Prediction.save": {"style": Given(Style(color=True), "run")},
+}
+ROWS = [
+    pytest.param(name, parameter, each, id=f"{name}-{parameter}")
+    for name, row in PARAMETERS.items()
+    for parameter, each in row.items()
+    if isinstance(each, Given)
+]
+
+
+def public():
+    """The functions that `penstock` gives, and the methods of what they return, by name."""
+    functions = {name: getattr(ps, name) for name in ps.__all__ if inspect.isfunction(getattr(ps, name))}
+    kinds = (ps.Data, ps.Run, ps.Split, ps.LoadedModel, ps.Prediction)
+    methods = {
+        f"{kind.__name__}.{name}": each
+        for kind in kinds
+        for name, each in vars(kind).items()
+        if not name.startswith("_") and inspect.isfunction(each)
+    }
+    return {**functions, **methods}
+
+
+def optional(function):
+    """Parameters that may be left out, and those that are named."""
+    return [
+        name
+        for name, each in inspect.signature(function).parameters.items()
+        if each.kind is each.KEYWORD_ONLY or each.default is not each.empty
+    ]
+
+
+def test_every_parameter_has_a_row():
+    wanted = {name: optional(each) for name, each in public().items()}
+
+    assert {name: {*row} for name, row in PARAMETERS.items()} == {
+        name: {*names} for name, names in wanted.items() if names
+    }
+
+
+@pytest.fixture(scope="module")
+def places(packed, raw, shaken_run, tmp_path_factory):
+    root = tmp_path_factory.mktemp("parameters")
+    return {**fill(root), "root": root, "data": packed.folder, "run": shaken_run, "images": raw / "images/val"}
+
+
+class Doors:
+    """Calls the functions. What takes long only writes down what it is given."""
+
+    def __init__(self, places, folder, monkeypatch):
+        self.places, self.folder, self.told = places, folder, []
+        monkeypatch.chdir(folder)
+        for module, name in ((carried, "trust_folder"), (assembly, "trust")):
+            monkeypatch.setattr(module, name, lambda path: self.told.append(("trusted", path)))
+        monkeypatch.setattr(training, "train", self._note_training)
+        monkeypatch.setattr(training, "resume", self._note_training)
+        monkeypatch.setattr(inference, "export_run", self._note_export)
+
+    def _note_training(self, recipe, *given, **named):
+        self.told.append((explained(recipe) if isinstance(recipe, Resolved) else recipe, given, named))
+        return type("Folder", (), {"path": self.folder})(), Outcome("finished", "", 1)
+
+    def _note_export(self, trained, path, *given, **named):
+        self.told.append((trained.step, path, given, named))
+        return Exported(path, "uint8", (), (), "", None)
+
+    def see(self, name, place, given):
+        """What a call gives: what is told on the way, and what it returns or raises."""
+        self.told.clear()
+        kind, _, method = name.rpartition(".")
+        call = getattr(self, method if kind else f"_{name}", None)
+        for path in tuple(self.folder.iterdir()):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        try:
+            found = call(self.places[place], given) if call else repr(getattr(ps, name)(self.places[place], **given))
+        except PenstockError as error:
+            found = str(error)
+        return repr((self.told, found))
+
+    def _inspect(self, folder, given):
+        found = ps.inspect(folder, **given)
+        return found.layout.kind.name, found.layout.reasons, found.labels, found.items, found.problems
+
+    def _pack(self, folder, given):
+        return ps.pack(folder, self.folder / "out", **given).opened.description
+
+    def _load(self, run, given):
+        return ps.load(run, **given).trained.step
+
+    def _export(self, run, given):
+        return ps.export(run, "model.onnx", **given)
+
+    def _run(self, path):
+        shutil.copytree(path, self.folder / "run", symlinks=True)
+        return ps.Run(self.folder / "run")
+
+    def _list_runs(self, path, given):
+        shutil.copytree(path, self.folder / "copied/run", symlinks=True)
+        return ps.list_runs(**given)
+
+    def evaluate(self, path, given):
+        found = self._run(path).evaluate(**given)
+        return found.split, found.step, found.loss, found.scores.as_json()
+
+    def note(self, path, given):
+        run = self._run(path)
+        run.note(**given)
+        (found,) = ps.list_runs(self.folder)
+        return found.note, found.tags
+
+    def load(self, path, given):
+        return self._run(path).load(**given).trained.step
+
+    def feed(self, path, given):
+        made = ps.open(path)["train"].feed(**given)
+        batch = next(made.batches())
+        return {name: np.asarray(each).tobytes() for name, each in batch.tensors.items()}, batch.weight.shape
+
+    def _image(self):
+        return min(self.places["images"].iterdir())
+
+    def with_tta(self, path, given):
+        return ps.load(path).with_tta(**given).predict(self._image()).files()
+
+    def _written(self):
+        return sorted(path.name for path in (self.folder / "out").iterdir())
+
+    def predict_folder(self, _, given):
+        ps.load(self.places["run"]).predict_folder(self.places["images"], self.folder / "out", **given)
+        return self._written()
+
+    def files(self, path, given):
+        return ps.load(path).predict(self._image()).files(**given)
+
+    def draw(self, path, given):
+        return ps.load(path).predict(self._image()).draw(**given).tobytes()
+
+    def save(self, _, given):
+        ps.load(self.places["run"]).predict(self._image()).save(self.folder / "out", "one", **given)
+        return self._written()
+
+
+@pytest.mark.parametrize(("name", "parameter", "row"), ROWS)
+def test_a_parameter_has_its_effect(places, tmp_path, monkeypatch, name, parameter, row):
+    value = row.value.replace("$root", str(places["root"])) if isinstance(row.value, str) else row.value
+    (tmp_path / "here").mkdir()
+    doors = Doors(places, tmp_path / "here", monkeypatch)
+    without = doors.see(name, row.place, row.beside)
+
+    assert without != doors.see(name, row.place, {**row.beside, parameter: value})
+    assert without == doors.see(name, row.place, row.beside)
