@@ -14,15 +14,6 @@ def test_show_draws_records_and_what_the_network_is_fed(packed, tmp_path, capsys
             assert np.asarray(shown).std() > 20
 
 
-def test_the_crop_is_an_option(packed, tmp_path, capsys):
-    for name, options in (("a", ["--crop", 32, 64]), ("b", ["--set", "augment.crop=[32, 64]"]), ("c", [])):
-        path = tmp_path / f"{name}.png"
-        assert call("show", packed.folder, "-n", 2, "--augmented", "-o", path, *options, capsys=capsys)[0] == 0
-    a, b, c = ((tmp_path / f"{name}.png").read_bytes() for name in "abc")
-
-    assert a == b != c
-
-
 def test_a_sheet_of_a_recipe_that_leaves_the_shuffle_open(packed, tmp_path, capsys):
     words = ["--augmented", "--set", "data.block=0", "--count", 2, "-o", tmp_path / "sheet.png"]
     code, _, err = call("show", packed.folder, *words, capsys=capsys)
