@@ -69,7 +69,7 @@ def look(places, known, tmp_path, monkeypatch, capsys):
         assert "Traceback" not in err
         made = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
         files = {name: path.read_bytes() for name, path in made.items() if path.suffix != ".index"}  # of files' times
-        error = err.splitlines()[-1:] if code else []  # above it is progress, which tells seconds
+        error = [line for line in err.splitlines() if line.startswith("error:")]  # and no progress, which tells seconds
         told = "\n".join((str(code), out, *error, *printed))
         printed.clear()
         return Seen(told, files)
