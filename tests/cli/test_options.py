@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import pytest
 from support.commands import call
-from support.options import FILE, OPTIONS, Effect, Elsewhere, fill, options, replace_doors
+from support.effects import Elsewhere
+from support.option_folders import fill
+from support.options import FILE, OPTIONS, Effect, options, replace_doors
 
 TESTS = Path(__file__).parents[1]
 ROWS = [

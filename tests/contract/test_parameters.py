@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from support.options import fill
+from support.effects import Elsewhere
+from support.option_folders import fill
 
 import penstock as ps
 from penstock import assembly, inference, training
@@ -17,6 +19,7 @@ from penstock.custom import carried
 from penstock.datasets import Labels
 from penstock.errors import PenstockError
 from penstock.inference.export import Exported
+from penstock.runs import RunFolder
 from penstock.session import Hook, Outcome
 from penstock.tasks import Style
 
@@ -27,12 +30,6 @@ class Given(NamedTuple):
     value: Any
     place: str = ""
     beside: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-
-class Elsewhere(NamedTuple):
-    """A test of it that is more than a difference."""
-
-    test: str
 
 
 _BOTH = {
@@ -124,9 +121,10 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     "LoadedModel.predict_volumes": {"labels": Elsewhere("unit/inference/test_volumes.py")},
     "Prediction.files": {"style": Given(Style(color=True), "run")},
     "Prediction.draw": {"style": Given(Style(palette="voc"), "run")},
-    "Prediction.drawn": {"style": Elsewhere("e2e/test_detection.py")},
+    "Prediction.drawn": {"style": Elsewhere("unit/tasks/test_instances.py")},
     "Prediction.save": {"style": Given(Style(color=True), "run")},
 }
+TESTS = Path(__file__).parents[1]
 ROWS = [
     pytest.param(name, parameter, each, id=f"{name}-{parameter}")
     for name, row in PARAMETERS.items()
@@ -165,6 +163,13 @@ def test_every_parameter_has_a_row():
     }
 
 
+def test_what_is_shown_elsewhere_is_called_there():
+    rows = [(name.rpartition(".")[2], each.test) for name, row in PARAMETERS.items() for each in row.values()
+            if isinstance(each, Elsewhere)]  # fmt: skip
+
+    assert [row for row in rows if f".{row[0]}(" not in (TESTS / row[1]).read_text()] == []
+
+
 @pytest.fixture(scope="module")
 def places(packed, raw, shaken_run, tmp_path_factory):
     root = tmp_path_factory.mktemp("parameters")
@@ -175,8 +180,7 @@ class Doors:
     """Calls the functions. What takes long only writes down what it is given."""
 
     def __init__(self, places, folder, monkeypatch):
-        self.places, self.folder, self.told = places, folder, []
-        monkeypatch.chdir(folder)
+        self.places, self.folder, self.monkeypatch, self.told = places, folder, monkeypatch, []
         for module, name in ((carried, "trust_folder"), (assembly, "trust")):
             monkeypatch.setattr(module, name, lambda path: self.told.append(("trusted", path)))
         monkeypatch.setattr(training, "train", self._note_training)
@@ -185,7 +189,7 @@ class Doors:
 
     def _note_training(self, recipe, *given, **named):
         self.told.append((explained(recipe) if isinstance(recipe, Resolved) else recipe, given, named))
-        return type("Folder", (), {"path": self.folder})(), Outcome("finished", "", 1)
+        return RunFolder(self.folder), Outcome("finished", "", 1)
 
     def _note_export(self, trained, path, *given, **named):
         self.told.append((trained.step, path, given, named))
@@ -196,8 +200,9 @@ class Doors:
         self.told.clear()
         kind, _, method = name.rpartition(".")
         call = getattr(self, method if kind else f"_{name}", None)
-        for path in tuple(self.folder.iterdir()):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        self.monkeypatch.chdir(self.folder)
         try:
             found = call(self.places[place], given) if call else repr(getattr(ps, name)(self.places[place], **given))
         except PenstockError as error:
@@ -270,7 +275,6 @@ class Doors:
 @pytest.mark.parametrize(("name", "parameter", "row"), ROWS)
 def test_a_parameter_has_its_effect(places, tmp_path, monkeypatch, name, parameter, row):
     value = row.value.replace("$root", str(places["root"])) if isinstance(row.value, str) else row.value
-    (tmp_path / "here").mkdir()
     doors = Doors(places, tmp_path / "here", monkeypatch)
     without = doors.see(name, row.place, row.beside)
 

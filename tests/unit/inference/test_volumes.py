@@ -8,6 +8,7 @@ import torch
 from support.commands import call
 from support.volumes import nibabel, stored, volume_scene, write_volume
 
+import penstock as ps
 from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError
 from penstock.images.volumes import read_labels, read_volume, write_labels
@@ -69,11 +70,14 @@ def test_volumes_are_predicted_as_they_were_scored(tmp_path, capsys):
     (run,) = (tmp_path / "runs").iterdir()
     words = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/val"]
     assert call("predict", run, tmp_path / "raw/val", *words, capsys=capsys)[0] == 0
-    rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))[1:]
+    table = (tmp_path / "out/dice.csv").read_text()
+    ps.load(run).predict_volumes([tmp_path / "raw/val"], tmp_path / "again", tmp_path / "raw/val")
+    rows = list(csv.reader(table.splitlines()))[1:]
     columns = [[float(cell) for cell in column if cell] for column in list(zip(*rows, strict=True))[1:]]
     (found,) = (run / "evaluations").glob("step-*.json")
     mean = np.mean([np.mean(column) for column in columns if column])
 
+    assert (tmp_path / "again/dice.csv").read_text() == table
     assert len(rows) == 2
     assert mean > 0
     assert json.loads(found.read_text())["mean_dice"] == pytest.approx(mean, abs=1e-5)

@@ -211,7 +211,7 @@ class TestPredictions:
             ["dog", "0.900000", "1"], ["cat", "0.800000", "2"], ["cat", "0.200000", "3"],
         ]  # fmt: skip
         assert 3 in codecs.decode_mask(self.found.files(Style(score=0.1))[""], "")
-        assert self.found.drawn() == 2
+        assert (self.found.drawn(), self.found.drawn(Style(score=0.1))) == (2, 3)
 
     def test_drawn_in_the_colours_of_their_classes(self):
         drawn, colors = self.found.draw(), drawing.palette(drawing.OBJECTS)
