@@ -108,7 +108,7 @@ def api():
 
 EXTENSIONS = {
     "penstock.tasks": ("Ability", "Augment", "TaskSettings", "refusal"),
-    "penstock.tasks.base": ("Metric", "Scores", "Collective"),
+    "penstock.tasks.scoring": ("Metric", "Scores", "Collective"),
     "penstock.feed": ("Field", "Prepare"),
     "penstock.kinds": ("Counts", "InspectedItem", "hashed", "named", "sentence"),
     "penstock.records": ("Fields", "encode"),

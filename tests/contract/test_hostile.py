@@ -78,10 +78,11 @@ def damaged_data(packed, tmp_path, capsys, count):
             for words in (
                 ("verify", data),
                 ("show", data, "-o", tmp_path / "shown.png"),
+                ("unpack", data, "-o", tmp_path / "unpacked"),
                 ("train", data, *SMALL, "--runs", tmp_path / "runs"),
             ):
                 check(words, data, path, change, capsys)
-            for folder in (data, tmp_path / "runs"):
+            for folder in (data, tmp_path / "runs", tmp_path / "unpacked"):
                 shutil.rmtree(folder, ignore_errors=True)
             (tmp_path / "shown.png").unlink(missing_ok=True)
 

@@ -54,6 +54,7 @@ FOLDERS = {
     "scenes": lambda home, out: ["scenes", "-o", out, "--train", 2, "--val", 1, "--test", 1, "--size", 32, 32],
     "predict": lambda home, out: ["predict", home / "run", home / "raw/images/val/scene-00000.jpg", "-o", out],
     "pack": lambda home, out: ["pack", home / "raw", "-o", out],
+    "unpack": lambda home, out: ["unpack", home / "data", "-o", out],
     "demo": lambda home, out: ["demo", "-o", out],
     "new": lambda home, out: ["new", out],
     "download": lambda home, out: ["download", "cifar10", "-o", out, "--url", f"file://{home}/folder/mine.txt"],

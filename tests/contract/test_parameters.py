@@ -105,6 +105,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "tag": Given(["x"], "run", {"text": "good"}),
         "untag": Given(["x"], "run", {"tag": ["x", "y"]}),
     },
+    "Data.unpack": {"layout": Given("voc", "data")},
     "Run.load": {"checkpoint": Given("step-00000002", "run"), "device": Given("cuda:77", "run")},
     "Split.feed": {
         "batch": Given(3, "data", {"batch": 2, "crop": (16, 16)}),
@@ -242,6 +243,9 @@ class Doors:
 
     def load(self, path, given):
         return self._run(path).load(**given).trained.step
+
+    def unpack(self, path, given):
+        return ps.open(path).unpack(self.folder / "out", **given)
 
     def feed(self, path, given):
         made = ps.open(path)["train"].feed(**given)

@@ -220,7 +220,8 @@ def others_package(tmp_path, canary, monkeypatch):
 
 
 OPEN_NO_RUN = {
-    "demo", "scenes", "new", "download", "inspect", "pack", "verify", "publish", "pull", "doctor", "models",
+    "demo", "scenes", "new", "download", "inspect", "pack", "verify", "unpack", "publish", "pull", "doctor",
+    "models",
 }  # fmt: skip
 
 
@@ -329,6 +330,7 @@ def test_no_dataset_executes_what_nobody_trusts(packed, tmp_path, canary, capsys
     doors = (
         ["verify", data], ["show", data, "-o", tmp_path / "s.png"], ["doctor", data], ["inspect", data],
         ["train", data, "--runs", tmp_path / "r"], ["publish", data, "kafka://127.0.0.1:1/t"],
+        ["unpack", data, "-o", tmp_path / "u"],
     )  # fmt: skip
     for words in doors:
         err = refused(canary, words[0], *words, capsys=capsys)

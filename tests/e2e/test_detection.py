@@ -133,7 +133,8 @@ class TestTraining:
         ]
 
         assert said == [
-            f"{out / 'predictions.csv'} holds 2 candidate boxes, in pixels; NAME-boxes.png shows the {drawn} that score above {score}"
+            f"{out / 'predictions.csv'} holds 2 candidate boxes, in pixels; NAME-boxes.png shows the {drawn} that score above {score}, "
+            "and predictions.json holds them as COCO does"
             for drawn, score in ((1, 0.3), (0, 0.75), (2, 0.1))
         ]
         assert call(

@@ -34,7 +34,8 @@ def test_it_learns_evaluates_predicts_and_is_replayed(instances, tmp_path, capsy
     assert code == 0
     assert said.splitlines()[-1] == (
         f"{out / 'predictions.csv'} holds {len(rows)} candidate objects, with boxes in pixels; NAME.png holds the numbers of "
-        f"the {drawn} that score above 0.1 (0 where there is none), and NAME-instances.png shows them"
+        f"the {drawn} that score above 0.1 (0 where there is none), NAME-instances.png shows them, and "
+        "predictions.json holds them as COCO does"
     )
     assert [row["number"] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
     numbers = codecs.decode_mask((out / "p12.png").read_bytes(), "")

@@ -4,14 +4,20 @@ classes has a perfect score, and what is fed, drawn and predicted shows each obj
 
 from __future__ import annotations
 
+import shutil
+
+import cv2
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from support import truth
 from support.commands import call
 
 import penstock as ps
 from penstock.datasets import How, inspect, pack
+from penstock.models.detection import Detector
+from penstock.records.schema import decode_detection
 
 TASKS = ("segmentation", "detection", "instances")
 COLORS = np.array([(128, 128, 128), *map(truth.color_of, truth.CLASSES)])
@@ -67,6 +73,61 @@ def test_predictions_are_upright(run, data, tmp_path, capsys):
         for mask in (model.predict(path).mask, np.asarray(Image.open(written))):
             assert mask.shape == photo.size
             assert (mask == ids_of(photo)).mean() > 0.99, photo
+
+
+def found_by_colour(detector, image):
+    """The objects of an image, float (3, height, width) from -1 to 1: one of each class that has an area of its colour;
+    lines of it, as between two other colours, do not count.
+    """
+    del detector
+    ids = nearest((image.permute(1, 2, 0).numpy() + 1) / 2 * 255)
+    boxes, labels, masks = [], [], []
+    for label in range(len(truth.CLASSES)):
+        mask = cv2.morphologyEx((ids == label + 1).astype(np.uint8), cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+        rows, columns = np.nonzero(mask)
+        if len(rows):
+            boxes.append((columns.min(), rows.min(), columns.max() + 1, rows.max() + 1))
+            labels.append(label)
+            masks.append(mask > 0)
+    return {
+        "boxes": torch.tensor(np.array(boxes).reshape(-1, 4), dtype=torch.float32),
+        "scores": torch.ones(len(boxes)),
+        "labels": torch.tensor(labels, dtype=torch.int64),
+        "masks": torch.from_numpy(np.array(masks, bool).reshape(-1, *ids.shape)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "model"), [("detection", "retinanet:test_resnet"), ("instances", "maskrcnn:test_resnet")]
+)
+def test_a_detector_that_knows_the_colours_finds_what_is_packed_as_the_truth(
+    data, tmp_path, monkeypatch, capsys, task, model
+):
+    options = {"steps": 1, "batch": 1, "crop": (64, 64), "device": "cpu", "weights": "none", "runs": tmp_path / "runs"}
+    settings = {"augment.resize_range": (64, 96), "train.evaluate_every": 2}
+    run = ps.train(data / task, model=model, settings=settings, **options)
+    monkeypatch.setattr(Detector, "_found", found_by_colour)
+    scores = run.evaluate("train").scores.summary()
+    code, _, err = call("predict", run.path, data / "raw/images/train", "-o", tmp_path / "found", capsys=capsys)
+    shutil.copytree(data / "raw/images/train", tmp_path / "again/train")
+    shutil.copy(tmp_path / "found/predictions.json", tmp_path / "again/train")
+    again = ps.pack(tmp_path / "again", tmp_path / "data", task=task)
+
+    assert scores["map50"] == 1.0
+    assert code == 0, err
+    assert again.classes == ps.open(data / task).classes
+    for before, after in zip(
+        *(sorted(found["train"], key=lambda each: each.name) for found in (ps.open(data / task), again)), strict=True
+    ):
+        assert truth.composed(before.name) == truth.composed(after.name)
+        true, read = (
+            sorted(
+                (each.label, each.left, each.top, each.right, each.bottom)
+                for each in decode_detection(sample.record).objects
+            )
+            for sample in (before, after)
+        )
+        np.testing.assert_allclose(read, true, atol=1.01)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -100,6 +100,11 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "threads": Effect("--threads 3", "3 threads", "$data"),
         "trust": TRUST._replace(base="$data"),
     },
+    "unpack": {
+        "output": Effect("-o out", FILE + "out/classes.txt", "$data"),
+        "layout": Effect("--layout voc", FILE + "out/labelmap.txt", "$data -o out"),
+        "trust": TRUST._replace(base="$data -o out"),
+    },
     "publish": {
         "split": Effect("--split val", "", "$data $topic"),
         "create": Effect("--create", "Creation(partitions=", "$data $topic"),

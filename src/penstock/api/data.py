@@ -194,6 +194,22 @@ class Data:
         """A sentence for every record that is damaged or does not fit; all records are read."""
         return self.opened.verify().faults
 
+    @suggested
+    def unpack(self, output: str | Path, *, layout: str = "") -> datasets.Unpacked:
+        """Write every record as an image, as it was packed, with its label, in a layout that other tools read.
+
+        Args:
+            output: a new or empty folder.
+            layout: "masks" or "voc" of masks, "classes" of classes, "coco", "yolo" or "voc" of boxes, "coco" of
+                instances; "" takes the first of these.
+
+        Raises:
+            DatasetError: what the dataset holds cannot be written so.
+            OutputError: the folder holds something.
+            DataError: a record is damaged.
+        """
+        return datasets.unpack(self.opened, Path(output), layout)
+
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {split.records:,}" for name, split in self.opened.description.splits.items())
         return f"<Data {self.path}: {self.task}, {counted(len(self.classes), 'class')}, records: {splits}>"

@@ -1,4 +1,4 @@
-"""show, verify, scenes."""
+"""show, verify, unpack, scenes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock import outputs
 from penstock.cli.options import Crop, crop_setting
 from penstock.custom import carried
 from penstock.datasets import locate, scenes
+from penstock.datasets import unpack as unpack_records
 from penstock.errors import DatasetError, RecipeError
 from penstock.progress import Progress, counted
 
@@ -89,6 +90,32 @@ def verify(
     are = "is" if verdict.sound == 1 else "are"
     print(f"{counted(verdict.sound, 'record')} {are} sound, {counted(len(verdict.faults), 'fault')}{holes}")
     return 1 if verdict.faults else 0
+
+
+def unpack(
+    dataset: Packed, /, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
+    layout: Annotated[
+        str,
+        Parameter(
+            help="Layout to write: masks or voc for masks, classes for classes, coco, yolo or voc for boxes, coco for "
+            "instances. By default the first of these."
+        ),
+    ] = "",
+    trust: Trust = False,
+) -> None:  # fmt: skip
+    """Write a packed dataset as a folder of images and labels again, for other tools.
+
+    Images are written byte for byte as they were packed.
+    """
+    if trust:
+        carried.trust_folder(Path(dataset))
+    with Progress("unpack", "records") as progress:
+        unpacked = unpack_records(locate(dataset).open(), output, layout, progress=progress)
+    for name, count in unpacked.lost.items():
+        print(f"note: the layout {unpacked.layout} has no place for {count:,} {name}, which are written as others are")
+    for split, records in unpacked.records.items():
+        print(f"{split}: {counted(records, 'image')}")
+    print(f"{unpacked.layout} in {output}")
 
 
 def scenes_command(

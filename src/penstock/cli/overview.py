@@ -19,6 +19,7 @@ _GROUPS: Final = {
         "data:show": "Draw packed records, or what the network will be fed, as an image grid.",
         "data:verify": "Read every record of a packed dataset: checksums, images, labels.",
         "topics:publish": "Send a packed dataset to Kafka topics.",
+        "data:unpack": "Write a packed dataset as images and labels again: masks, class folders, COCO, YOLO, VOC.",
         "topics:pull": "Write a snapshot of Kafka topics to TFRecord shards.",
     },
     "Training": {

@@ -56,9 +56,9 @@ def predict(
     """Predict masks, alpha mattes, classes or boxes for images of any size, or labels for NIfTI volumes.
 
     Masks and mattes: NAME.png (class ids, or alpha) and NAME-overlay.png for each image; classes: predictions.csv;
-    boxes: predictions.csv and NAME-boxes.png; volumes: CASE.nii.gz in their own geometry, and
-    CASE-slices.png. Prints the names of
-    images that cannot be read, and then exits with 1.
+    boxes and instances: predictions.csv, predictions.json (COCO) and NAME-boxes.png or NAME-instances.png; volumes:
+    CASE.nii.gz in their own geometry, and CASE-slices.png. Prints the names of images that cannot be read, and then
+    exits with 1.
     """
     if trust:
         trust_folder(run)

@@ -18,6 +18,7 @@ topics.py         a dataset in Kafka
 locations.py      what a URI leads to: a folder, or topics
 publishing.py     shards to topics
 pulling.py        topics to shards
+unpacking.py      shards or topics to a folder of images and labels
 download.py       published archives
 scenes.py         made-up images with exact masks, of any size and number
 """
@@ -32,6 +33,7 @@ from penstock.datasets.publishing import Published, Publisher, publish
 from penstock.datasets.pulling import pull
 from penstock.datasets.topic_format import About
 from penstock.datasets.topics import TopicDataset
+from penstock.datasets.unpacking import Unpacked, unpack
 from penstock.datasets.verification import verify, verify_topics
 from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
 
@@ -52,11 +54,13 @@ __all__ = [
     "Published",
     "Publisher",
     "TopicDataset",
+    "Unpacked",
     "inspect",
     "locate",
     "pack",
     "publish",
     "pull",
+    "unpack",
     "verify",
     "verify_topics",
 ]

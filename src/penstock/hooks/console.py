@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.session import NonFinite, Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 _SLOW: Final = 15.0  # seconds without a line in an evaluation

@@ -10,7 +10,7 @@ from penstock.session.evaluation import with_loss
 if TYPE_CHECKING:
     from penstock.runs import RunFolder
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 class EvaluationFiles(Hook):

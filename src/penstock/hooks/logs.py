@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
     from penstock.session import NonFinite, Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 class _Log(Hook):

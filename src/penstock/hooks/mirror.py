@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 def settings_of(folder: Path) -> dict[str, Any]:

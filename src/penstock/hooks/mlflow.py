@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 _PIECE: Final = 100  # parameters that MLflow takes at once
 _ENDS: Final = {"finished": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 class SaveByTime(Hook):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 _TIME: Final = re.compile(
     r"(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?", re.ASCII

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from penstock.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 _BINS: Final = 64
 """Bins of a histogram."""

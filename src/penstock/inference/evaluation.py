@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.inference.model import Trained
     from penstock.ranks import Ranks
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 @dataclass(frozen=True)

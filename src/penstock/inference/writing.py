@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import files, outputs
-from penstock.datasets.listing import PREDICTIONS
+from penstock.datasets.listing import PREDICTIONS, is_image
 from penstock.errors import DatasetError, OutputError
 from penstock.images import codecs, drawing
+from penstock.unpacked import CocoDocument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _KIND: Final = "/kind "  # no name in a folder begins so
 _WHOLE: Final = "/whole"  # as above: all are written
 _TABLE: Final = "predictions.csv"
+_OBJECTS: Final = "predictions.json"
 _IDS: Final = "classes.csv"
 _LEGEND: Final = "legend.png"
 _LEGEND_WIDTH: Final = 640  # pixels
@@ -93,7 +95,8 @@ def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
 
 
 class Writer:
-    """Writes the predictions of a task: files beside one another, and a table where the task has one.
+    """Writes the predictions of a task: files beside one another, a table where the task has one, and COCO JSON of
+    objects.
 
     Attributes:
         rows: of the table, so far.
@@ -105,6 +108,7 @@ class Writer:
         self.rows: list[list[str]] = []
         self.drawn = 0
         self._names: set[Path] = set()
+        self._document = CocoDocument(task.classes)
 
     @property
     def table(self) -> Path:
@@ -131,6 +135,7 @@ class Writer:
                         message=_conflict(image, other, file),
                     )
         tables = [self.table] if self.task.column_names else []
+        tables += [self.output / _OBJECTS] if self.task.writes_objects else []
         tables += [self.output / _IDS, self.output / _LEGEND] if self.task.written_ids(self.style) else []
         self._names = {self._path(image, end) for image in images for end in ends}
         own_folder(self.output, [*tables, *self._names], self.task.kind.name)
@@ -143,11 +148,15 @@ class Writer:
             files.replace_whole(path, data)
         self.rows += [[image.where, *row] for row in prediction.rows()]
         self.drawn += prediction.drawn(self.style)
+        if self.task.writes_objects:
+            prediction.add_to(self._document, _file_name(image), self.style)
 
     def close(self) -> None:
         """Write the tables, however it ends."""
         if self.task.column_names:
             write_table(self.table, [["file", *self.task.column_names], *self.rows])
+        if self.task.writes_objects:
+            files.replace_whole(self.output / _OBJECTS, self._document.encoded().encode("utf-8", "surrogateescape"))
         if ids := self.task.written_ids(self.style):
             write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
             if self.output / _LEGEND not in self._names:  # an image may have that name
@@ -160,6 +169,12 @@ class Writer:
 
     def _path(self, image: InputImage, end: str) -> Path:
         return self.output / f"{image.name}{end}.png"
+
+
+def _file_name(image: InputImage) -> str:
+    """The image's path below the folder that was named, as far as it is a file by itself."""
+    suffix = image.place.suffix
+    return f"{image.name}{suffix}" if is_image(image.place) and not image.name.endswith(suffix) else image.name
 
 
 def _legend(ids: Sequence[Sequence[str]]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from penstock.images import read_upright
 from penstock.kinds.items import Problem, named
@@ -13,7 +13,7 @@ from penstock.progress import counted
 from penstock.records.example import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo, PixelFormat
     from penstock.kinds.items import InspectedItem, Labels
+    from penstock.unpacked import FolderWriter
     from penstock.values import Record
 
     Pixels = NDArray[np.uint8]
@@ -103,6 +104,7 @@ class Kind(ABC):
         shows_boxes_read: whether people should know how boxes were read.
         legend: whether colours stand for classes in what `draw` draws.
         any_channels: whether images may have other channels than gray or RGB.
+        writers: what its records can be unpacked as, by the name of the layout; the first is the default.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Kind(ABC):
     shows_boxes_read: bool = False
     legend: bool = True
     any_channels: bool = False
+    writers: ClassVar[Mapping[str, type[FolderWriter]]] = {}
 
     @abstractmethod
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
@@ -182,6 +185,14 @@ class Kind(ABC):
         """
         image = Fields(record.payload, record.origin).first_bytes("image/encoded")
         return read_upright(image, record.origin, described.pixel_format), None
+
+    def label_of(self, record: Record, described: Described) -> Any:
+        """What its `writers` write of a record beside the image; `LabelledImage` says in which form.
+
+        Raises:
+            DataError: the record is damaged.
+        """
+        return self.read(record, described)[1]
 
     @abstractmethod
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:

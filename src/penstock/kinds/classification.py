@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
@@ -12,6 +12,7 @@ from penstock.images.upright import read_shown, read_upright
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
 from penstock.kinds.items import Problem, copies, named, outside_classes
 from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
+from penstock.unpacked import ClassFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +59,7 @@ class ClassificationKind(Kind):
     label = "a class"
     unit = "image"
     legend = False
+    writers: ClassVar = {"classes": ClassFolders}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """The label must be an id."""
@@ -113,6 +115,11 @@ class ClassificationKind(Kind):
         fields = decode_classification(record)
         image = read_upright(fields.image, record.origin, described.pixel_format)
         return image, described.classes[fields.label]
+
+    def label_of(self, record: Record, described: Described) -> int:
+        """The id of its class."""
+        self.check(record, described)
+        return decode_classification(record).label
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Images of every class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.items import named, outside_classes
 from penstock.kinds.labels import check_objects
 from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+from penstock.unpacked import CocoFolder, VocBoxes, YoloFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ class DetectionKind(Kind):
     nothing = "an object in any image"
     inferred_from = "labels"
     shows_boxes_read = True
+    writers: ClassVar = {"coco": CocoFolder, "yolo": YoloFolder, "voc": VocBoxes}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Boxes in pixels and inside the image."""
@@ -82,6 +84,11 @@ class DetectionKind(Kind):
         edges = [(each.left, each.top, each.right, each.bottom) for each in fields.objects]
         names = [described.classes[each.label] for each in fields.objects]
         return image, {"boxes": np.array(edges, np.float32).reshape(-1, 4), "classes": names}
+
+    def label_of(self, record: Record, described: Described) -> Sequence[Object]:
+        """Its objects."""
+        self.check(record, described)
+        return decode_detection(record).objects
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Objects of every class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from penstock.kinds.base import TILE
 from penstock.kinds.detection import DetectionKind
 from penstock.kinds.items import Box, Problem, hashed, named
 from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+from penstock.unpacked import CocoFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ class InstancesKind(DetectionKind):
     unit = "object"
     label = "instances, perhaps an empty tuple of them"
     shows_boxes_read = False
+    writers: ClassVar = {"coco": CocoFolder}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Draw every object; its box is the one around its pixels."""

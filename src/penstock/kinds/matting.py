@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from penstock.images import drawing
 from penstock.kinds.items import Problem
 from penstock.kinds.masks import IDS, MaskKind, mask_name
+from penstock.unpacked import MatteFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ class MattingKind(MaskKind):
 
     name = "matting"
     legend = False
+    writers: ClassVar = {"masks": MatteFolders}
 
     def check_header(self, name: str, info: ImageInfo) -> Problem | None:
         """A matte has 8 bits."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from penstock.images import drawing
 from penstock.kinds.items import MOST_IDS, Problem, named
 from penstock.kinds.masks import MaskKind, mask_name
+from penstock.unpacked import MaskFolders, VocMasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ class SegmentationKind(MaskKind):
 
     name = "segmentation"
     ignores = True
+    writers: ClassVar = {"masks": MaskFolders, "voc": VocMasks}
     names_classes = False
 
     def check_together(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class VolumesKind(SegmentationKind):
     """Every voxel of a volume has the id of a class, or one that does not count."""
 
     name = "volumes"
+    writers: ClassVar = {}
 
     def read(self, record: Record, described: Described) -> tuple[NDArray[Any], Any]:
         """The voxels, uint8 (slices, rows, columns, channels), and their class ids, uint8 (slices, rows, columns)."""

@@ -10,7 +10,7 @@ from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
     from penstock.tasks import Task
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.own_metrics import OwnMetric
     from penstock.tasks import Task
-    from penstock.tasks.base import Metric, Scores, Tensors
+    from penstock.tasks.base import Tensors
+    from penstock.tasks.scoring import Metric, Scores
 
 
 def evaluate(

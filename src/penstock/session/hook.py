@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.feed import Batch
     from penstock.session.diagnosis import NonFinite
     from penstock.session.session import Session
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 POINTS: Final = (
     "on_start", "change_batch", "before_step", "after_backward", "after_step", "after_save", "after_eval",

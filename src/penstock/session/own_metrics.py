@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from penstock.tasks import Task
-    from penstock.tasks.base import Collective, Scores
+    from penstock.tasks.scoring import Collective, Scores
 
 _SETTING: Final = "train.metrics"
 _PARTS: Final = ("state", "update", "compute")

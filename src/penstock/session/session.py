@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.session.learner import Learner
     from penstock.session.options import Follow, Options
     from penstock.tasks import Task
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
     from penstock.values import Cursor
 
     Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]

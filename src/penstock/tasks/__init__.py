@@ -1,6 +1,7 @@
 """What is learnt: how a record becomes a sample, the model, the loss, the metric, the drawing, the prediction.
 
 base.py            Task, the contract
+scoring.py         what is counted of predictions, and what evaluations give
 abilities.py       what a task may support, and the sentence that refuses what it does not
 settings.py        the settings of a recipe that a task is made from
 augment.py         the random view and colours of a training sample

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
@@ -13,7 +13,7 @@ from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.exported import Graph, Predictor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,50 +27,11 @@ if TYPE_CHECKING:
     from penstock.models import Window
     from penstock.tasks.augment import Augment
     from penstock.tasks.predictions import Prediction, Style
+    from penstock.tasks.scoring import Metric
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Tensors = Mapping[str, torch.Tensor]
-
-
-class Scores(Protocol):
-    """The result of an evaluation."""
-
-    def summary(self) -> dict[str, float]:
-        """The scores in one line; all are better when larger."""
-        ...
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything, for a file."""
-        ...
-
-
-class Collective(Protocol):
-    """What metrics need of ranks."""
-
-    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor added up over all ranks, in place."""
-        ...
-
-    def gather(self, texts: Sequence[str]) -> list[str]:
-        """The texts of all ranks in the order of the ranks, on every rank."""
-        ...
-
-
-class Metric(Protocol):
-    """Counts predictions."""
-
-    def gather(self, ranks: Collective) -> None:
-        """Put together what all ranks have counted; called before `scores`."""
-        ...
-
-    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
-        """Count one batch. Samples whose origin is "" are padding and do not count."""
-        ...
-
-    def scores(self) -> Scores:
-        """The scores of what has been counted."""
-        ...
 
 
 class Task(ABC):
@@ -91,6 +52,9 @@ class Task(ABC):
 
     column_names: ClassVar[tuple[str, ...]] = ()
     """The columns of a table of predictions, behind the name of the file; none writes no table."""
+
+    writes_objects: ClassVar[bool] = False
+    """Whether predictions are objects, which are written as COCO JSON too."""
 
     panels: ClassVar[str] = "image, labels, prediction"
     """What `draw` puts beside each other where there are outputs, for captions; "" for one image."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from penstock.records.schema import Object
     from penstock.seeds import Generator
     from penstock.tasks.augment import Augment
-    from penstock.tasks.base import Collective, Scores, Tensors
+    from penstock.tasks.base import Tensors
+    from penstock.tasks.scoring import Collective, Scores
     from penstock.values import Record
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from penstock.records.schema import ClassificationRecord
     from penstock.seeds import Generator, Generators
     from penstock.tasks.augment import Augment
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
+    from penstock.tasks.scoring import Collective
     from penstock.values import Record
 
 

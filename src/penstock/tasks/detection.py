@@ -95,6 +95,7 @@ class Detection(Task):
     evaluates_loss = False
     panels: ClassVar[str] = "labels, prediction"
     column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
+    writes_objects: ClassVar[bool] = True
     supports = frozenset(
         {
             Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
@@ -312,5 +313,5 @@ class Detection(Task):
         """What the files hold."""
         return (
             f"{table} holds {counted(rows, 'candidate box')}, in pixels; NAME-boxes.png shows the {drawn:,} that score "
-            f"above {style.score:g}"
+            f"above {style.score:g}, and predictions.json holds them as COCO does"
         )

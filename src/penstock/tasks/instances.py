@@ -189,7 +189,8 @@ class Instances(Detection):
         """What the files hold."""
         return (
             f"{table} holds {counted(rows, 'candidate object')}, with boxes in pixels; NAME.png holds the numbers of "
-            f"the {drawn:,} that score above {style.score:g} (0 where there is none), and NAME-instances.png shows them"
+            f"the {drawn:,} that score above {style.score:g} (0 where there is none), NAME-instances.png shows them, "
+            "and predictions.json holds them as COCO does"
         )
 
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.models import Window
     from penstock.records.schema import SegmentationRecord
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
+    from penstock.tasks.scoring import Collective
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.unpacked import CocoDocument
+
     Pixels = NDArray[np.uint8]
 
 SHOWN: Final = 0.3
@@ -86,6 +88,11 @@ class Prediction(Protocol):
     def drawn(self, style: Style = ...) -> int:
         """How many things are drawn."""
         ...
+
+    def add_to(self, document: CocoDocument, file_name: str, style: Style) -> None:
+        """Add an image and the objects that are drawn of it; asked of tasks with `writes_objects` alone."""
+        del document, file_name, style
+        raise NotImplementedError
 
     def save(self, folder: str | Path, name: str, style: Style = Style()) -> list[Path]:
         """Write its files, or the drawing where it has none, and give their paths.
@@ -280,6 +287,18 @@ class BoxPrediction(Prediction):
         """The boxes that score high enough."""
         return int((self.scores > style.score).sum())
 
+    def add_to(self, document: CocoDocument, file_name: str, style: Style) -> None:
+        """Add the image and the boxes that score high enough, with their scores."""
+        document.add_image(file_name, (self.image.shape[0], self.image.shape[1]))
+        for i in np.flatnonzero(self.scores > style.score).tolist():
+            left, top, right, bottom = (round(edge, 2) for edge in self.boxes[i].tolist())
+            score = round(float(self.scores[i]), 6)
+            document.add_object(int(self.labels[i]), (left, top, right, bottom), self._mask(i), score=score)
+
+    def _mask(self, number: int) -> NDArray[np.bool_] | None:
+        del number
+        return None
+
 
 @dataclass(frozen=True, repr=False)  # its own would be that of its arrays
 class InstancePrediction(BoxPrediction):
@@ -290,6 +309,10 @@ class InstancePrediction(BoxPrediction):
     """
 
     masks: NDArray[np.bool_]
+
+    def _mask(self, number: int) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = self.masks[number]
+        return mask
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The image, enlarged where it is small, with the objects that score high enough; better ones lie on top."""

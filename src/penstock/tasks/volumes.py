@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.seeds import Generator
-    from penstock.tasks.base import Collective, Tensors
+    from penstock.tasks.base import Tensors
+    from penstock.tasks.scoring import Collective
     from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.hooks import Console
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
-    from penstock.tasks.base import Scores
+    from penstock.tasks.scoring import Scores
 
 
 def options_of(recipe: Recipe) -> Options:

@@ -1,0 +1,52 @@
+"""What is counted of predictions, and what evaluations give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from penstock.tasks.base import Tensors
+
+
+class Scores(Protocol):
+    """The result of an evaluation."""
+
+    def summary(self) -> dict[str, float]:
+        """The scores in one line; all are better when larger."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        ...
+
+
+class Collective(Protocol):
+    """What metrics need of ranks."""
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor added up over all ranks, in place."""
+        ...
+
+    def gather(self, texts: Sequence[str]) -> list[str]:
+        """The texts of all ranks in the order of the ranks, on every rank."""
+        ...
+
+
+class Metric(Protocol):
+    """Counts predictions."""
+
+    def gather(self, ranks: Collective) -> None:
+        """Put together what all ranks have counted; called before `scores`."""
+        ...
+
+    def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
+        """Count one batch. Samples whose origin is "" are padding and do not count."""
+        ...
+
+    def scores(self) -> Scores:
+        """The scores of what has been counted."""
+        ...

@@ -1,0 +1,237 @@
+"""The way back: what `pack` made of a hard truth is written in each layout, packed again, and is the same records."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+from support import miniatures, truth
+from support.beginnings import make_mattes
+from support.commands import call
+
+import penstock as ps
+from penstock.datasets import unpack
+from penstock.errors import DatasetError, LabelError
+from penstock.images import RGB
+from penstock.kinds import KINDS
+from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+from penstock.sources import MemorySource
+
+RAW = {
+    "segmentation": truth.coco, "matting": lambda root: make_mattes(root, 4), "classification": truth.class_folders,
+    "detection": truth.coco, "instances": truth.coco,
+}  # fmt: skip
+LAYOUTS = [(task, layout) for task, kind in KINDS.items() for layout in kind.writers]
+IMAGE = miniatures.make_image((24, 32))
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """The truth as records of every kind that can be unpacked, by its name."""
+    root = tmp_path_factory.mktemp("truth")
+    for task, write in RAW.items():
+        write(root / f"raw-{task}")
+    folders = {task: root / f"raw-{task}" for task in RAW}
+    return {
+        task: ps.pack(folder / "raw" if (folder / "raw").exists() else folder, root / task, task=task)
+        for task, folder in folders.items()
+    }
+
+
+@pytest.mark.parametrize(("task", "layout"), LAYOUTS)
+def test_what_was_unpacked_is_packed_to_the_same_records(packed, tmp_path, task, layout):
+    data = packed[task]
+    unpacked = data.unpack(tmp_path / "out", layout=layout)
+    again = ps.pack(tmp_path / "out", tmp_path / "data", task=task)
+
+    assert unpacked.records == {split: len(data[split]) for split in data.splits}
+    assert (again.task, again.classes, again.splits) == (data.task, data.classes, data.splits)
+    for split in data.splits:
+        assert sorted(each.record.payload for each in again[split]) == sorted(
+            each.record.payload for each in data[split]
+        )
+
+
+def test_the_first_layout_is_the_default(packed, tmp_path):
+    for task, data in packed.items():
+        assert data.unpack(tmp_path / task).layout == next(iter(KINDS[task].writers))
+
+
+def test_each_kind_that_can_be_unpacked_is_tried():
+    assert RAW.keys() == {task for task, kind in KINDS.items() if kind.writers}
+
+
+def test_coco_means_what_cocos_own_format_does(packed, tmp_path):
+    """Against the truth itself: corners and sizes in pixels, and run lengths by columns, background first."""
+    packed["instances"].unpack(tmp_path / "out")
+    for split in ("train", "val"):
+        tree = json.loads((tmp_path / f"out/annotations/instances_{split}.json").read_text())
+        names = {each["id"]: each["name"] for each in tree["categories"]}
+        files = {each["id"]: each["file_name"] for each in tree["images"]}
+        found = {photo.file: [] for photo in truth.photos_of(split)}
+        for each in tree["annotations"]:
+            left, top, width, height = each["bbox"]
+            assert each["area"] == width * height
+            counts = each["segmentation"]["counts"]
+            flat = np.repeat(np.arange(len(counts)) % 2, counts)
+            pixels = flat.reshape(each["segmentation"]["size"], order="F")
+            rows, columns = np.nonzero(pixels)
+            assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == (
+                left,
+                top,
+                left + width,
+                top + height,
+            )
+            assert pixels.sum() == width * height
+            found[files[each["image_id"]]].append((names[each["category_id"]], left, top, left + width, top + height))
+        assert {name: sorted(each) for name, each in found.items()} == {
+            photo.file: sorted(photo.objects) for photo in truth.photos_of(split)
+        }
+
+
+def test_the_folders_of_each_split_are_all_classes(packed, tmp_path):
+    """Other tools number the folders that they find."""
+    data = packed["classification"]
+    data.unpack(tmp_path / "out")
+    for split in data.splits:
+        assert {path.name for path in (tmp_path / "out" / split).iterdir()} == {*data.classes}
+
+
+def test_vocs_masks_have_the_colours_of_labelmap(packed, tmp_path):
+    """Other tools read the colours, not the indices."""
+    data = packed["segmentation"]
+    data.unpack(tmp_path / "out", layout="voc")
+    rows = [line.split(":")[:2] for line in (tmp_path / "out/labelmap.txt").read_text().splitlines()]
+    colors = np.array([[int(part) for part in color.split(",")] for _, color in rows])
+    assert [name for name, _ in rows] == list(data.classes)
+    assert len(np.unique(colors, axis=0)) == len(rows)
+    for sample in data["train"]:
+        shown = cv2.imread(str(tmp_path / f"out/SegmentationClass/{sample.name}.png"))[..., ::-1]
+        np.testing.assert_array_equal(shown, colors[sample.label])
+
+
+HOSTILE = [
+    "../../up",
+    "/abs/olute",
+    "a\nb",
+    "..",
+    "",
+    ".hidden/.x",
+    "C:\\con|?",
+    "x" * 400,
+    "é" * 300,
+    "A",
+    "a",
+    "a.jpg",
+]
+
+
+def of_boxes(names, classes=("cat", "dog"), **marks):
+    """A dataset of one box an image, whose images have any names."""
+    box = Object(1, 3.125, 4.0, 12.3, 14.007, classes[1], **marks)
+    records = [encode_detection(DetectionRecord(IMAGE, (box,), name, "jpeg", 24, 32)) for name in names]
+    description = SimpleNamespace(
+        task="detection", kind=KINDS["detection"], classes=classes, colors=(), ignore_label=255, pixel_format=RGB
+    )
+    return SimpleNamespace(
+        description=description, splits=("train",), source=lambda _: MemorySource({"0": records[:5], "1": records[5:]})
+    )
+
+
+@pytest.mark.parametrize("layout", ["coco", "yolo", "voc"])
+def test_no_name_leaves_the_folder_or_takes_anothers_place(tmp_path, layout):
+    unpacked = unpack(of_boxes(HOSTILE), tmp_path / "out", layout)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    assert unpacked.records == {"train": len(HOSTILE)}
+    assert all(path.is_relative_to(tmp_path / "out") for path in written)
+    assert not any(part.startswith(".") for path in written for part in path.relative_to(tmp_path).parts)
+    images = [path for path in written if path.suffix == ".jpg"]
+    assert len({str(path).casefold() for path in images}) == len(HOSTILE)
+    assert {path.read_bytes() for path in images} == {IMAGE}
+    assert {
+        tuple(sample.label["classes"])
+        for sample in ps.pack(tmp_path / "out", tmp_path / "data", task="detection")["train"]
+    } == {("dog",)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "lost"),
+    [
+        ("coco", {"objects marked as difficult": 2}),
+        ("yolo", {"objects marked as crowd": 2, "objects marked as difficult": 2}),
+        ("voc", {"objects marked as crowd": 2}),
+    ],
+)
+def test_what_a_layout_cannot_say_is_counted(tmp_path, layout, lost):
+    dataset = of_boxes(["a", "b"], crowd=True, difficult=True)
+    (before, *_) = dataset.source("train").read("0", 0, 1)
+    (true,) = decode_detection(before).objects
+    unpacked = unpack(dataset, tmp_path / "out", layout)
+    (first, second) = ps.pack(tmp_path / "out", tmp_path / "data", task="detection")["train"]
+
+    assert unpacked.lost == lost
+    kept = {word for word in ("crowd", "difficult") if f"objects marked as {word}" not in lost}
+    for sample in (first, second):
+        (box,) = decode_detection(sample.record).objects
+        assert {word for word in ("crowd", "difficult") if getattr(box, word)} == kept
+        assert (box.left, box.top, box.right, box.bottom) == (true.left, true.top, true.right, true.bottom)
+
+
+@pytest.mark.parametrize(
+    ("task", "layout", "classes"),
+    [
+        ("detection", "voc", ("cat", "a:b")),
+        ("detection", "coco", ("cat", "two\nlines")),
+        ("classification", "classes", ("cat", "../up")),
+        ("classification", "classes", ("cat", ".hidden")),
+        ("segmentation", "masks", ("cat", " dog")),
+    ],
+)
+def test_a_class_that_a_layout_cannot_name_is_refused(tmp_path, task, layout, classes):
+    dataset = of_boxes(["a"], classes)
+    dataset.description.kind = KINDS[task]
+    with pytest.raises(DatasetError) as caught:
+        unpack(dataset, tmp_path / "out", layout)
+
+    assert str(caught.value) == (
+        f"This layout cannot hold the name of the class {classes[1]!r}. Choose another layout, or pack the data with "
+        "another name."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_unpacked_is_refused(tmp_path):
+    dataset = of_boxes(["a"])
+    with pytest.raises(DatasetError) as caught:
+        unpack(dataset, tmp_path / "out", "masks")
+    assert str(caught.value) == "--layout: expected coco or yolo or voc for detection, found masks. Choose one of them."
+    dataset.description.kind, dataset.description.task = KINDS["volumes"], "volumes"
+    with pytest.raises(DatasetError) as caught:
+        unpack(dataset, tmp_path / "out")
+    assert str(caught.value) == (
+        "penstock unpack: expected images with masks, classes, boxes or instances, found volumes. Read the records in "
+        "Python: penstock.open(PATH)[SPLIT]."
+    )
+
+
+def test_a_damaged_record_ends_it(tmp_path):
+    dataset = of_boxes(["a", "b"])
+    dataset.description.classes = ("cat",)
+    with pytest.raises(LabelError, match="found box 1 of class 1"):
+        unpack(dataset, tmp_path / "out")
+
+
+def test_the_command_says_what_it_did(packed, tmp_path, capsys):
+    found = call("unpack", packed["detection"].path, "-o", tmp_path / "out", "--layout", "yolo", capsys=capsys)
+
+    assert found[:2] == (0, f"train: 8 images\nval: 3 images\nyolo in {tmp_path / 'out'}\n")
+    assert call("unpack", packed["detection"].path, "-o", tmp_path / "out", capsys=capsys) == (
+        2,
+        "",
+        f"error: -o {tmp_path / 'out'}: expected a new or empty folder, or one that penstock unpack has filled, found a "
+        "folder with other files in it. Choose another folder.\n",
+    )
