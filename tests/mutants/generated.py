@@ -89,7 +89,7 @@ _SETTINGS = """
 source_paths = ["src/penstock/{source}"]
 pytest_add_cli_args_test_selection = [{tests}]
 pytest_add_cli_args = ["-q", "-p", "no:cacheprovider", "-m", "not slow and not soak", "--hypothesis-profile=repeated"]
-also_copy = ["src", "tests", "docs", "bench", "README.md"]
+also_copy = ["src", "tests", "docs", "bench", "examples", "README.md"]
 """
 
 

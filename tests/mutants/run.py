@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("src", "tests", "docs", "bench", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
+COPIED = ("src", "tests", "docs", "bench", "examples", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
 LIBRARIES = (
     "numpy", "cv2", "torch", "torchvision", "torchvision.models.detection", "timm", "segmentation_models_pytorch",
     "torch.utils.tensorboard", "msgspec", "simplejpeg", "PIL.Image", "rich",
