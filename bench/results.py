@@ -30,6 +30,7 @@ PAGE = (
     data.feed,
     data.stages,
     data.small,
+    data.packing,
     training.soak,
     topics.kafka,
     topics.kafka_camvid,

@@ -49,6 +49,7 @@ PROGRAMS = {
     "kafka_settings": (),
     "layouts": (1,),
     "order": (),
+    "packing": (2,),
     "resuming": ("packed",),
     "safety": (),
     "saving": (),

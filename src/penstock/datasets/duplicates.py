@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 _SIDE: Final = 8
+_ERROR: Final = 0.01  # gray levels that the means of equal pixels may differ by, in float32
+_FINE: Final = 64  # pixels of the shorter side that fields are averaged from
 _BANDS: Final = 4
 _BITS: Final = _SIDE * _SIDE // _BANDS
 _FAR: Final = 3  # bits that the hashes of two images may differ in: one in each band but one
@@ -41,8 +43,12 @@ def perceptual_hash(pixels: Pixels) -> int:
         pixels: uint8 (height, width, channels).
     """
     gray = pixels.mean(axis=2) if pixels.shape[2] != 3 else cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)  # noqa: PLR2004
+    if (whole := min(gray.shape) // _FINE) > 1:  # OpenCV averages whole squares of pixels ten times as fast as fields
+        height, width = (whole * (side // whole) for side in gray.shape)
+        size = width // whole, height // whole
+        gray = cv2.resize(gray[:height, :width], size, interpolation=cv2.INTER_AREA)
     small = cv2.resize(gray.astype(np.float32), (_SIDE + 1, _SIDE), interpolation=cv2.INTER_AREA)
-    bits = (small[:, 1:] > small[:, :-1]).ravel()
+    bits = (small[:, 1:] > small[:, :-1] + _ERROR).ravel()
     return int.from_bytes(np.packbits(bits).tobytes(), "big")
 
 

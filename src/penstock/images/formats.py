@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.errors import ImageError, LabelError, PenstockError, not_installed, reason_of
 from penstock.images import dicom, png, tiff
-from penstock.images.codecs import encode_mask, encode_png
+from penstock.images.codecs import encode_png, plain_mask
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
 from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
@@ -84,7 +84,7 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
         RecipeError: HEIC, and pi-heif is not installed.
     """
     if data.startswith(_ARRAYS):
-        return encode_mask(_ids(_array(data, where), where))
+        return plain_mask(_ids(_array(data, where), where))
     if data[:2] == b"\xff\xd8" or data[:8] == PNG_SIGNATURE or not _is_known(data):
         return data
     if (lossy := lossy_name(data)) and not soft:
@@ -99,7 +99,7 @@ def stored_mask(data: bytes, where: str, *, palette: bool = False, soft: bool = 
         return _palette_mask(image, palette=palette)
     if image.mode in _IN_COLOUR:
         return _png_of(image, data, where)  # which is refused as an RGB PNG is
-    return encode_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
+    return plain_mask(_ids(tiff.raw_gray(np.asarray(image), data), where))
 
 
 def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
@@ -282,7 +282,7 @@ def _palette_mask(image: Image, *, palette: bool) -> bytes:
     indices = np.asarray(image)
     used = colors[np.unique(indices)] if len(colors) > int(indices.max(initial=0)) else colors
     if not palette and bool((used == used[:, :1]).all()):
-        return encode_mask(colors[indices, 0])
+        return plain_mask(colors[indices, 0])
     kept = io.BytesIO()
     image.save(kept, "PNG")  # a palette PNG, whose indices are taken where somebody says so
     return kept.getvalue()

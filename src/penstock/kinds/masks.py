@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
+_SMALLER: Final = 64  # pixels of a mask to a byte of its PNG, about
+_SMALL: Final = 512  # bytes
 IDS: Final = 256
 """Values of a pixel of a mask."""
 _WITH_ALPHA: Final = 4
@@ -63,11 +65,11 @@ class MaskKind(Kind):
         except (PenstockError, OSError) as error:
             kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
             return inspected.with_problem(Problem(kind, name, sentence(name, error)))
-        inspected = replace(inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(ids.tobytes())))
+        size = min(len(data), max(_SMALL, ids.size // _SMALLER))
+        inspected = replace(inspected, size=inspected.size + size, key=inspected.keyed(hashed(ids.tobytes())))
         if info.size != image.size:
             return inspected.with_problem(_other_size(name, image, info))
-        counts = np.bincount(ids.ravel(), minlength=IDS)
-        return replace(inspected, pixels=tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts)))
+        return replace(inspected, pixels=_counted(ids))
 
     def check_header(self, name: str, info: ImageInfo) -> Problem | None:
         """What the header of a mask alone shows to be wrong."""
@@ -225,6 +227,16 @@ def _unknown_color(where: str, color: tuple[int, int, int], there: NDArray[np.bo
         found=f"{', '.join(map(str, color))} in {counted(int(there.sum()), 'pixel')}, first at x {column}, y {row}",
         remedy="Add the colour to the legend, or export the masks again without smoothing",
     )
+
+
+def _counted(ids: Pixels) -> tuple[tuple[int, int], ...]:
+    """The values of a mask with their pixels. OpenCV counts in float32, which is exact for as many pixels."""
+    counts: NDArray[Any]
+    if ids.size >= 1 << np.finfo(np.float32).nmant:
+        counts = np.bincount(ids.ravel(), minlength=IDS)
+    else:
+        counts = cv2.calcHist([ids], [0], None, [IDS], [0, IDS]).ravel()
+    return tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts))
 
 
 def mask_name(inspected: InspectedItem, folder: Path) -> str:

@@ -122,3 +122,13 @@ def test_up_to_three_bits_may_differ_wherever_they_are():
         expected = len(bits) <= 3
         assert bool(duplicates.pairs_of([one, other])) == expected, bits
         assert bool(duplicates.within([one, looked_at("b", "train", value)])) == expected, bits
+
+
+def test_large_images_have_the_hash_of_their_small_copies():
+    """Whose sides may leave a rest when they are divided; what is flat has no bits at any size."""
+    for seed, size in enumerate([(999, 1333), (130, 1100), (2048, 700), (128, 129)]):
+        large = scene(seed, size)
+        small = cv2.resize(large, (80, 60), interpolation=cv2.INTER_AREA)
+        assert (duplicates.perceptual_hash(large) ^ duplicates.perceptual_hash(small)).bit_count() <= 2
+        assert duplicates.perceptual_hash(np.full((*size, 3), 190, np.uint8)) == 0
+        assert duplicates.perceptual_hash(np.concatenate([large, large[..., :2]], axis=2)) != 0

@@ -9,7 +9,7 @@ from support.tasks import masked
 from penstock.errors import ImageError
 from penstock.images import PixelFormat, decode_image
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.kinds import Labels
+from penstock.kinds import Labels, masks
 from penstock.kinds.masks import read_ids
 
 
@@ -37,3 +37,12 @@ def test_ids_are_mapped_at_once(order):
     mapping = dict([(1, 2), (2, 1), (3, 4), (4, 5), (7, 0)][::order])
 
     assert read_ids(encode_mask(ids), "m", Labels(mapping=mapping)).ravel().tolist() == [0, 2, 1, 4, 5, 5, 6, 0]
+
+
+@pytest.mark.parametrize("pixels", [1 << 20, (1 << 24) + 8])
+def test_pixels_of_large_masks_are_counted_exactly(pixels):
+    """More than float32 can count one by one."""
+    ids = np.full((8, pixels // 8), 3, np.uint8)
+    ids[0, :5] = 250
+
+    assert masks._counted(ids) == ((3, pixels - 5), (250, 5))

@@ -200,7 +200,7 @@ def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
     for shape, part in sorted(drawn, key=lambda pair: -int(pair[1].bits.sum())):
         label = 0 if shape.label.lower() == BACKGROUND else classes.index(shape.label)
         ids[part.rows, part.columns][part.bits] = label
-    return codecs.encode_mask(ids)
+    return codecs.plain_mask(ids)
 
 
 def _scaled(each: AnnotatedImage, size: tuple[int, int]) -> Iterable[Shape]:

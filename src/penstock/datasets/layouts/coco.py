@@ -274,7 +274,7 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
     drawn = [(each, coco_shapes.run_lengths(each, size, where)) for each in own if each.segmentation]
     for each, counts in sorted(drawn, key=lambda pair: -(pair[0].area or pair[1][1::2].sum())):
         coco_runs.paint(ids, counts, _category(each, order, where))
-    return codecs.encode_mask(coco_runs.upright(ids, size))
+    return codecs.plain_mask(coco_runs.upright(ids, size))
 
 
 def _missing(name: str, image: Image, found: str) -> Problem:

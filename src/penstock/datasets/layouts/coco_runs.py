@@ -5,7 +5,6 @@ Compressed ones are text of five bits a letter. Source: cocoapi, common/maskApi.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import cv2
@@ -60,6 +59,6 @@ def paint(flat: Pixels, counts: Counts, value: int) -> None:
         counts: run lengths of such an image.
         value: of the pixels inside; the others stay as they are.
     """
-    for number, (start, stop) in enumerate(pairwise(np.cumsum(counts).tolist())):
-        if number % 2 == 0:
-            flat[start:stop] = value
+    ends = np.cumsum(counts).tolist()
+    for start, stop in zip(ends[::2], ends[1::2], strict=False):  # the last run is mostly one outside
+        flat[start:stop] = value

@@ -178,4 +178,4 @@ def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]
 
 
 def _encoded(said: dict[str, Any], folder: Path, where: str) -> bytes:
-    return codecs.encode_mask(_ids(said, folder, where))
+    return codecs.plain_mask(_ids(said, folder, where))

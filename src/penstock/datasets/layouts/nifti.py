@@ -257,7 +257,7 @@ def _image(case: Case, channels: int, number: int | None) -> bytes:
 
 def _mask(case: Case, channels: int, number: int | None) -> bytes:
     _, masks = _read(case, channels)
-    return codecs.encode_mask(masks.reshape(-1, masks.shape[2]) if number is None else masks[number])
+    return codecs.plain_mask(masks.reshape(-1, masks.shape[2]) if number is None else masks[number])
 
 
 @lru_cache(maxsize=16)

@@ -200,7 +200,7 @@ def _binary(item: Item, name: str) -> Item:
 
 
 def _any_object(mask: Path) -> bytes:
-    return codecs.encode_mask((_numbers(mask, str(mask)) > 0).astype(np.uint8))
+    return codecs.plain_mask((_numbers(mask, str(mask)) > 0).astype(np.uint8))
 
 
 def _around(item: Item, objects: _Objects | None) -> Item:

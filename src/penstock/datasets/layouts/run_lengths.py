@@ -230,7 +230,7 @@ def _mask(image: Path, runs: Sequence[_Runs], classes: Sequence[str], *, by_colu
     ids = np.zeros(size, np.uint8)
     for each in runs:
         ids[_pixels(each, size, by_column=by_column)] = classes.index(each.label) + 1
-    return codecs.encode_mask(ids)
+    return codecs.plain_mask(ids)
 
 
 def _missing(table: str, name: str) -> Problem:

@@ -89,7 +89,7 @@ def _ids_of(parts: Sequence[tuple[int, Path]]) -> bytes:
     for (number, path), mask in zip(parts, masks, strict=True):
         check_size(path, mask.shape, ids.shape)
         ids[mask] = number
-    return codecs.encode_mask(ids)
+    return codecs.plain_mask(ids)
 
 
 def _binary(path: Path) -> NDArray[np.bool_]:
@@ -172,7 +172,7 @@ def _majority(masks: Sequence[Path]) -> bytes:
     together = np.stack(numbers)
     values = np.unique(together)
     votes = np.stack([(together == value).sum(axis=0) for value in values])
-    return codecs.encode_mask(values[votes.argmax(axis=0)].astype(np.uint8))
+    return codecs.plain_mask(values[votes.argmax(axis=0)].astype(np.uint8))
 
 
 def _objects(layout: Layout, rows: Sequence[Row]) -> Layout:
