@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from penstock.images import codecs, drawing
 from penstock.unpacked import CocoDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.inference.inputs import InputImage
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _KIND: Final = "/kind "  # no name in a folder begins so
-_WHOLE: Final = "/whole"  # as above: all are written
+_HASH: Final = "/hash "  # as above; the SHA-256 of a file, and its name
 _TABLE: Final = "predictions.csv"
 _OBJECTS: Final = "predictions.json"
 _IDS: Final = "classes.csv"
@@ -47,18 +46,14 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
     """
     noted = output / PREDICTIONS
     outputs.check_folder(output, "penstock predict", own=noted.exists())
-    lines = noted.read_text(errors="surrogateescape").splitlines() if noted.exists() else []
-    since = noted.stat().st_mtime_ns if _WHOLE in lines else math.inf
-    lines = [line for line in lines if line != _WHOLE]
-    others = {line.removeprefix(_KIND) for line in lines if line.startswith(_KIND)} - {kind}
-    if others:
+    names, digests, kinds = _noted(noted)
+    if others := kinds - {kind}:
         raise DatasetError(
             str(output),
             expected=f"predictions of {kind}, or none",
             found=f"predictions of {min(others)}",
             remedy="Choose another folder with -o",
         )
-    names = {line for line in lines if not line.startswith(_KIND)}
     wanted = {path.relative_to(output).as_posix() for path in predictions}
     if there := next((name for name in sorted(wanted - names) if (output / name).exists()), None):
         raise DatasetError(
@@ -69,22 +64,37 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
             message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
             "with -o.",
         )
-    for name in sorted(wanted & names):
-        if (output / name).is_file() and (output / name).stat().st_mtime_ns > since:
+    for name in sorted(wanted & digests.keys()):
+        if (output / name).is_file() and files.sha256(output / name) != digests[name]:
             raise OutputError(
                 f"-o {output}",
                 expected="predictions as they were written",
                 found=f"{name}, which was changed since",
                 remedy="Choose another folder, or move the file away",
             )
-    text = "\n".join([_KIND + kind, *sorted(names | wanted)]) + "\n"
-    files.replace_whole(noted, text.encode(errors="surrogateescape"))
+    kept = {name: digest for name, digest in digests.items() if name not in wanted}
+    _note(noted, names | wanted, kept, kind)
 
 
 def finish_folder(output: Path) -> None:
-    """Note that all predictions are written: what is changed from now on was changed by somebody else."""
-    noted = output / PREDICTIONS
-    files.replace_whole(noted, noted.read_bytes() + f"{_WHOLE}\n".encode())
+    """Note the hashes of all predictions: what differs from now on was changed by somebody else."""
+    names, digests, kinds = _noted(output / PREDICTIONS)
+    missing = (name for name in names - digests.keys() if (output / name).is_file())
+    _note(output / PREDICTIONS, names, digests | {name: files.sha256(output / name) for name in missing}, *kinds)
+
+
+def _noted(path: Path) -> tuple[set[str], dict[str, str], set[str]]:
+    """The names that a note lists, the hashes of those that were written whole, and the kind of record."""
+    lines = path.read_text(errors="surrogateescape").splitlines() if path.exists() else []
+    hashed = [line.removeprefix(_HASH).split(" ", 1) for line in lines if line.startswith(_HASH)]
+    kinds = {line.removeprefix(_KIND) for line in lines if line.startswith(_KIND)}
+    return {line for line in lines if not line.startswith("/")}, {name: digest for digest, name in hashed}, kinds
+
+
+def _note(path: Path, names: set[str], digests: Mapping[str, str], kind: str) -> None:
+    hashed = (f"{_HASH}{digest} {name}" for name, digest in sorted(digests.items()))
+    text = "\n".join([_KIND + kind, *sorted(names), *hashed]) + "\n"
+    files.replace_whole(path, text.encode(errors="surrogateescape"))
 
 
 def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
