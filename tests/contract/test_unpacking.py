@@ -14,11 +14,12 @@ from support.commands import call
 
 import penstock as ps
 from penstock.datasets import unpack
-from penstock.errors import DatasetError, LabelError
+from penstock.errors import DatasetError, LabelError, OutputError
 from penstock.images import RGB
 from penstock.kinds import KINDS
 from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
 from penstock.sources import MemorySource
+from penstock.unpacked import CocoDocument
 
 RAW = {
     "segmentation": truth.coco, "matting": lambda root: make_mattes(root, 4), "classification": truth.class_folders,
@@ -225,6 +226,26 @@ def test_a_damaged_record_ends_it(tmp_path):
         unpack(dataset, tmp_path / "out")
 
 
+@pytest.mark.parametrize(("task", "layout"), LAYOUTS)
+def test_what_was_interrupted_is_begun_anew(packed, tmp_path, task, layout):
+    def contents(folder):
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def interrupt(done, total):
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    packed[task].unpack(tmp_path / "whole", layout=layout)
+    with pytest.raises(KeyboardInterrupt):
+        unpack(packed[task].opened, tmp_path / "out", layout, progress=interrupt)
+    assert contents(tmp_path / "out") != contents(tmp_path / "whole")
+    packed[task].unpack(tmp_path / "out", layout=layout)
+
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    with pytest.raises(OutputError):
+        packed[task].unpack(tmp_path / "out", layout=layout)
+
+
 def test_the_command_says_what_it_did(packed, tmp_path, capsys):
     found = call("unpack", packed["detection"].path, "-o", tmp_path / "out", "--layout", "yolo", capsys=capsys)
 
@@ -232,6 +253,13 @@ def test_the_command_says_what_it_did(packed, tmp_path, capsys):
     assert call("unpack", packed["detection"].path, "-o", tmp_path / "out", capsys=capsys) == (
         2,
         "",
-        f"error: -o {tmp_path / 'out'}: expected a new or empty folder, or one that penstock unpack has filled, found a "
-        "folder with other files in it. Choose another folder.\n",
+        f"error: -o {tmp_path / 'out'}: expected a new or empty folder, or one that an interrupted penstock unpack has "
+        "filled, found a folder with other files in it. Choose another folder.\n",
     )
+
+
+def test_names_that_are_no_unicode_are_json_all_the_same():
+    document = CocoDocument(["cat"])
+    document.add_image("caf\udce9.jpg", (24, 32))
+
+    assert json.loads(document.encoded().encode())["images"][0]["file_name"] == "caf\udce9.jpg"

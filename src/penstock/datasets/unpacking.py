@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import outputs
 from penstock.errors import DatasetError
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from penstock.datasets.locations import Dataset
     from penstock.unpacked import FolderWriter
     from penstock.values import Record
+
+
+_BEGUN: Final = ".unpacking"
+"""Lies in a folder that is not whole yet."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def unpack(
 
     Args:
         dataset: in a folder or in topics.
-        output: a new or empty folder.
+        output: a new or empty folder, or one in which an earlier call was interrupted.
         layout: "masks" or "voc" of masks, "classes" of classes, "coco", "yolo" or "voc" of boxes, "coco" of instances;
             "" takes the first of these.
         progress: called with the offsets done and the offsets in all.
@@ -58,9 +62,12 @@ def unpack(
     """
     description = dataset.description
     layout, writer_class = _chosen(description, layout)
-    outputs.check_folder(output, "penstock unpack", own=False)
+    begun = output / _BEGUN
+    outputs.check_folder(output, "an interrupted penstock unpack", own=begun.exists())
     writer = writer_class(output, description.classes, description.colors, description.ignore_label)
     writer.check_classes()
+    output.mkdir(parents=True, exist_ok=True)
+    begun.touch()
     total = sum(len(dataset.source(split).snapshot()) for split in dataset.splits)
     written: Counter[str] = Counter()
     for done, (split, record) in enumerate(_records(dataset), 1):
@@ -68,6 +75,7 @@ def unpack(
         written[split] += 1
         progress(done, total)
     writer.close()
+    begun.unlink()
     progress(total, total)
     return Unpacked(layout, dict(written), {name: count for name, count in writer.lost.items() if count})
 

@@ -166,7 +166,7 @@ class Writer:
         if self.task.column_names:
             write_table(self.table, [["file", *self.task.column_names], *self.rows])
         if self.task.writes_objects:
-            files.replace_whole(self.output / _OBJECTS, self._document.encoded().encode("utf-8", "surrogateescape"))
+            files.replace_whole(self.output / _OBJECTS, self._document.encoded().encode())
         if ids := self.task.written_ids(self.style):
             write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
             if self.output / _LEGEND not in self._names:  # an image may have that name

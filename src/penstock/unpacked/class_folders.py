@@ -30,7 +30,7 @@ class ClassFolders(FolderWriter):
         if image.split not in self._splits:
             self._splits.add(image.split)
             for name in self.classes:
-                (self.folder / image.split / name).mkdir(parents=True)
+                (self.folder / image.split / name).mkdir(parents=True, exist_ok=True)
         folder = self.classes[image.label]
         self.write(f"{image.split}/{folder}/{self.name(image, folder)}{image.suffix}", image.data)
 

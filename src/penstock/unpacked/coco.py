@@ -69,7 +69,7 @@ class CocoDocument:
     def encoded(self) -> str:
         """The JSON."""
         document = {"images": self.images, "annotations": self.annotations, "categories": self.categories}
-        return json.dumps(document, ensure_ascii=False)
+        return json.dumps(document)  # in ASCII, as names of files need not be Unicode
 
 
 def run_lengths(mask: NDArray[np.bool_]) -> list[int]:
