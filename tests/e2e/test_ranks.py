@@ -244,9 +244,31 @@ def compared(run, *words):
     return alone
 
 
+METRIC = """
+import torch
+
+
+class Images:
+    def __init__(self):
+        self.state = torch.zeros(2)
+
+    def update(self, outputs, tensors):
+        self.state += torch.tensor([len(outputs), float((tensors["mask"] == 0).sum())])
+
+    def compute(self):
+        return {"images": self.state[0], "ground": self.state[1]}
+"""
+
+
 def test_masks(packed, tmp_path):
-    folder, _ = train(recipe(packed.folder, ema_decay=0.0), tmp_path)
+    """With a metric of its own."""
+    (tmp_path / "own.py").write_text(METRIC)
+    chosen = apply(recipe(packed.folder, ema_decay=0.0), [f"train.metrics=['{tmp_path}/own.py:Images']"])
+    folder, _ = train(chosen, tmp_path / "runs")
     found = compared(folder.path, "--segments")
+
+    assert found["images"] == 7
+    assert found["ground"] == sum(found["confusion"][0])
 
     assert sum(map(sum, found["confusion"])) > 7 * 64 * 90  # seven images, nearly all labelled
     assert "panoptic_quality" in found
