@@ -38,6 +38,7 @@ def test_a_training_and_its_evaluation_end_and_save(packed, whole_run, tmp_path,
     """A feed works ahead, so some more steps may be made; an evaluation reads at once."""
     hook = Hold(point)
     monkeypatch.setattr(FilesSource, "read", hook.read)
+    monkeypatch.setattr("penstock.feed.feed._PATIENCE", 0.5)  # of the training's own feed, where an evaluation stalls
     chosen = recipe(packed.folder, evaluate_every=4 if point == "after_step" else 12, save_every=12)
     try:
         with pytest.raises(StalledError, match=r" seconds \(train\.stall_timeout\), found nothing") as caught:

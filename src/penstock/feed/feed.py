@@ -153,7 +153,7 @@ class Feed:
         slots = Slots(self.prepare.fields, size, pin_memory=self.pin_memory)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
         reached = None
-        with _workers(threads, min(_PATIENCE, self.stall_timeout or _PATIENCE)) as pool:
+        with _workers(threads) as pool:
             while True:
                 while len(pending) <= ahead and (number := next(numbers, None)) is not None:
                     reached = self._reach(pool, number, reached, limit)
@@ -308,9 +308,9 @@ def _result(future: Future[list[str]], ask: Callable[[], None]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _workers(threads: int, patience: float) -> Iterator[ThreadPoolExecutor]:
+def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
     """The threads of a feed. When it ends they give up whatever they wait for, and end too; those that the system
-    holds, as where a network disk is gone, are left to it after so many seconds.
+    holds, as where a network disk is gone, are left to it after a while.
     """
     unwanted, begun = threading.Event(), list[threading.Thread]()
 
@@ -318,7 +318,7 @@ def _workers(threads: int, patience: float) -> Iterator[ThreadPoolExecutor]:
         waiting.bind(unwanted.is_set)
         begun.append(threading.current_thread())
 
-    pool = ThreadPoolExecutor(threads, THREADS, initializer=begin)
+    pool, patience = ThreadPoolExecutor(threads, THREADS, initializer=begin), _PATIENCE
     with single_threaded():
         try:
             yield pool
