@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from support.training import recipe
@@ -167,10 +168,12 @@ def test_the_time_that_a_broker_is_away_does_not_count_as_a_time_without_records
     follower = world.follower()
     follower.next(never)
     world.log.away = mistakes.unreachable("h", "away")
-    began = time.monotonic()
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, sleep=time.sleep)  # a look takes a tenth of a second
+    monkeypatch.setattr("penstock.training.streaming.time", clock)
 
     def back_after_twice_the_patience():
-        if time.monotonic() - began > 0.8 and world.log.away:
+        clock.now += 0.1
+        if clock.now > 0.8 and world.log.away:
             world.log.away = None
             world.send(0, 4)
             follower._grown = late(follower._grown)
