@@ -105,6 +105,10 @@ class FolderWriter(ABC):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data.encode() if isinstance(data, str) else data)
 
+    def write_classes(self) -> None:
+        """classes.txt: a line for each id, as `penstock inspect` reads it."""
+        self.write("classes.txt", "".join(f"{name}\n" for name in self.classes))
+
     def name(self, image: LabelledImage, below: str = "") -> str:
         """A name for an image's files, without suffix, that no other one has: never one that leaves the folder.
 

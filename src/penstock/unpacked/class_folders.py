@@ -36,4 +36,4 @@ class ClassFolders(FolderWriter):
 
     def close(self) -> None:
         """classes.txt: a line for each id."""
-        self.write("classes.txt", "".join(f"{name}\n" for name in self.classes))
+        self.write_classes()

@@ -31,7 +31,7 @@ class MaskFolders(FolderWriter):
     def close(self) -> None:
         """classes.txt: a line for each id."""
         if self.listed:
-            self.write("classes.txt", "".join(f"{name}\n" for name in self.classes))
+            self.write_classes()
 
 
 class MatteFolders(MaskFolders):

@@ -58,7 +58,7 @@ class _Voc(FolderWriter):
         colors = self.palette.tolist()
         rows = [f"{name}:{','.join(map(str, colors[i]))}::" for i, name in enumerate(self.classes)]
         self.write("labelmap.txt", "".join(f"{row}\n" for row in rows))
-        self.write("classes.txt", "".join(f"{name}\n" for name in self.classes))
+        self.write_classes()
 
 
 class VocBoxes(_Voc):
