@@ -2,71 +2,98 @@
 
     python bench/feed.py [WORK]      peers come from .venv-bench (see requirements.txt), or from PENSTOCK_BENCH_PYTHON
 
-(a) random resized crop to 224, image only; (b) DeepLab's random scale, crop to 513 and flip, image and mask.
+Two tasks: (a) random resized crop to 224, image only; (b) DeepLab's random scale, crop to 513 and flip, image and mask.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import common
-
-from penstock.datasets import PackOptions, inspect, pack, scenes
+import photos
 
 HERE = Path(__file__).parent
-SCENES, IMAGES, REPEATS = common.sized((1000, 640, 5), (8, 8, 1))
+REPEATS = common.sized(5, 1)
 CONTENDERS = {
     "penstock": (sys.executable, "penstock_feed.py"),
     "tf.data": (common.PEERS, "tfdata.py", "full"),
     "tf.data, decode_and_crop_jpeg": (common.PEERS, "tfdata.py", "crop"),
     "grain": (common.PEERS, "grain_feed.py"),
+    "SPDL": (common.PEERS, "spdl_feed.py"),
+    "LitData": (common.PEERS, "litdata_feed.py"),
     "torch DataLoader + torchvision": (sys.executable, "torch_feed.py"),
-    "bare decode": (sys.executable, "bare_decode.py"),
+    "native calls": (sys.executable, "native_calls.py"),
 }
-MODULES = {"tf.data": "tensorflow", "tf.data, decode_and_crop_jpeg": "tensorflow", "grain": "grain"}
-SCENARIOS = {"a": "random resized crop 224", "b": "scale, crop 513 and flip, with masks"}
+PACKAGES = {
+    "tf.data": ("tensorflow", "tensorflow-cpu"),
+    "tf.data, decode_and_crop_jpeg": ("tensorflow", "tensorflow-cpu"),
+    "grain": ("grain", "grain"),
+    "SPDL": ("spdl", "spdl"),
+    "LitData": ("litdata", "litdata"),
+}
+"""What a contender imports, and the package that it is in."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured: a task on a set of photographs, with so many images in a pass."""
+
+    what: str
+    photos: str
+    task: str
+    images: int
+
+
+WORKLOADS = {
+    "a": Workload("375 x 500, random resized crop 224", "photos", "a", common.sized(640, 8)),
+    "a, seekable": Workload("the same, packed with `--seekable`", "seekable", "a", common.sized(640, 8)),
+    "b": Workload("375 x 500, scale, crop 513 and flip, with masks", "photos", "b", common.sized(640, 8)),
+    "b, large": Workload("1024 x 1024, the same", "large", "b", common.sized(320, 4)),
+    "b, large, seekable": Workload(
+        "1024 x 1024, packed with `--seekable`, the same", "large-seekable", "b", common.sized(320, 4)
+    ),
+    "a, huge": Workload("3000 x 4000, random resized crop 224", "huge", "a", common.sized(64, 4)),
+    "a, huge, seekable": Workload(
+        "3000 x 4000, packed with `--seekable`, random resized crop 224", "huge-seekable", "a", common.sized(64, 4)
+    ),
+    "b, huge, seekable": Workload(
+        "3000 x 4000, packed with `--seekable`, scale, crop 513 and flip, with masks",
+        "huge-seekable",
+        "b",
+        common.sized(64, 4),
+    ),
+}
 
 
 def main() -> None:
     work = Path(sys.argv[1] if len(sys.argv) > 1 else "/tmp/penstock-bench-feed")
-    make(work)
-    contenders = common.installed(CONTENDERS, MODULES)
-    rates: dict[str, dict[str, list[float]]] = {s: {name: [] for name in contenders} for s in SCENARIOS}
+    contenders = common.installed(CONTENDERS, {name: module for name, (module, _) in PACKAGES.items()})
+    folders = {each.photos: photos.made(work, each.photos) for each in WORKLOADS.values()}
+    rates: dict[str, dict[str, list[float]]] = {key: {name: [] for name in contenders} for key in WORKLOADS}
     for repeat in range(REPEATS):
-        for scenario in SCENARIOS:
+        for key, workload in WORKLOADS.items():
             for name, command in contenders.items():
-                rate = run(command, work, scenario)
-                rates[scenario][name].append(rate)
-                print(f"{repeat + 1}/{REPEATS} {scenario} {name}: {rate:.0f} images/s", file=sys.stderr)
+                rate = run(command, folders[workload.photos], workload)
+                rates[key][name].append(rate)
+                print(f"{repeat + 1}/{REPEATS} {key} {name}: {rate:.0f} images/s", file=sys.stderr)
     write(rates)
 
 
-def make(work: Path) -> None:
-    """1,000 scenes of 375 x 500, about 50 KB each: as shards, and as files for the peers that want files."""
-    if (work / "dataset.json").exists():
-        return
-    raw = work.with_name(work.name + "-raw")
-    scenes.write_folder(raw, {"train": SCENES}, (375, 500), seed=1)
-    pack(inspect(raw), work, PackOptions(shard_bytes=16 << 20))
-    (work / "files").mkdir()
-    for path in [*raw.glob("images/*/*"), *raw.glob("masks/*/*")]:
-        path.rename(work / "files" / path.name)
-
-
-def run(command: tuple[str, ...], work: Path, scenario: str) -> float:
+def run(command: tuple[str, ...], folder: Path, workload: Workload) -> float:
     python, program, *more = command
-    arguments = [python, str(HERE / "peers" / program), str(work), scenario, str(IMAGES), *more]
+    arguments = [python, str(HERE / "peers" / program), str(folder), workload.task, str(workload.images), *more]
     return max(json.loads(common.last_line(arguments, {"OMP_NUM_THREADS": "1", "TF_ENABLE_ONEDNN_OPTS": "1"})))
 
 
 def write(rates: dict[str, dict[str, list[float]]]) -> None:
     results = {}
-    for scenario, found in rates.items():
+    for key, found in rates.items():
         ours = found["penstock"]
-        results[scenario] = {
-            "what": SCENARIOS[scenario],
+        results[key] = {
+            "what": WORKLOADS[key].what,
             "images_per_second": {name: common.summary(values) for name, values in found.items()},
             "penstock_is_times": {
                 name: common.summary([a / b for a, b in zip(ours, values, strict=True)])
@@ -75,12 +102,11 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
             },
         }
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
-    for contender, package in {"tf.data": "tensorflow-cpu", "grain": "grain"}.items():
-        if contender in rates["a"]:
-            versions[package] = common.peer_version(package)
+    there = {PACKAGES[name][1] for name in next(iter(rates.values())) if name in PACKAGES}
+    versions |= {package: common.peer_version(package) for package in sorted(there)}
     about = (
         f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
-        f"passes over {IMAGES} images, after one pass that is not counted."
+        "passes over 64 to 640 images, after one pass that is not counted."
     )
     common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})
 

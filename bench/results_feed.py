@@ -8,9 +8,9 @@ from results_text import about, span, table
 def feed(found: dict) -> list[str]:
     parts = [
         "## The feed beside its peers",
-        f"Images per second from the same JPEG files on the same cores. Every contender runs in a process of its own. "
-        f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat. The table gives the median of these ratios, which is not the ratio of the two medians. The last row is "
-        f"decoding of whole images alone, without a feed. {about(found)}",
+        f"Images per second from the same JPEG bytes on the same cores. Every contender runs in a process of its own. "
+        f"{found['method']} The ratio is Penstock's rate divided by the contender's rate, taken in each repeat. The table gives the median of these ratios, which is not the ratio of the two medians. The last row "
+        f"are the calls of native libraries that Penstock's feed makes, with the same arguments, and nothing else. {about(found)}",
     ]
     for key, scenario in found["scenarios"].items():
         ratios = scenario["penstock_is_times"]

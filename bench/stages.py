@@ -2,7 +2,8 @@
 
     python bench/stages.py [WORK]      the scenes of bench/feed.py, made where they are not there
 
-(a) random resized crop to 224, image only; (b) DeepLab's random scale, crop to 513 and flip, image and mask.
+Some of its workloads: (a) random resized crop to 224, image only; (b) DeepLab's random scale, crop to 513 and flip, image
+and mask.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import common
 import feed as beside_peers
 import numpy as np
+import photos
 from peers.samples import CLASSES, FILL, IGNORED, PREPARE
 
 from penstock import seeds
@@ -32,6 +34,8 @@ from penstock.tasks import Augment
 
 SAMPLES, BATCHES, REPEATS = common.sized((400, 20, 5), (2, 1, 1))
 BATCH = 16
+WORKLOADS = ("a", "a, seekable", "b", "a, huge, seekable", "b, huge, seekable")
+SCRATCH = codecs.Scratch()
 STAGES = ("order", "read", "parse", "probe", "draw", "decode", "warp", "mask decode", "mask check", "mask warp")
 
 
@@ -64,7 +68,8 @@ class Account:
         view = self.augment.view(info.size, seeds.generator(self.plan.seed, "augment", position, lambda: 0)).affine
         yield
         crop, step = self.augment.crop, geometry.reduction(view.shrink)
-        pixels = codecs.decode_image(fields.image, "", info=info, reduction=step, rows=view.bottom(crop))
+        region = view.region(crop)
+        pixels = codecs.decode_image(fields.image, "", info=info, reduction=step, region=region, scratch=SCRATCH)
         yield
         warp_image(pixels, view.then(geometry.Affine(xx=1 / step, yy=1 / step)), FILL, np.empty((*crop, 3), np.uint8))
         yield
@@ -87,15 +92,20 @@ def rate(feed: Feed, threads: int) -> float:
     return BATCHES * BATCH / (time.perf_counter() - began)
 
 
-def measured(source: FilesSource, scenario: str) -> dict[str, Any]:
+def measured(work: Path, key: str) -> dict[str, Any]:
+    workload = beside_peers.WORKLOADS[key]
+    source, prepare = (
+        FilesSource(*sorted(photos.made(work, workload.photos).glob("*.tfrecord"))),
+        PREPARE[workload.task],
+    )
     plan = Plan(source.snapshot(), 1, Shuffle())
-    account = Account(source, plan, PREPARE[scenario].augment, masks=scenario == "b")
+    account = Account(source, plan, prepare.augment, masks=workload.task == "b")
     for position in range(SAMPLES):
         account.sample(position)
-    feed = Feed(plan, source, PREPARE[scenario], batch=BATCH)
+    feed = Feed(plan, source, prepare, batch=BATCH)
     rates = [(rate(feed, 1), rate(feed, 2)) for _ in range(REPEATS)]
     return {
-        "what": beside_peers.SCENARIOS[scenario],
+        "what": workload.what,
         "microseconds": {name: statistics.median(laps) for name, laps in account.laps.items() if laps},
         "images_per_second": {
             f"{n + 1} thread{'s' * n}": common.summary([each[n] for each in rates]) for n in range(2)
@@ -106,10 +116,8 @@ def measured(source: FilesSource, scenario: str) -> dict[str, Any]:
 
 def main() -> None:
     work = Path(sys.argv[1] if len(sys.argv) > 1 else "/tmp/penstock-bench-feed")
-    beside_peers.make(work)
-    source = FilesSource(*sorted(work.glob("*.tfrecord")))
     with single_threaded():
-        scenarios = {scenario: measured(source, scenario) for scenario in PREPARE}
+        scenarios = {key: measured(work, key) for key in WORKLOADS}
     versions = common.versions("penstock", "opencv-python-headless", "simplejpeg", "deflate", "protobuf")
     common.write("stages", "python bench/stages.py", {"versions": versions, "samples": SAMPLES, "scenarios": scenarios})
 

@@ -2,14 +2,11 @@
 
 import glob
 
-import cv2
 import grain
-import numpy as np
+import opencv
 import timing
-import windows
 
-cv2.setNumThreads(0)
-data, scenario, count = timing.arguments()
+data, task, count = timing.arguments()
 images = sorted(glob.glob(f"{data}/files/*.jpg"))
 
 
@@ -22,28 +19,11 @@ class Source:
             return image.read(), mask.read()
 
 
-def resized_crop(item, rng):
-    image = cv2.imdecode(np.frombuffer(item[0], np.uint8), cv2.IMREAD_COLOR_RGB)
-    y, x, h, w = windows.resized_crop(rng.random, *image.shape[:2])
-    image = cv2.resize(image[y : y + h, x : x + w], (224, 224))
-    return cv2.flip(image, 1) if rng.random() < 0.5 else image
+def prepare(item, rng):
+    return opencv.TASKS[task](item, rng.random)
 
 
-def deeplab(item, rng):
-    image = cv2.imdecode(np.frombuffer(item[0], np.uint8), cv2.IMREAD_COLOR_RGB)
-    label = cv2.imdecode(np.frombuffer(item[1], np.uint8), cv2.IMREAD_UNCHANGED)
-    y, x, h, w, to = windows.scaled_crop(rng.random, *image.shape[:2])
-    image = cv2.resize(image[y : y + h, x : x + w], to[::-1])
-    label = cv2.resize(label[y : y + h, x : x + w], to[::-1], interpolation=cv2.INTER_NEAREST)
-    down, right = 513 - to[0], 513 - to[1]
-    image = cv2.copyMakeBorder(image, 0, down, 0, right, cv2.BORDER_CONSTANT, value=(124, 116, 104))
-    label = cv2.copyMakeBorder(label, 0, down, 0, right, cv2.BORDER_CONSTANT, value=255)
-    if rng.random() < 0.5:
-        image, label = cv2.flip(image, 1), cv2.flip(label, 1)
-    return {"image": image, "mask": label}
-
-
-prepared = grain.MapDataset.source(Source()).seed(1).shuffle().random_map(resized_crop if scenario == "a" else deeplab)
+prepared = grain.MapDataset.source(Source()).seed(1).shuffle().random_map(prepare)
 options = grain.ReadOptions(num_threads=4, prefetch_buffer_size=128)
 dataset = prepared.to_iter_dataset(options).batch(timing.BATCH)
-timing.measure(lambda: (b["image"] if scenario == "b" else b for b in dataset), count)
+timing.measure(lambda: map(opencv.images_of, dataset), count)

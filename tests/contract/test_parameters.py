@@ -47,6 +47,8 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "limit": Given(2, "clips"),
         "max_side": Given(16, "masks"),
         "value_range": Given((0.0, 4.0), "floats"),
+        "quality": Given(50, "masks"),
+        "seekable": Given(True, "masks"),
         "images": Given("shots", "odd", {"masks": "truth"}),
         "masks": Given("truth", "odd", {"images": "shots"}),
         "group": Given("(p[0-9])_", "clips"),

@@ -61,7 +61,7 @@ PROGRAMS = {
 """The words of each: those that name data, and numbers."""
 
 BROKERS = {"kafka", "kafka_camvid", "kafka_settings", "safety"}
-PARTS = {"common", "results", "results_feed", "results_text", "results_topics", "results_training"}
+PARTS = {"common", "photos", "results", "results_feed", "results_text", "results_topics", "results_training"}
 PEERS = {"records": "tensorflow"}
 """What measures nothing without a peer, and the module that it needs."""
 

@@ -55,6 +55,8 @@ _BOTH = {
     "limit": Effect("--limit 2", "", "$clips"),
     "max_side": Effect("--max-side 16", "at most 16 pixels", "$masks"),
     "value_range": Effect("--value-range 0 4", "because values from 0 to 4", "$floats"),
+    "quality": Effect("--quality 50", "JPEG with quality 50", "$masks"),
+    "seekable": Effect("--seekable", "with restart markers", "$masks"),
     "field": Effect("--field image=pic --field label=kind", "", "$fields --classes cat,dog"),
     "validation": Effect("--validation 0.5", "val: ", "$clips"),
     "skip_bad": Effect("--skip-bad", "skipped: ", "$cut"),

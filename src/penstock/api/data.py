@@ -255,6 +255,8 @@ def inspect(
     limit: int = 0,
     max_side: int = 0,
     value_range: tuple[float, float] | None = None,
+    quality: int = 0,
+    seekable: bool = False,
     images: str = "",
     masks: str = "",
     group: str = "",
@@ -276,6 +278,8 @@ def inspect(
         value_range: the values of TIFF and DICOM images of more than 8 bits that become 0 and 65535; by default values
             of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images have the range
             that their headers allow.
+        quality: JPEG quality, 1 to 100, that images of all formats are written anew with; 0 leaves them as they are.
+        seekable: whether JPEG images are written anew with restart markers, so that crops are decoded alone.
         images: folder of images, where it is not found by itself; given with `masks`.
         masks: folder of masks, given with `images`.
         group: regular expression that finds, in file names, what images have in common that belong together and are
@@ -287,7 +291,7 @@ def inspect(
     """
     how = datasets.How(
         layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side, value_range,
-        images=images, masks=masks, group=group, rater=rater,
+        quality, seekable, images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     return datasets.inspect(Path(folder), labels, how=how)
 

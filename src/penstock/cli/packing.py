@@ -110,6 +110,20 @@ ValueRange = Annotated[
         "have the range that their headers allow.",
     ),
 ]
+Quality = Annotated[
+    int,
+    Parameter(
+        validator=validators.Number(gte=0, lte=100),
+        help="Write images anew as JPEG of this quality, 1 to 100. By default they stay as they are.",
+    ),
+]
+Seekable = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        help="Write JPEG images anew with restart markers, so that training decodes the crops of large images alone.",
+    ),
+]
 EvaluateOnly = Annotated[
     bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
 ]
@@ -133,7 +147,8 @@ def inspect(
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
     trust_image_size: TrustImageSize = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
-    value_range: ValueRange | None = None, field: FieldNames | None = None,
+    value_range: ValueRange | None = None, quality: Quality = 0, seekable: Seekable = False,
+    field: FieldNames | None = None,
     validation: Validation = 0.0, skip_bad: SkipBad = False,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
@@ -154,14 +169,15 @@ def inspect(
              "--colors": colors, "--layout": layout, "--task": task, "--pattern": pattern, "--boxes": boxes,
              "--clip-boxes": clip_boxes, "--trust-image-size": trust_image_size,
              "--evaluate-only": evaluate_only, "--limit": limit, "--field": field,
-             "--max-side": max_side, "--value-range": value_range, "--draw-duplicates": draw_duplicates,
+             "--max-side": max_side, "--value-range": value_range, "--quality": quality,
+             "--seekable": seekable, "--draw-duplicates": draw_duplicates,
              "--validation": validation, "--skip-bad": skip_bad}
         )  # fmt: skip
         print(describe_topic(folder))
         return 0
     how = How(
         layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range,
-        images=images, masks=masks, group=group, rater=rater,
+        quality, seekable, images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
     if draw_duplicates:
@@ -209,7 +225,8 @@ def pack(
     pattern: Pattern = "", boxes: Boxes | None = None, clip_boxes: ClipBoxes = False,
     trust_image_size: TrustImageSize = False,
     evaluate_only: EvaluateOnly = False, limit: LimitEach = 0, max_side: MaxSide = 0,
-    value_range: ValueRange | None = None, field: FieldNames | None = None,
+    value_range: ValueRange | None = None, quality: Quality = 0, seekable: Seekable = False,
+    field: FieldNames | None = None,
     validation: Validation = 0.0, skip_bad: SkipBad = False,
     shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,
     threads: Threads = 4,
@@ -220,7 +237,7 @@ def pack(
     """
     how = How(
         layout, task, pattern, boxes or "", evaluate_only, limit, _fields(field), max_side, value_range,
-        images=images, masks=masks, group=group, rater=rater,
+        quality, seekable, images=images, masks=masks, group=group, rater=rater,
     )  # fmt: skip
     labels = _labels(classes, ignore, mapping, colors, mask_threshold, palette=palette)
     found = _inspect(folder, replace(labels, clip_boxes=clip_boxes, trust_size=trust_image_size), how, threads)

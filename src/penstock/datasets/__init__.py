@@ -7,6 +7,7 @@ checks.py         one item at a time: sizes, ids, damage; and all together: leak
 findings.py       what inspect found of every file, kept for pack
 inspection.py     all of that, in parallel, as one report
 shrinking.py      items whose images are made smaller
+reencoding.py     items whose images are written anew as JPEG, with restart markers or of another quality
 occurrences.py    which classes every record has
 pixel_formats.py  channels and bits of the images, and the mean of their values
 packing.py        a sound inspection to shards

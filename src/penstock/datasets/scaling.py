@@ -40,7 +40,4 @@ def _part(place: Path | FilePart, value_range: tuple[float, float]) -> FilePart:
         return stored(place.read_bytes(), str(place), value_range)
 
     low, high = value_range
-    part = f"values from {low:g} to {high:g}"
-    if isinstance(place, FilePart):
-        return FilePart(place.file, f"{place.part}, {part}", make)
-    return FilePart(place, part, make)
+    return FilePart.of(place, f"values from {low:g} to {high:g}", make)

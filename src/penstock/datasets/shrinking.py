@@ -53,9 +53,7 @@ def shrunk(item: Item, most: int) -> Item:
 
 
 def _part(place: Path | FilePart, most: int, make: partial[bytes]) -> FilePart:
-    if isinstance(place, FilePart):
-        return FilePart(place.file, f"{place.part}, at most {most} pixels", make)
-    return FilePart(place, f"at most {most} pixels", make)
+    return FilePart.of(place, f"at most {most} pixels", make)
 
 
 def _size(place: Path | FilePart) -> Size:

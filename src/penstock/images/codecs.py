@@ -21,9 +21,10 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from penstock.images.geometry import Region
+
     Pixels = NDArray[np.uint8]
 
-_CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _COLORS: Final = 3
 _BYTE: Final = 255
 _BITS: Final = 8
@@ -52,7 +53,7 @@ def decode_image(
     *,
     info: ImageInfo | None = None,
     reduction: int = 1,
-    rows: int | None = None,
+    region: Region | None = None,
     pixels: PixelFormat = RGB,
     scratch: Scratch | None = None,
 ) -> NDArray[Any]:
@@ -67,8 +68,9 @@ def decode_image(
         info: the header, when it was read before.
         reduction: 1, 2, 4 or 8; a JPEG is decoded at 1/reduction of its size (rounded up) in its DCT. Other formats
             and images below 16 pixels ignore it: compare the width with the header's.
-        rows: how many rows from the top are wanted, counted before the reduction. A baseline JPEG is decoded no
-            further than a little below them, and has that height; others ignore it.
+        region: what is wanted of the image as stored, before the reduction; None wants all of it. A baseline JPEG is
+            decoded no further than a little below, and has that height; one with restart markers only there, and holds
+            anything beside. Others ignore it.
         pixels: the channels and bits that are wanted. Images must have the channels, but gray ones are turned into RGB;
             the three first channels stand for the others where RGB is wanted.
         scratch: where to decode a JPEG to; the result then lives until this thread's next call with it.
@@ -81,18 +83,9 @@ def decode_image(
         return _decode_png(data, where, info, pixels)
     if not pixels.is_rgb:
         raise _other_channels(where, info, pixels)
-    height = _enough(info, rows, reduction)
     shape = info.height, info.width, max(info.channels, _COLORS)
     buffer = scratch.array(*shape) if scratch else np.empty(shape, np.uint8)
-    return with_bits(jpeg.decode(data, where, info, height, reduction, buffer), pixels.bits)
-
-
-def _enough(info: ImageInfo, rows: int | None, reduction: int) -> int:
-    """How many rows of a JPEG to decode: what chroma takes from the rows below is added, and whole blocks are taken."""
-    if rows is None or not info.frame:
-        return info.height
-    block = jpeg.REDUCIBLE * reduction
-    return min(info.height, -(-(rows + _CONTEXT) // block) * block)
+    return with_bits(jpeg.decode(data, where, info, region, reduction, buffer), pixels.bits)
 
 
 def _decode_png(data: bytes, where: str, info: ImageInfo, wanted: PixelFormat) -> NDArray[Any]:

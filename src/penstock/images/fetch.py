@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from penstock.images import codecs, color, geometry
 from penstock.images.geometry import Affine
 from penstock.images.pixels import PixelFormat
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images.color import Matrix
+    from penstock.images.geometry import Region
     from penstock.images.header import ImageInfo
 
 _SCRATCH: Final = codecs.Scratch()
@@ -45,9 +48,23 @@ def fetch_image(
     """
     stored = affine.then(geometry.upright_to_stored(info.orientation, (info.height, info.width)))
     step = geometry.reduction(stored.shrink)
-    rows = None if fill is None else stored.bottom((out.shape[0], out.shape[1]))
+    region = None if fill is None else stored.region((out.shape[0], out.shape[1]))
     wanted = PixelFormat(out.shape[2], 8 * out.itemsize)
-    pixels = codecs.decode_image(data, where, info=info, reduction=step, rows=rows, pixels=wanted, scratch=_SCRATCH)
-    if pixels.shape[1] != info.width:
+    pixels = codecs.decode_image(data, where, info=info, reduction=step, region=region, pixels=wanted, scratch=_SCRATCH)
+    if pixels.shape[1] == info.width:
+        step = 1
+    else:
         stored = stored.then(Affine(xx=1 / step, yy=1 / step))
-    warp_image(color.apply(pixels, colors), stored, fill, out)
+    warp_image(_recolored(pixels, colors, region, step), stored, fill, out)
+
+
+def _recolored(pixels: NDArray[Any], colors: Matrix | None, region: Region | None, step: int) -> NDArray[Any]:
+    """Colours moved, of 8 bits only where they are looked at. How 16 bits are rounded depends on what lies beside."""
+    if colors is None or region is None or pixels.dtype != np.uint8:
+        return color.apply(pixels, colors)
+    rows = slice(max(0, region.top) // step, -(-max(0, region.bottom) // step))
+    columns = slice(max(0, region.left) // step, -(-max(0, region.right) // step))
+    part = pixels[rows, columns]
+    if part.size:
+        part[...] = color.apply(part, colors)
+    return pixels

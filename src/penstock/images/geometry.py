@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 Size = tuple[int, int]
 T = TypeVar("T", float, "NDArray[np.float64]")
 _NEARLY = 1e-6  # of a step, which rounding may add
+
+
+class Region(NamedTuple):
+    """A rectangle of whole pixels, `[top, bottom)` by `[left, right)`; it may reach beyond its image."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +69,24 @@ class Affine:
         xx, yy = source[2] / to[2], source[3] / to[3]
         return cls(xx=xx, x0=source[0] - to[0] * xx, yy=yy, y0=source[1] - to[1] * yy)
 
-    def bottom(self, size: Size) -> int:
-        """How many rows of the source an output of `size` looks at: down to its lowest corner and two output pixels
-        more, for what a filter reaches.
+    def region(self, size: Size) -> Region:
+        """What of the source an output of `size` looks at: its corners, and two output pixels more on every side, for
+        what a filter reaches.
         """
-        lowest = self.y0 + max(0.0, self.yx * size[1]) + max(0.0, self.yy * size[0])
-        return max(1, math.ceil(lowest + 2 * (abs(self.yx) + abs(self.yy))))
+        left, right = _reach(self.x0, self.xx * size[1], self.xy * size[0], 2 * (abs(self.xx) + abs(self.xy)))
+        top, bottom = _reach(self.y0, self.yx * size[1], self.yy * size[0], 2 * (abs(self.yx) + abs(self.yy)))
+        return Region(top, left, bottom, right)
 
     @property
     def shrink(self) -> float:
         """Source pixels per output pixel, along the axis where there are fewest."""
         return min(math.hypot(self.xx, self.yx), math.hypot(self.xy, self.yy))
+
+
+def _reach(origin: float, across: float, down: float, margin: float) -> tuple[int, int]:
+    """The whole pixels along one axis from the lowest to the highest of a rectangle's corners, with a margin."""
+    low, high = min(0.0, across) + min(0.0, down), max(0.0, across) + max(0.0, down)
+    return math.floor(origin + low - margin), math.ceil(origin + high + margin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import simplejpeg
 
+from penstock.images import intervals
 from penstock.images.header import jpeg_segments, truncated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from penstock.images.geometry import Region
     from penstock.images.header import ImageInfo
 
     Pixels = NDArray[np.uint8]
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 REDUCIBLE: Final = 16
 """Pixels below which a side is not reduced; also the height of a row of blocks with subsampled chroma."""
 
+_CONTEXT: Final = 4  # rows; smooth chroma upsampling looks at the next row of chroma, which covers up to four
 _INK: Final = 4
 _BYTE: Final = 255
 _BELOW: Final = "extraneous bytes before marker 0xd9"
@@ -37,23 +40,27 @@ _NEEDED: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDD})
 """Markers of the segments that pixels depend on: frames, tables of codes and of quantisation, restart intervals."""
 
 
-def decode(data: bytes, where: str, info: ImageInfo, height: int, reduction: int, buffer: Pixels) -> Pixels:
-    """Decode a JPEG to uint8 (height, width, 3), at a reduced size and no further down than is wanted.
+def decode(data: bytes, where: str, info: ImageInfo, region: Region | None, reduction: int, buffer: Pixels) -> Pixels:
+    """Decode a JPEG to uint8 (height, width, 3), at a reduced size and no more of it than is wanted.
 
     Args:
         data: an encoded JPEG.
         where: named in errors.
         info: its header.
-        height: rows to decode, before they are reduced; below `info.height` only where `info.frame` is set.
+        region: what is wanted, before it is reduced; None for all.
         reduction: 1, 2, 4 or 8: decode at this fraction of the size (rounded up), unless that is below 16 pixels.
         buffer: memory for the whole image; what is returned may lie in it.
 
     Returns:
-        The rows that were asked for. All rows of a file that has something to be repaired first.
+        The rows down to the end of the region. All rows of a file that has something to be repaired first. Beside the
+        region they hold anything.
 
     Raises:
         ImageError: the file is cut short or damaged.
     """
+    height = _enough(info, region, reduction)
+    if region is not None and (pixels := _cut_out(data, info, region, height, reduction, buffer)) is not None:
+        return pixels
     wanted = _upper(data, info, height) if height < info.height else data
     space, size = "CMYK" if info.channels == _INK else "RGB", _reduced(height, info.width, reduction)
     try:
@@ -68,6 +75,40 @@ def decode(data: bytes, where: str, info: ImageInfo, height: int, reduction: int
     return _from_cmyk(pixels, inverted=info.adobe) if space == "CMYK" else pixels
 
 
+def _enough(info: ImageInfo, region: Region | None, reduction: int) -> int:
+    """How many rows to decode: what chroma takes from the rows below is added, and whole blocks are taken."""
+    if region is None or not info.frame:
+        return info.height
+    block = REDUCIBLE * reduction
+    return min(info.height, -(-(max(1, region.bottom) + _CONTEXT) // block) * block)
+
+
+def _cut_out(
+    data: bytes, info: ImageInfo, region: Region, height: int, reduction: int, buffer: Pixels
+) -> Pixels | None:
+    """Decode the restart intervals of a region alone, and put them where they belong in the upper `height` rows.
+
+    Returns:
+        None where that is not possible, does not pay, or finds something wrong.
+    """
+    part = intervals.cut(data, info, region) if info.channels != _INK else None
+    if part is None:
+        return None
+    size = _reduced(height, info.width, reduction)
+    step = 1 if size == (height, info.width) else reduction
+    rows, columns = -(-part.height // step), -(-part.width // step)
+    memory = buffer.reshape(-1)
+    spare = memory[len(memory) - rows * columns * 3 :]
+    try:
+        found = simplejpeg.decode_jpeg(part.data, "RGB", min_height=rows, min_width=columns, buffer=spare)
+    except ValueError:
+        return None
+    pixels = memory[: math.prod(size) * 3].reshape(*size, 3)
+    top, left = part.top // step, part.left // step
+    pixels[top : top + rows, left : left + columns] = found[: size[0] - top]
+    return pixels
+
+
 def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
     """The file with its height made smaller, and no more restart intervals than that needs; empty where it has fewer.
 
@@ -77,19 +118,12 @@ def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
     if not info.restarts:
         return upper
     *_, (_, _, start) = jpeg_segments(data)
-    blocks = _blocks(data, info, height)
-    intervals = -(-blocks // info.restarts)
+    down, across = intervals.block_size(data, info)
+    needed = -(-(-(-height // down) * -(-info.width // across)) // info.restarts)
     for number, found in enumerate(_RESTART.finditer(data, start), 1):
-        if number == intervals:
+        if number == needed:
             return upper[: found.start()] + _END
     return b""
-
-
-def _blocks(data: bytes, info: ImageInfo, height: int) -> int:
-    """How many blocks (minimum coded units) some rows of a JPEG have: 8 pixels a side times the largest sampling."""
-    factors = data[info.frame + 6 : info.frame + 5 + 3 * info.channels : 3] if info.channels > 1 else b"\x11"
-    across, down = 8 * max(each >> 4 for each in factors), 8 * max(each & 15 for each in factors)
-    return -(-height // down) * -(-info.width // across)
 
 
 def _reduced(height: int, width: int, reduction: int) -> tuple[int, int]:

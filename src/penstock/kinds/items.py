@@ -35,6 +35,13 @@ class FilePart:
     part: str
     make: Callable[[], bytes]
 
+    @classmethod
+    def of(cls, place: Path | FilePart, part: str, make: Callable[[], bytes]) -> FilePart:
+        """What is made from a file, or from a part of one."""
+        if isinstance(place, FilePart):
+            return cls(place.file, f"{place.part}, {part}", make)
+        return cls(place, part, make)
+
     def read_bytes(self) -> bytes:
         """The encoded image."""
         return self.make()
@@ -94,7 +101,7 @@ class Item:
     be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes and outlines are
     in fractions of the image's size. `size` is the (height, width) that boxes or instances were made for, or 0. Images
     of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of
-    so many `slices` below one another.
+    so many `slices` below one another. What `is_slice` of a volume is like its neighbours.
     """
 
     split: str
@@ -109,11 +116,7 @@ class Item:
     group: str = ""
     size: tuple[int, int] = (0, 0)
     slices: int = 0
-
-    @property
-    def is_slice(self) -> bool:
-        """Whether it is a slice of a volume, which is like its neighbours."""
-        return bool(self.group) and isinstance(self.image, FilePart) and not self.slices
+    is_slice: bool = False
 
 
 @dataclass(frozen=True, slots=True)

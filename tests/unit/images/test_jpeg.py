@@ -16,6 +16,7 @@ from support.commands import call
 
 from penstock.errors import ImageError
 from penstock.images import Affine, codecs, decode_image, fetch_image, probe
+from penstock.images.geometry import Region
 from penstock.images.header import jpeg_segments
 
 SIZE = (96, 128)
@@ -174,6 +175,11 @@ def test_damage_within_the_rows_that_are_used_is_named_and_below_them_does_not_m
         fetch_image(scrambled(PLAIN, 0.02), "a.jpg", info, Affine(), (0, 0, 0), out)
 
 
+def upper(rows):
+    """The upper rows of an image, whole."""
+    return Region(0, 0, rows, 1000)
+
+
 @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:0", "4:2:2"])
 @pytest.mark.parametrize("blocks", [1, 5, 8, 16, 100])
 def test_rows_down_to_any_restart(subsampling, blocks):
@@ -181,16 +187,16 @@ def test_rows_down_to_any_restart(subsampling, blocks):
     data = encoded(subsampling=subsampling, restart_marker_blocks=blocks)
     info, whole = probe(data, "a.jpg"), simplejpeg.decode_jpeg(data)
     for rows in (10, 12, 28, 40, 96):
-        found = decode_image(data, "a.jpg", rows=rows)
+        found = decode_image(data, "a.jpg", region=upper(rows))
         np.testing.assert_array_equal(found[:rows], whole[:rows])
-    assert len(decode_image(data, "a.jpg", info=info, rows=10)) == 16
+    assert len(decode_image(data, "a.jpg", info=info, region=upper(10))) == 16
     markers = [place for place in range(len(data)) if data[place] == 0xFF and 0xD0 <= data[place + 1] <= 0xD7]
     for place in markers:
         broken = data[:place] + b"\x55\x55" + data[place + 2 :]
         with pytest.raises(ImageError, match="a damaged JPEG"):
             decode_image(broken, "a.jpg")
         try:
-            found = decode_image(broken, "a.jpg", rows=28)
+            found = decode_image(broken, "a.jpg", region=upper(28))
         except ImageError:
             continue
         np.testing.assert_array_equal(found[:28], whole[:28])

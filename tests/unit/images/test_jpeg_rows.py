@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.images import exif, jpeg, make_image, rng
 
 from penstock.errors import ImageError
-from penstock.images import codecs, fetch_image, geometry, probe
-from penstock.images.geometry import Affine
+from penstock.images import codecs, color, fetch_image, geometry, probe
+from penstock.images.geometry import Affine, Region
 from penstock.images.warp import warp_image
 from penstock.seeds import generator
 from penstock.tasks import Augment
@@ -35,7 +35,7 @@ class TestRows:
         whole = codecs.decode_image(data, "a", reduction=reduction)
         heights = set()
         for rows in range(1, 160):
-            found = codecs.decode_image(data, "a", reduction=reduction, rows=rows)
+            found = codecs.decode_image(data, "a", reduction=reduction, region=Region(0, 0, rows, 131))
             wanted = -(-min(rows, 150) // reduction)
             heights.add(len(found))
             assert np.array_equal(found[:wanted], whole[:wanted]), rows
@@ -46,22 +46,30 @@ class TestRows:
         data = simplejpeg.encode_jpeg(make_image(150, 131), colorsubsampling=sampling)
         whole = codecs.decode_image(data, "a")
         for rows in range(1, 160):
-            found = codecs.decode_image(data, "a", rows=rows)
+            found = codecs.decode_image(data, "a", region=Region(0, 0, rows, 131))
             assert np.array_equal(found[:rows], whole[: min(rows, len(found))][:rows]), rows
 
-    @given(st.integers(0, 2**32), st.sampled_from(["scale-crop", "resized-crop"]), st.sampled_from([0.0, 30.0]))
-    def test_a_view_sees_the_same(self, seed, method, rotate):
+    @given(
+        st.integers(0, 2**32),
+        st.sampled_from(["scale-crop", "resized-crop"]),
+        st.sampled_from([0.0, 30.0]),
+        st.sampled_from([0, 1, 13, 26]),
+        st.booleans(),
+    )
+    def test_a_view_sees_the_same(self, seed, method, rotate, restarts, recolored):
         draw = generator(seed, "t", 0)
-        data = jpeg(make_image(300, 200), subsampling="4:2:0", exif=exif(1 + draw.integer(8)))
+        options = {"subsampling": "4:2:0", "exif": exif(1 + draw.integer(8)), "restart_marker_blocks": restarts}
+        data = jpeg(make_image(300, 200), **options)
+        colors = np.array([[0.9, 0.2, 0, 0.1], [0, 1.1, 0, 0], [0.1, 0, 0.8, -0.1]], np.float32) if recolored else None
         info = probe(data, "a")
         augment = Augment((40 + draw.integer(60), 50), method, (0.05, 3.0), 0, rotate=rotate)
         affine = augment.view(info.size, draw).affine
         found, expected = (np.zeros((*augment.crop, 3), np.uint8) for _ in range(2))
-        fetch_image(data, "a", info, affine, (9, 9, 9), found)
+        fetch_image(data, "a", info, affine, (9, 9, 9), found, colors)
         stored = affine.then(geometry.upright_to_stored(info.orientation, (300, 200)))
         step = geometry.reduction(stored.shrink)
         whole = codecs.decode_image(data, "a", reduction=step)
-        warp_image(whole, stored.then(Affine(xx=1 / step, yy=1 / step)), (9, 9, 9), expected)
+        warp_image(color.apply(whole, colors), stored.then(Affine(xx=1 / step, yy=1 / step)), (9, 9, 9), expected)
 
         assert np.array_equal(found, expected)
 
@@ -69,12 +77,12 @@ class TestRows:
         data = jpeg(make_image(150, 131))
         for end in range(len(data) // 3, len(data) - 2):
             with pytest.raises(ImageError, match=r"a damaged JPEG \(Premature end of JPEG file\)"):
-                codecs.decode_image(data[:end], "cut.jpg", rows=10)
+                codecs.decode_image(data[:end], "cut.jpg", region=Region(0, 0, 10, 131))
 
     def test_damage_in_the_rows_that_are_wanted_is_named(self):
         data = jpeg(make_image(150, 131), restart_marker_rows=1)
         third = [i for i in range(len(data)) if data[i] == 0xFF and 0xD0 <= data[i + 1] <= 0xD7][2]
         damaged = data[: third - 20] + data[third:]
         with pytest.raises(ImageError, match="premature end of data segment"):
-            codecs.decode_image(damaged, "cut.jpg", rows=100)
-        assert len(codecs.decode_image(damaged, "cut.jpg", rows=10)) == 16
+            codecs.decode_image(damaged, "cut.jpg", region=Region(0, 0, 100, 131))
+        assert len(codecs.decode_image(damaged, "cut.jpg", region=Region(0, 0, 10, 131))) == 16

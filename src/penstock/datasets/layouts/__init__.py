@@ -2,6 +2,8 @@
 
 choosing.py     all of them by name, and which of those that fit is taken
 recognition.py  the layout of a folder, or the error for one that has none
+how.py          what a user says of a folder, beside what lies in it
+adjusting.py    fewer images, other values, other sizes, written anew
 mattes.py       images and their alpha mattes
 masks.py        image and mask folders
 named_masks.py  masks that only their names tell from images
@@ -40,6 +42,7 @@ tfrecord_files.py  their records one by one
 mnist.py        MNIST and its like in IDX files
 """
 
-from penstock.datasets.layouts.recognition import How, recognise
+from penstock.datasets.layouts.how import How
+from penstock.datasets.layouts.recognition import recognise
 
 __all__ = ["How", "recognise"]

@@ -239,6 +239,7 @@ def _slices(split: str, case: Case, channels: int) -> Iterator[Item]:
             FilePart(case.images[0], str(number), partial(_image, case, channels, number)),
             mask=FilePart(case.labels, str(number), partial(_mask, case, channels, number)),
             group=case.name,
+            is_slice=True,
         )
 
 

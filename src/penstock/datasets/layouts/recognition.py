@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from penstock import custom
@@ -23,19 +22,18 @@ from penstock.datasets.layouts import (
     tfrecords,
     unread,
 )
+from penstock.datasets.layouts.adjusting import adjusted
 from penstock.datasets.layouts.choosing import LAYOUTS
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
-from penstock.datasets.scaling import dicom_range, scaled
-from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
 from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from penstock.kinds.items import Box, Item
+    from penstock.datasets.layouts.how import How
+    from penstock.kinds.items import Box
 
 
 _SHOWN: Final = 8
@@ -47,44 +45,6 @@ _ELSEWHERE: Final = "pass the folder that holds all of the data, if this is a pa
 _PUBLISHED: Final = (
     "The page docs/folders.md lists the folders that are recognised, each with the command that packs it."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """What is said of a layout.
-
-    Attributes:
-        layout: one of `LAYOUTS`, or the place FILE.py:NAME of a function of a folder; "" tells it from the folder.
-        task: what it is to be packed for, where a folder can be more than one thing: the name of a kind of record; ""
-            takes the first.
-        pattern: a regular expression that finds `label`, and perhaps `split`, in the names of images.
-        boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a
-            size; "" tells it from the file.
-        evaluate_only: whether the data is not for training, and needs no split train.
-        fields: of TFRecords and CSV files with names of their own: the names of the fields or columns by what they hold
-            (`tfrecords.recognise_fields`, `columns.check_fields`).
-        max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
-        value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
-        limit: the largest number of images of each split, spread evenly over them; 0 takes all.
-        images: the folder of images, and `masks` that of their masks, below the folder or anywhere.
-        masks: as `images`; neither is given without the other.
-        group: a regular expression that finds, in the names of images, what those have in common that stay together.
-        rater: whose masks are taken where several have drawn them; "majority" takes the most frequent value of a pixel.
-    """
-
-    layout: str = ""
-    task: str = ""
-    pattern: str = ""
-    boxes: Literal["", "xyxy", "xywh"] = ""
-    evaluate_only: bool = False
-    limit: int = 0
-    fields: Mapping[str, str] = field(default_factory=dict)
-    max_side: int = 0
-    value_range: tuple[float, float] | None = None
-    images: str = ""
-    masks: str = ""
-    group: str = ""
-    rater: str = ""
 
 
 def recognise(folder: Path, how: How) -> Layout:
@@ -133,74 +93,7 @@ def recognise(folder: Path, how: How) -> Layout:
     if not found.items:
         raise _empty(folder, found)
     found = _reread(found, how.boxes) if how.boxes else found
-    found = _limited(found, how.limit) if how.limit else found
-    value_range = how.value_range or (None if found.modalities else dicom_range(found.items))
-    found = _scaled(found, value_range) if value_range else found
-    return _shrunk(found, how.max_side) if how.max_side else found
-
-
-def _refuse_volumes(found: Layout, option: str) -> None:
-    """Refuse an option of images for a layout of volumes.
-
-    Raises:
-        DatasetError: the items are volumes, or slices of them.
-    """
-    if found.modalities:
-        raise DatasetError(
-            option,
-            expected="images",
-            found=found.name,
-            remedy=f"Remove {option}",
-            message=f"{option} is for images, and not for volumes. Remove {option}.",
-        )
-
-
-def _scaled(found: Layout, value_range: tuple[float, float]) -> Layout:
-    """The layout with a range of the values of images spread over 16 bits.
-
-    Raises:
-        DatasetError: its items are volumes, or slices of them, or the range holds no values.
-    """
-    _refuse_volumes(found, "--value-range")
-    low, high = value_range
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise DatasetError(
-            "--value-range",
-            expected="two numbers, the lower one first",
-            found=f"{low:g} {high:g}",
-            remedy="Give the values that become 0 and 65535, for example --value-range -160 240",
-        )
-    items = tuple(scaled(item, value_range) for item in found.items)
-    reason = f"values from {low:g} to {high:g} of TIFF and DICOM images become 0 to 65535"
-    return replace(found, items=items, reasons=(*found.reasons, reason), value_range=value_range)
-
-
-def _shrunk(found: Layout, most: int) -> Layout:
-    """The layout with images of at most so many pixels a side.
-
-    Raises:
-        DatasetError: its items are volumes, or slices of them.
-    """
-    _refuse_volumes(found, "--max-side")
-    items = tuple(shrunk(item, most) for item in found.items)
-    return replace(
-        found, items=items, reasons=(*found.reasons, f"images are resized to at most {most:,} pixels a side")
-    )
-
-
-def _limited(found: Layout, limit: int) -> Layout:
-    """The layout with at most so many images of each split, spread evenly over them."""
-    splits: dict[str, list[Item]] = {}
-    for item in found.items:
-        splits.setdefault(item.split, []).append(item)
-    kept = [item for items in splits.values() for item in _spread(items, limit)]
-    return replace(found, items=tuple(kept), reasons=(*found.reasons, f"at most {limit:,} images of each split"))
-
-
-def _spread(items: list[Item], limit: int) -> list[Item]:
-    if len(items) <= limit:
-        return items
-    return [items[number * len(items) // limit] for number in range(limit)]
+    return adjusted(found, how)
 
 
 def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
