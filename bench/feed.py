@@ -19,8 +19,7 @@ HERE = Path(__file__).parent
 REPEATS = common.sized(5, 1)
 CONTENDERS = {
     "penstock": (sys.executable, "penstock_feed.py"),
-    "tf.data": (common.PEERS, "tfdata.py", "full"),
-    "tf.data, decode_and_crop_jpeg": (common.PEERS, "tfdata.py", "crop"),
+    "tf.data, decode_and_crop_jpeg": (common.PEERS, "tfdata.py"),
     "grain": (common.PEERS, "grain_feed.py"),
     "SPDL": (common.PEERS, "spdl_feed.py"),
     "LitData": (common.PEERS, "litdata_feed.py"),
@@ -28,7 +27,6 @@ CONTENDERS = {
     "native calls": (sys.executable, "native_calls.py"),
 }
 PACKAGES = {
-    "tf.data": ("tensorflow", "tensorflow-cpu"),
     "tf.data, decode_and_crop_jpeg": ("tensorflow", "tensorflow-cpu"),
     "grain": ("grain", "grain"),
     "SPDL": ("spdl", "spdl"),
@@ -55,15 +53,15 @@ WORKLOADS = {
     "b, large, seekable": Workload(
         "1024 x 1024, packed with `--seekable`, the same", "large-seekable", "b", common.sized(320, 4)
     ),
-    "a, huge": Workload("3000 x 4000, random resized crop 224", "huge", "a", common.sized(64, 4)),
+    "a, huge": Workload("3000 x 4000, random resized crop 224", "huge", "a", common.sized(32, 4)),
     "a, huge, seekable": Workload(
-        "3000 x 4000, packed with `--seekable`, random resized crop 224", "huge-seekable", "a", common.sized(64, 4)
+        "3000 x 4000, packed with `--seekable`, random resized crop 224", "huge-seekable", "a", common.sized(32, 4)
     ),
     "b, huge, seekable": Workload(
         "3000 x 4000, packed with `--seekable`, scale, crop 513 and flip, with masks",
         "huge-seekable",
         "b",
-        common.sized(64, 4),
+        common.sized(32, 4),
     ),
 }
 
@@ -83,8 +81,8 @@ def main() -> None:
 
 
 def run(command: tuple[str, ...], folder: Path, workload: Workload) -> float:
-    python, program, *more = command
-    arguments = [python, str(HERE / "peers" / program), str(folder), workload.task, str(workload.images), *more]
+    python, program = command
+    arguments = [python, str(HERE / "peers" / program), str(folder), workload.task, str(workload.images)]
     return max(json.loads(common.last_line(arguments, {"OMP_NUM_THREADS": "1", "TF_ENABLE_ONEDNN_OPTS": "1"})))
 
 
@@ -106,7 +104,7 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
     versions |= {package: common.peer_version(package) for package in sorted(there)}
     about = (
         f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
-        "passes over 64 to 640 images, after one pass that is not counted."
+        "passes over 32 to 640 images, after one pass that is not counted."
     )
     common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})
 

@@ -1,14 +1,12 @@
-"""tf.data, with DeepLab's own pipeline in "b"; "crop" decodes only the window that is needed."""
+"""tf.data, with DeepLab's own pipeline in "b"; it decodes only the window that is needed."""
 
 import glob
 import os
-import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
 import timing
 
-PARTIAL = sys.argv[4] == "crop"
 data, scenario, count = timing.arguments()
 SPEC = {
     "image/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -26,11 +24,8 @@ def resized_crop(record):
         aspect_ratio_range=(0.75, 1.333),
         use_image_if_no_bounding_boxes=True,
     )
-    if PARTIAL:
-        window = tf.stack([begin[0], begin[1], size[0], size[1]])
-        image = tf.image.decode_and_crop_jpeg(jpeg, window, channels=3)
-    else:
-        image = tf.slice(tf.io.decode_jpeg(jpeg, channels=3), begin, size)
+    window = tf.stack([begin[0], begin[1], size[0], size[1]])
+    image = tf.image.decode_and_crop_jpeg(jpeg, window, channels=3)
     image = tf.image.random_flip_left_right(tf.image.resize(image, (224, 224)))
     return tf.cast(image, tf.uint8)
 
@@ -41,16 +36,11 @@ def deeplab(record):
     label = tf.io.decode_png(fields["image/segmentation/class/encoded"], channels=1)
     shape = tf.io.extract_jpeg_shape(jpeg)
     scale = 0.5 + 0.25 * tf.cast(tf.random.uniform([], 0, 7, tf.int32), tf.float32)
-    size = tf.cast(tf.cast(shape[:2], tf.float32) * scale, tf.int32)
-    if PARTIAL:
-        window = tf.minimum(shape[:2], tf.cast(tf.round(513.0 / scale), tf.int32))
-        low = tf.cast(tf.random.uniform([2]) * tf.cast(shape[:2] - window + 1, tf.float32), tf.int32)
-        box = tf.concat([low, window], 0)
-        image = tf.image.decode_and_crop_jpeg(jpeg, box, channels=3)
-        label = tf.slice(label, [low[0], low[1], 0], [window[0], window[1], 1])
-        size = tf.minimum(tf.cast(tf.cast(window, tf.float32) * scale, tf.int32), 513)
-    else:
-        image = tf.io.decode_jpeg(jpeg, channels=3)
+    window = tf.minimum(shape[:2], tf.cast(tf.round(513.0 / scale), tf.int32))
+    low = tf.cast(tf.random.uniform([2]) * tf.cast(shape[:2] - window + 1, tf.float32), tf.int32)
+    image = tf.image.decode_and_crop_jpeg(jpeg, tf.concat([low, window], 0), channels=3)
+    label = tf.slice(label, [low[0], low[1], 0], [window[0], window[1], 1])
+    size = tf.minimum(tf.cast(tf.cast(window, tf.float32) * scale, tf.int32), 513)
     image = tf.image.resize(image, size)
     label = tf.image.resize(label, size, method="nearest")
     high = tf.maximum(size, 513)

@@ -45,7 +45,7 @@ HUGE = 10**400
         (tools.createml, CREATEML, "0.annotations", 7, CREATEML + " (a.jpg): expected Create ML's annotations", "`int` instead of `array | null` in annotations"),
         (tools.createml, CREATEML, "0", 7, CREATEML + ", image 1: expected Create ML's image", "`int` instead of `object`"),
         (tools.createml, CREATEML, "0.annotations.0.coordinates.x", "x", CREATEML + " (a.jpg), shape 1", "`str` instead of `float` in x"),
-        (tools.hugging_face, "train/metadata.jsonl", "objects", 7, "train/metadata.jsonl, line 1: expected Hugging Face imagefolder's objects", "`int` instead of `object | null` in objects"),
+        (tools.hugging_face, "train/metadata.jsonl", "objects", 7, "train/metadata.jsonl, line 1: expected Hugging Face imagefolder's objects", "`int` instead of `object | array | null` in objects"),
         (tools.hugging_face, "train/metadata.jsonl", "objects.bbox.0", 7, "train/metadata.jsonl, line 1, shape 1", "`int` instead of `array` in bbox"),
     ],
 )  # fmt: skip

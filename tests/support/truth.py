@@ -305,7 +305,10 @@ def hugging_face(root):
         lines = []
         for photo in photos_of(split):
             boxes = [(a, b, c - a, d - b) for _, a, b, c, d in photo.objects]
-            objects = {"bbox": boxes, "categories": [name for name, *_ in photo.objects]}
+            names = [name for name, *_ in photo.objects]
+            objects = {"bbox": boxes, "categories": names}
+            if split == "val":  # the other form, of an entry for each object
+                objects = [{"bbox": box, "category": name} for box, name in zip(boxes, names, strict=True)]
             lines.append(json.dumps({"file_name": photo.file, "objects": objects}))
         write(root / f"{split}/metadata.jsonl", "\n".join(lines))
 

@@ -71,17 +71,12 @@ def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
 def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[str, Any], image: Path) -> None:
     shapes: tuple[Shape, ...] = ()
     where = f"{named(path, folder)}, line {number}"
-    kind = dict[str, Any] | None
+    kind = dict[str, Any] | list[Any] | None
     objects = annotated.entry_of(found, line, "objects", kind, file=named(image, folder), where=where)
     if objects is not None:
-        key = next((key for key in _CATEGORIES if key in objects), _CATEGORIES[0])
-        read = partial(annotated.entry_of, found, objects, file=named(image, folder), where=where)
-        labels, boxes = read(key, typed.Entries) or [], read("bbox", typed.Entries) or []
-        if len(labels) != len(boxes):
-            message = f"{where}: expected a category for each of {len(boxes)} boxes, found {len(labels)}. Fix the line."
-            found.problems.append(Problem("damaged annotation", named(image, folder), message))
+        entries = objects if isinstance(objects, list) else _entries(found, objects, named(image, folder), where)
+        if entries is None:
             return
-        entries = [{"label": label, "bbox": box} for label, box in zip(labels, boxes, strict=True)]
         shapes = annotated.read_shapes(
             found, entries, partial(_shape, found.classes), image=named(image, folder), where=where
         )
@@ -91,9 +86,25 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
 
 
+def _entries(found: Annotations, objects: dict[str, Any], image: str, where: str) -> list[dict[str, Any]] | None:
+    """The objects one by one, of a list of boxes and a list of their categories; None where these are not as long."""
+    read = partial(annotated.entry_of, found, objects, file=image, where=where)
+    labels, boxes = read(_category(objects), typed.Entries) or [], read("bbox", typed.Entries) or []
+    if len(labels) != len(boxes):
+        message = f"{where}: expected a category for each of {len(boxes)} boxes, found {len(labels)}. Fix the line."
+        found.problems.append(Problem("damaged annotation", image, message))
+        return None
+    return [{_CATEGORIES[0]: label, "bbox": box} for label, box in zip(labels, boxes, strict=True)]
+
+
+def _category(entry: dict[str, Any]) -> str:
+    """The key of the category, or of all categories."""
+    return next((key for key in _CATEGORIES if key in entry), _CATEGORIES[0])
+
+
 def _shape(classes: tuple[str, ...], entry: dict[str, Any], where: str) -> Shape:
     """A box as x, y, width, height in pixels."""
     del where
-    label = annotated.class_name(typed.get(entry, "label", typed.Name), classes)
+    label = annotated.class_name(typed.get(entry, _category(entry), typed.Name), classes)
     left, top, width, height = typed.get(entry, "bbox", typed.Edges)
     return shapes.rectangle(label, [(left, top), (left + width, top + height)])
