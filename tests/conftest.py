@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from support import broker as brokers
 
 import penstock
@@ -23,13 +23,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children inherit it, and are to hear Ctrl-C
 
 settings.register_profile("penstock", deadline=None, max_examples=60)
-settings.register_profile(  # for mutmut, which runs a test many times in one process, and is to find the same again
-    "repeated",
-    deadline=None,
-    max_examples=60,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.differing_executors],
-)
 settings.load_profile("penstock")
 
 pytest_plugins = ["support.fixtures"]

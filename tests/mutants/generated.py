@@ -1,157 +1,171 @@
-"""How many of the small edits that mutmut makes of some packages are noticed by their tests.
+"""How many of the small edits that mutmut makes, anywhere in the source, are noticed by the tests that run through them.
 
-    python tests/mutants/generated.py             a fixed sample of all of them
-    python tests/mutants/generated.py losses ...  of these packages
-    python tests/mutants/generated.py --all ...   every edit instead of a sample, which takes hours
-    python tests/mutants/generated.py --left --record FILE ...   only what was left over in the record, with today's tests
+    python tests/mutants/generated.py                   a random sample of 200
+    python tests/mutants/generated.py --count 20 --seed WORD
+    python tests/mutants/generated.py --coverage FILE   which test runs through which line, kept there for the next time
+    python tests/mutants/generated.py --record FILE     what became of each as JSON, for table.py
 
-Every package is mutated in a copy of the checkout, and its own tests are run on each mutant. A mutant that hangs counts
-as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may stay.
-The sample are those of every function's edits whose number ends in one of a package's digits.
+All tests but the slow ones are run once under coverage.py, which says of every line which tests run through it. Each edit
+is tried with those of its line, first those of its own module, and ends with the first that fails. An edit that hangs
+counts as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may
+stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from run import ROOT, Tree
+from coverage import CoverageData
+from mutmut.mutation.file_mutation import create_mutations
+from run import ROOT, Mutant, attempt_all, preload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-AIM = 0.9
-NOTICED = {"killed", "timeout", "caught by type check"}
-NOT_TRIED = "not checked"
-MUTMUT = (sys.executable, "-m", "mutmut")
-
-
-@dataclass(frozen=True)
-class Found:
-    """What became of a package's mutants.
-
-    Attributes:
-        counts: of mutants, by result.
-        left: what those that nothing noticed put into the source, by name.
-    """
-
-    counts: dict[str, int]
-    left: dict[str, str]
-
-    @property
-    def tried(self) -> int:
-        """How many there were."""
-        return sum(self.counts.values())
-
-    @property
-    def noticed(self) -> int:
-        """How many of them a test noticed."""
-        return sum(count for result, count in self.counts.items() if result in NOTICED)
-
-    def beside(self, before: Found) -> Found:
-        """What became of all, where these were left over before."""
-        counts = {result: count for result, count in before.counts.items() if result in NOTICED}
-        return Found(dict(Counter(counts) + Counter(self.counts)), self.left)
-
-
-@dataclass(frozen=True)
-class Package:
-    """What is mutated, below src/penstock, the tests that are to notice (files, or node ids in them), and the digits of
-    the sample.
-    """
-
-    source: str
-    tests: tuple[str, ...]
-    digits: str = "27"
-
-
-PACKAGES = {
-    "seeds": Package("seeds.py", ("unit/test_seeds.py", "unit/order", "unit/tasks/test_augment.py")),
-    "order": Package("order", ("unit/order", "unit/feed", "unit/training/test_streaming.py")),
-    "records": Package("records", ("unit/records", "unit/datasets", "e2e/test_replaced_records.py")),
-    "losses": Package("losses", ("unit/losses", "unit/tasks", "contract/test_losses.py", "e2e/test_holes.py", "e2e/test_weighing.py", "e2e/test_settings.py")),
-    "metrics": Package("metrics", ("unit/metrics", "contract/test_summaries.py", "contract/test_metrics_of_ranks.py", "e2e/test_matting.py", "e2e/test_classification.py", "e2e/test_detection.py")),
-    "images": Package("images", ("unit/images", "unit/kinds", "unit/tasks/test_augment_settings.py"), "2"),
-    "session": Package("session", ("unit/session", "unit/training", "e2e/test_session.py", "e2e/test_resume.py", "e2e/test_holes.py", "e2e/test_updates.py"), "2"),
-    "tasks": Package("tasks", ("unit/tasks", "contract/test_tasks.py", "e2e/test_holes.py", "e2e/test_weighing.py", "e2e/test_settings.py", "e2e/test_classification.py", "e2e/test_detection.py", "e2e/test_matting.py"), "2"),
-}  # fmt: skip
-
-_SETTINGS = """
-[tool.mutmut]
-source_paths = ["src/penstock/{source}"]
-pytest_add_cli_args_test_selection = [{tests}]
-pytest_add_cli_args = ["-q", "-p", "no:cacheprovider", "-m", "not slow and not soak", "--hypothesis-profile=repeated"]
-also_copy = ["src", "tests", "docs", "bench", "examples", "README.md"]
+AIM = 0.85
+SOURCE = ROOT / "src" / "penstock"
+FAST = ("-m", "not slow and not soak")
+STATEMENT = 15  # lines of a long one; coverage knows some of them alone
+_CONTEXTS = """[run]
+source = {source}
+dynamic_context = test_function
+parallel = true
+patch = subprocess
+core = ctrace
+data_file = {data}
 """
 
 
-def mutated(package: Package, folder: Path, jobs: int, names: Sequence[str]) -> Found:
-    """Try a package's mutants of some names, which may hold wildcards, in a folder of their own."""
-    Tree(folder).fill()
-    tests = ", ".join(f'"tests/{name}"' for name in package.tests)
-    with (folder / "pyproject.toml").open("a") as settings:
-        settings.write(_SETTINGS.format(source=package.source, tests=tests))
-    data = os.environ.get("PENSTOCK_TEST_DATA", str(ROOT.parent / "shared" / "data"))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_TEST_DATA": data}
-    log = folder / "mutmut.log"
-    with log.open("w") as out:
-        command = [*MUTMUT, "run", "--max-children", str(jobs), *names]
-        done = subprocess.run(command, cwd=folder, env=environment, stdout=out, stderr=out, check=False)
-    if done.returncode:
-        raise SystemExit(f"mutmut failed on {package.source}:\n{log.read_text()[-3000:]}")
-    lines = [line.strip() for line in _printed(folder, "results", "--all", "true").splitlines() if ": " in line]
-    results = dict(line.rsplit(": ", 1) for line in lines)
-    left = [name for name, result in results.items() if result not in {*NOTICED, NOT_TRIED}]
-    counts = Counter(result for result in results.values() if result != NOT_TRIED)
-    return Found(dict(counts), {name: _edit(_printed(folder, "show", name)) for name in left})
+@dataclass(frozen=True)
+class Edit(Mutant):
+    """A mutant that mutmut makes. All of its tests are run together, and one of them is to fail.
+
+    Attributes:
+        line: the first one that differs.
+        becomes: what stands there.
+    """
+
+    line: int = 0
+    becomes: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """All of its tests at once; none where there are none."""
+        return (self.tests,) if self.tests else ()
 
 
-def _printed(folder: Path, *words: str) -> str:
-    command = [*MUTMUT, *words]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+@dataclass(frozen=True)
+class Coverage:
+    """Which tests run through which lines.
+
+    Attributes:
+        data: with a context for each test.
+        known: the node ids of all tests below tests/, without parameters.
+    """
+
+    data: CoverageData
+    known: frozenset[str]
+
+    def tests(self, path: Path, line: int) -> tuple[str, ...]:
+        """Those that run through a line; of a line that runs at import, those that run through its file. The tests of
+        its module come first, then those of its package.
+        """
+        lines = self.data.contexts_by_lineno(str(path))
+        near = (lines.get(each, []) for each in range(line, max(0, line - STATEMENT), -1))
+        contexts = next((found for found in near if found), [])
+        if not any(contexts):
+            contexts = [each for found in lines.values() for each in found]
+        nodes = {node for context in contexts if context and (node := self._node(context))}
+        package = f"unit/{path.relative_to(SOURCE).parts[0]}"
+        return tuple(sorted(nodes, key=lambda node: (f"test_{path.stem}." not in node, package not in node, node)))
+
+    def _node(self, context: str) -> str | None:
+        """The node id of a test by its dotted name."""
+        parts = context.removeprefix("tests.").split(".")
+        module = list(takewhile(lambda part: not part.startswith(("Test", "test_")), parts))
+        rest = parts[len(module) :]
+        if not rest:
+            return None
+        inside = rest[1:] if rest[0].startswith("test_") else rest
+        node = "::".join(["/".join([*module, f"{rest[0]}.py"]), *inside])
+        return node if node in self.known else None
 
 
-def _edit(diff: str) -> str:
-    """The lines that a diff adds."""
-    return " ".join(line[1:].strip() for line in diff.splitlines() if line[:1] == "+" and line[:3] != "+++")
+def measured(data: Path) -> Coverage:
+    """The coverage of all tests but the slow ones, measured where the file is not there."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    if not data.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Path(folder) / "coveragerc"
+            settings.write_text(_CONTEXTS.format(source=SOURCE, data=data))
+            coverage = (sys.executable, "-m", "coverage")
+            tests = ("-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", *FAST)
+            subprocess.run([*coverage, "run", f"--rcfile={settings}", *tests], cwd=ROOT, env=environment, check=True)
+            subprocess.run([*coverage, "combine", f"--rcfile={settings}", str(data.parent)], cwd=ROOT, check=True)
+    found = CoverageData(str(data))
+    found.read()
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests", *FAST],
+        cwd=ROOT, env=environment, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    nodes = (line.partition("[")[0].removeprefix("tests/") for line in listed.splitlines() if "::" in line)
+    return Coverage(found, frozenset(nodes))
+
+
+def edits(count: int, seed: str, coverage: Coverage) -> Iterator[Edit]:
+    """A random sample of all edits of the source."""
+    files = sorted(SOURCE.rglob("*.py"))
+    made = [create_mutations(str(path), path.read_text()) for path in files]
+    ends = list(accumulate(len(mutations) for _, mutations, *_ in made))
+    for number in sorted(random.Random(seed).sample(range(ends[-1]), count)):
+        at = bisect.bisect_right(ends, number)
+        path, (module, mutations, *_) = files[at], made[at]
+        mutation = mutations[number - ends[at]]  # counted from the end
+        before = path.read_text()
+        after = module.deep_replace(mutation.original_node, mutation.mutated_node).code
+        pairs = enumerate(zip(before.splitlines(), after.splitlines(), strict=False), 1)
+        line, becomes = next((line, new.strip()) for line, (old, new) in pairs if old != new)
+        file = path.relative_to(SOURCE).as_posix()
+        tests = coverage.tests(path, line)
+        yield Edit(f"{file}:{line}: {becomes}", (), file, before, after, tests, line, becomes)
 
 
 def main() -> int:
-    """Mutate packages, print a table."""
+    """Try a sample, print what is left over."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("packages", nargs="*", choices=[[], *PACKAGES])
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", default="penstock")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--left", action="store_true")
-    parser.add_argument("--record", type=Path, help="what became of each, as JSON, for table.py")
+    parser.add_argument("--coverage", type=Path)
+    parser.add_argument("--record", type=Path)
     options = parser.parse_args()
-    below = 0
-    for name in options.packages or PACKAGES:
-        package = PACKAGES[name]
-        before = json.loads(options.record.read_text()) if options.record and options.record.exists() else {}
-        names = [*before[name]["left"]] if options.left else ["*" if options.all else f"*[{package.digits}]"]
-        with tempfile.TemporaryDirectory() as folder:
-            found = mutated(package, Path(folder), options.jobs, names)
-        if options.left:
-            found = found.beside(Found(**before[name]))
-        if options.record:
-            before = json.loads(options.record.read_text()) if options.record.exists() else {}
-            options.record.write_text(json.dumps({**before, name: asdict(found)}, indent=1, ensure_ascii=False) + "\n")
-        share = found.noticed / max(1, found.tried)
-        below += share < AIM
-        ends = ", ".join(f"{count} {result}" for result, count in found.counts.items())
-        print(f"{name:<10} {found.noticed:>6} of {found.tried:>6} noticed  {share:.1%}  ({ends})", flush=True)
-        for each, edit in found.left.items():
-            print(f"    {each}: {edit}", flush=True)
-    return int(below > 0)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        coverage = measured((options.coverage or Path(folder) / "coverage").resolve())
+    sample = list(edits(options.count, options.seed, coverage))
+    preload()
+    results = {
+        edit: result or "no test" for edit, (result, _) in zip(sample, attempt_all(sample, options.jobs), strict=True)
+    }
+    noticed = sum(result not in {"survived", "no test"} for result in results.values())
+    if options.record:
+        rows = [{"file": e.file, "line": e.line, "becomes": e.becomes, "result": r} for e, r in results.items()]
+        options.record.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    ends = ", ".join(f"{count} {result}" for result, count in Counter(results.values()).most_common())
+    print(f"{noticed} of {len(sample)} noticed, {noticed / len(sample):.1%} ({ends})")
+    return int(noticed < AIM * len(sample))
 
 
 if __name__ == "__main__":

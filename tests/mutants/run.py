@@ -52,6 +52,7 @@ SETTINGS = Path(__file__).parent / "settings.toml"
 LEFT = SETTINGS.with_name("left.toml")  # of generated.py
 TRAINING = "    device = devices.choose(recipe.train.device, ranking.from_environment().local)\n"  # where it begins
 LIMIT = 120.0  # seconds a test; a mutant that hangs is noticed too
+LONGEST = 1200.0  # of many tests
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Mutant:
     before: str
     after: str
     tests: tuple[str, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Which tests are run together: each by itself."""
+        return tuple((test,) for test in self.tests)
 
     def applied(self, text: str) -> str:
         """A source file with the feature taken away.
@@ -150,7 +156,7 @@ class Tree:
         began = time.monotonic()
         try:
             path.write_text(mutant.applied(original))
-            results = {self.test((test,)) for test in mutant.tests}
+            results = {self.test(group) for group in mutant.groups}
         except ValueError as error:
             results = {str(error)}
         finally:
@@ -164,7 +170,7 @@ class Tree:
         if child == 0:
             os.setsid()
             _run_tests(self.folder, tests)
-        end = time.monotonic() + LIMIT * len(tests)
+        end = time.monotonic() + min(LIMIT * len(tests), LONGEST)
         while time.monotonic() < end:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
@@ -209,7 +215,8 @@ def _run_tests(folder: Path, tests: tuple[str, ...]) -> None:
         os._exit(code)
 
 
-def _preload() -> None:
+def preload() -> None:
+    """Import libraries for the forks."""
     import importlib
     import warnings
 
@@ -224,9 +231,9 @@ def _preload() -> None:
     torch.set_num_threads(1)
 
 
-def attempt_all(mutants: list[Mutant], jobs: int) -> dict[str, tuple[str, float]]:
-    """Try all of them, on some copies of the tree at once."""
-    found: dict[str, tuple[str, float]] = {}
+def attempt_all(mutants: Sequence[Mutant], jobs: int) -> list[tuple[str, float]]:
+    """What became of each, and its seconds. They are tried on some copies of the tree at once."""
+    done = 0
     with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(jobs) as pool:
         trees: SimpleQueue[Tree] = SimpleQueue()
         for number in range(jobs):
@@ -234,14 +241,16 @@ def attempt_all(mutants: list[Mutant], jobs: int) -> dict[str, tuple[str, float]
             tree.fill()
             trees.put(tree)
 
-        def one(mutant: Mutant) -> None:
+        def one(mutant: Mutant) -> tuple[str, float]:
+            nonlocal done
             tree = trees.get()
-            result, seconds = found[mutant.name] = tree.attempt(mutant)
+            result, seconds = tree.attempt(mutant)
             trees.put(tree)
-            print(f"{len(found):>4} of {len(mutants)}  {seconds:5.1f} s  {result:<9}  {mutant.name}", flush=True)
+            done += 1
+            print(f"{done:>4} of {len(mutants)}  {seconds:5.1f} s  {result:<9}  {mutant.name}", flush=True)
+            return result, seconds
 
-        list(pool.map(one, mutants))
-    return found
+        return list(pool.map(one, mutants))
 
 
 def sound_without(mutants: list[Mutant]) -> list[str]:
@@ -271,12 +280,12 @@ def main() -> int:
     """Try mutants, print a table."""
     options = parsed()
     os.environ["OMP_NUM_THREADS"] = "1"
-    _preload()
+    preload()
     mutants = chosen(read(), options)
     broken = [] if options.unchecked else sound_without(mutants)
     for file in broken:
         print(f"{file}: fails without any mutant")
-    found = attempt_all(mutants, options.jobs)
+    found = {each.name: done for each, done in zip(mutants, attempt_all(mutants, options.jobs), strict=True)}
     if options.record:
         before = json.loads(options.record.read_text()) if options.record.exists() else {}
         results = {name: result for name, (result, _) in sorted(found.items())}
