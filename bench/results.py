@@ -47,6 +47,7 @@ DETAILS = (
     training.airbench_jpeg,
     topics.kafka_settings,
     topics.kafka_memory,
+    data.threads,
     data.safety,
     data.records,
 )

@@ -57,6 +57,7 @@ PROGRAMS = {
     "small": (),
     "stages": ("work/data",),
     "step": ("camvid", "work", 1),
+    "threads": ("work/data",),
 }
 """The words of each: those that name data, and numbers."""
 

@@ -20,15 +20,13 @@ from penstock.values import Record, Share
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.datasets import Dataset, Inspection
     from penstock.datasets.description import Split as SplitInfo
     from penstock.feed import Feed
     from penstock.kinds import Labels
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 @dataclass(frozen=True, repr=False)

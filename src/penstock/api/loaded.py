@@ -20,12 +20,9 @@ from penstock.tasks import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from penstock.inference import PredictedVolumes
     from penstock.tasks import Prediction
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from penstock.kinds.items import InspectedItem
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _SIDE: Final = 8
 _ERROR: Final = 0.01  # gray levels that the means of equal pixels may differ by, in float32

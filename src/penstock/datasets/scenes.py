@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 CLASSES: Final = ("ground", "disk", "box", "triangle", "star", "ring")
 _LIKELY: Final = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images.geometry import Region
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _COLORS: Final = 3
 _BYTE: Final = 255

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from penstock.images.geometry import Size
     from penstock.seeds import Generator
+    from penstock.values import AnyPixels
 
-    Pixels = NDArray[Any]  # uint8 or uint16
 
 _SPACING: Final = 32  # pixels between the points that an elastic distortion moves by themselves
 _ALONG: Final = 9  # points of an edge of a box that are followed
@@ -54,7 +54,7 @@ class Distortion:
             x, y = x + self.shift_x, y + self.shift_y
         return x, y
 
-    def image(self, pixels: Pixels, fill: Sequence[int] | None) -> None:
+    def image(self, pixels: AnyPixels, fill: Sequence[int] | None) -> None:
         """Distort an image of shape (height, width, channels) in place, bilinearly.
 
         Args:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.values import Pixels
+
     Color = tuple[int, int, int]
-    Pixels = NDArray[np.uint8]
 
 T = TypeVar("T", bound=np.generic)
 

@@ -18,12 +18,10 @@ from penstock.images import intervals
 from penstock.images.header import jpeg_segments, truncated
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from penstock.images.geometry import Region
     from penstock.images.header import ImageInfo
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 REDUCIBLE: Final = 16
 """Pixels below which a side is not reduced; also the height of a row of blocks with subsampled chroma."""

@@ -14,7 +14,8 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
+
 
 _COLORS: Final = 3
 _BYTE: Final = 8

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
+
 
 _ANIMATION: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
 _COLORS: Final = frozenset({b"PLTE", b"tRNS"})

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[Any]:

@@ -6,7 +6,7 @@ bilinear map at a quarter of the cost of a general warp; the rest (rotations) by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
@@ -16,10 +16,9 @@ from penstock.images.geometry import Affine
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from penstock.values import AnyPixels
 
-    Pixels = NDArray[Any]  # uint8 or uint16
-    Resize = Callable[[Pixels, tuple[int, int], Pixels], None]
+    Resize = Callable[[AnyPixels, tuple[int, int], AnyPixels], None]
 
 _EXACT = 1e-6
 _HALVES = 2.0
@@ -36,7 +35,7 @@ class _Span(NamedTuple):
     mirrored: bool
 
 
-def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels) -> None:
+def warp_image(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels) -> None:
     """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`, or with None the
     mirror of what is inside. Both are uint8, or both uint16.
     """
@@ -51,7 +50,7 @@ def warp_image(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: 
     _warp(pixels, affine, fill, out, cv2.INTER_LINEAR)
 
 
-def _warp_parts(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels) -> None:
+def _warp_parts(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels) -> None:
     """Fetch a few channels after the other: OpenCV fills no more than four at once."""
     for first in range(0, out.shape[2], _MOST):
         part = slice(first, first + _MOST)
@@ -60,13 +59,13 @@ def _warp_parts(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out:
         out[..., part] = target
 
 
-def warp_mask(ids: Pixels, affine: Affine, fill: int, out: Pixels) -> None:
+def warp_mask(ids: AnyPixels, affine: Affine, fill: int, out: AnyPixels) -> None:
     """Fetch a mask of shape (height, width) into `out`, in place; what lies outside the source becomes `fill`."""
     if not _fetch(ids, affine, (fill,), out, _resize_mask):
         _warp(ids, affine, (fill,), out, cv2.INTER_NEAREST)
 
 
-def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels, resize: Resize) -> bool:
+def _fetch(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels, resize: Resize) -> bool:
     """Do it by resizing a rectangle, if the map allows; tell whether it did."""
     if affine.xx == affine.yy == 0.0:
         turned = Affine(affine.xy, affine.xx, affine.x0, affine.yy, affine.yx, affine.y0)
@@ -94,13 +93,13 @@ def _fetch(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixe
     return True
 
 
-def _fill_around(out: Pixels, rows: _Span, columns: _Span, fill: Sequence[int]) -> None:
+def _fill_around(out: AnyPixels, rows: _Span, columns: _Span, fill: Sequence[int]) -> None:
     for rest in (out[: rows.start], out[rows.stop :], out[:, : columns.start], out[:, columns.stop :]):
         if rest.size:  # forty times faster than numpy's broadcasting of three channels
             cv2.rectangle(rest, (0, 0), rest.shape[1::-1], [float(value) for value in fill], cv2.FILLED)
 
 
-def _place(source: Pixels, target: Pixels, rows: _Span, columns: _Span, resize: Resize) -> None:
+def _place(source: AnyPixels, target: AnyPixels, rows: _Span, columns: _Span, resize: Resize) -> None:
     size = target.shape[1], target.shape[0]
     resize(source, size, target)
     if rows.mirrored or columns.mirrored:
@@ -122,23 +121,23 @@ def _span(scale: float, shift: float, length: int, source: int) -> _Span | None:
     return _Span(*whole, mirrored=scale < 0)
 
 
-def _resize_image(source: Pixels, size: tuple[int, int], out: Pixels) -> None:
+def _resize_image(source: AnyPixels, size: tuple[int, int], out: AnyPixels) -> None:
     shrinking = source.shape[0] >= _HALVES * size[1] and source.shape[1] >= _HALVES * size[0]
     _resize(source, size, out, cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR)
 
 
-def _resize_mask(source: Pixels, size: tuple[int, int], out: Pixels) -> None:
+def _resize_mask(source: AnyPixels, size: tuple[int, int], out: AnyPixels) -> None:
     _resize(source, size, out, cv2.INTER_NEAREST_EXACT)
 
 
-def _resize(source: Pixels, size: tuple[int, int], out: Pixels, how: int) -> None:
+def _resize(source: AnyPixels, size: tuple[int, int], out: AnyPixels, how: int) -> None:
     if (source.shape[1], source.shape[0]) == size:
         out[...] = source
     else:
         cv2.resize(source, size, dst=out, interpolation=how)
 
 
-def _reduce(pixels: Pixels, factor: int) -> Pixels:
+def _reduce(pixels: AnyPixels, factor: int) -> AnyPixels:
     """Average blocks of `factor` by `factor` pixels; the last row and column are repeated to fill their blocks."""
     bottom, right = -pixels.shape[0] % factor, -pixels.shape[1] % factor
     if bottom or right:
@@ -147,7 +146,7 @@ def _reduce(pixels: Pixels, factor: int) -> Pixels:
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)).reshape(*size[::-1], -1)
 
 
-def _warp(pixels: Pixels, affine: Affine, fill: Sequence[int] | None, out: Pixels, how: int) -> None:
+def _warp(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels, how: int) -> None:
     # OpenCV counts from pixel centres: shift by half a pixel on both sides.
     centred = Affine(x0=0.5, y0=0.5).then(affine).then(Affine(x0=-0.5, y0=-0.5))
     matrix = np.array([[centred.xx, centred.xy, centred.x0], [centred.yx, centred.yy, centred.y0]], np.float64)

@@ -31,11 +31,9 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from penstock.images import PixelFormat
+    from penstock.values import AnyPixels
 
-    Pixels = NDArray[Any]  # uint8 or uint16
 
 STDIN: Final = "/dev/stdin"
 _CAMERA: Final = re.compile(r"camera:(?P<number>\d+)(/(?P<count>[1-9]\d*))?")
@@ -61,7 +59,7 @@ class InputImage:
     name: str
     place: Path
     where: str
-    read: Callable[[PixelFormat], Pixels]
+    read: Callable[[PixelFormat], AnyPixels]
 
 
 def parsed(texts: Sequence[str]) -> list[Path | str]:
@@ -168,7 +166,7 @@ def _inside(folder: Path) -> Iterator[InputImage]:
                 yield InputImage(name, entry, str(entry), partial(_refuse_video, error))
 
 
-def _refuse_video(error: DatasetError, _: PixelFormat) -> Pixels:
+def _refuse_video(error: DatasetError, _: PixelFormat) -> AnyPixels:
     raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
 
 
@@ -176,7 +174,7 @@ def _of_file(name: str, path: Path) -> InputImage:
     return InputImage(name, path, str(path), lambda wanted: read_upright(path.read_bytes(), str(path), wanted))
 
 
-def _from_address(address: str, wanted: PixelFormat) -> Pixels:
+def _from_address(address: str, wanted: PixelFormat) -> AnyPixels:
     try:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - http and https alone
             data = answer.read(_LARGEST)
@@ -188,7 +186,7 @@ def _from_address(address: str, wanted: PixelFormat) -> Pixels:
     return read_upright(data, address, wanted)
 
 
-def _from_stdin(wanted: PixelFormat) -> Pixels:
+def _from_stdin(wanted: PixelFormat) -> AnyPixels:
     if sys.stdin is None:
         raise ImageError("standard input", expected="an image", found="it closed", remedy="Pipe an image into it")
     return read_upright(sys.stdin.buffer.read(), "standard input", wanted)
@@ -217,7 +215,7 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _refuse_line(where: str, line: str, _: PixelFormat) -> Pixels:
+def _refuse_line(where: str, line: str, _: PixelFormat) -> AnyPixels:
     raise ImageError(
         where, expected="the path of an image", found=f"{line}, which does not exist", remedy="Fix the list"
     )
@@ -261,7 +259,7 @@ def _shots(said: str, number: int, count: int) -> Iterator[InputImage]:
         yield InputImage(f"camera{number}/{shot:06d}", Path(said), where, partial(_next_frame, video, where))
 
 
-def _next_frame(video: Any, where: str, wanted: PixelFormat) -> Pixels:
+def _next_frame(video: Any, where: str, wanted: PixelFormat) -> AnyPixels:
     there, frame = video.read()
     if not there:
         raise ImageError(where, expected="a frame", found="the end of the video", remedy="The video was cut short")

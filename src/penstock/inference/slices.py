@@ -9,11 +9,9 @@ import numpy as np
 from penstock.images import drawing
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from penstock.images.volumes import Volume
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _SHOWN: Final = 9
 _COLUMNS: Final = 3

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo, PixelFormat
     from penstock.kinds.items import InspectedItem, Labels
     from penstock.unpacked import FolderWriter
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 NO_LABEL = "no label"
 """The kind of problem of an item without the label that it needs."""

@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Labels
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels, Record
 
 
 def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Problem:

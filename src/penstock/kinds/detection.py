@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Labels, Problem
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels, Record
 
 
 class DetectionKind(Kind):

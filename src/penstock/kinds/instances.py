@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Instance, Labels
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
-    Bits = NDArray[np.bool_]
+    from penstock.values import Bits, Pixels, Record
 
 
 class InstancesKind(DetectionKind):

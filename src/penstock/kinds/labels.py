@@ -14,12 +14,10 @@ from penstock.images import codecs, geometry
 from penstock.images.header import probe
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from penstock.images.geometry import Affine, Size
     from penstock.records.schema import DetectionRecord
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _IDS: Final = 256
 _NEAR: Final = 1e-3  # pixels: edges are kept as fractions, in float32

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
     from penstock.kinds.items import FilePart, InspectedItem, Labels
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 _SMALLER: Final = 64  # pixels of a mask to a byte of its PNG, about
 _SMALL: Final = 512  # bytes

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Labels
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _WHITE: Final = 255
 

@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Labels
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 _BINARY: Final = {0, 255}
 _FEW_GRAYS: Final = 8

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.kinds.base import Described
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels, Record
 
 
 class VolumesKind(SegmentationKind):

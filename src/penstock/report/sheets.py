@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
     from torch import nn
 
     from penstock.datasets import Dataset
     from penstock.feed import Feed
     from penstock.kinds import InspectedItem
     from penstock.tasks import Task
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 _TILE: Final = 320
 _HIGHEST: Final = 480  # pixels of a tile that shows one prediction

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from penstock.images.distort import Distortion
     from penstock.images.geometry import Size, View
     from penstock.seeds import Generator, Generators
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 QUARTERS: Final = 4

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 PADDING: Final = -1
 """The label of what does not count."""

@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 LONGEST: Final = 640
 """Pixels of the longer side of images that nobody gave a size for."""

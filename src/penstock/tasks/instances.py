@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from penstock.records.schema import Object
     from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 class PrepareInstances(PrepareDetection):

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from penstock.tasks.augment import Augment
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels, Record
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from penstock.tasks.predictions import Style
     from penstock.tasks.scoring import Collective
     from penstock.tasks.settings import TaskSettings
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
 
 NOWHERE: Final = -1
 """The label of what lies outside the image."""

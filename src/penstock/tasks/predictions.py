@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.unpacked import CocoDocument
+    from penstock.values import Pixels
 
-    Pixels = NDArray[np.uint8]
 
 SHOWN: Final = 0.3
 """Score above which a box is drawn."""

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
     from penstock.tasks.settings import TaskSettings
-    from penstock.values import Record
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels, Record
 
 
 MOST_PROBABILITIES = 1 << 26

@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.tasks.settings import TaskSettings
-    from penstock.values import Record
+    from penstock.values import Pixels, Record
 
-    Pixels = NDArray[np.uint8]
     Box = tuple[int, int, int]
 
 _MEAN, _STD = 127.5, 63.75  # of bytes; volumes bring no statistics of their own

@@ -12,13 +12,9 @@ from penstock.images import drawing
 from penstock.unpacked.base import FolderWriter, shortest
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from penstock.records.schema import Object
     from penstock.unpacked.base import LabelledImage
-
-    Pixels = NDArray[np.uint8]
+    from penstock.values import Pixels
 
 
 class _Voc(FolderWriter):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layouts.lookup import Images
-    from penstock.datasets.layouts.shapes import Bits, Shape
+    from penstock.datasets.layouts.shapes import Shape
+    from penstock.values import Bits
 
 
 BACKGROUND: Final = "background"

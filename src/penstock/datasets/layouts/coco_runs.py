@@ -13,8 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from penstock.values import Pixels
+
     Counts = NDArray[np.int64]
-    Pixels = NDArray[np.uint8]
 
 _ZERO: Final = 48  # the letter of five bits that are 0
 _BITS: Final = 5

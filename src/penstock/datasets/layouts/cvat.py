@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
 
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Bits
+    from penstock.values import Bits
 
 _ROOT: Final = b"<annotations"
 _HEAD: Final = 4096  # bytes in which the root of the tree begins

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Bits = NDArray[np.bool_]
+    from penstock.values import Bits
+
     Places = NDArray[np.int64]
     Points = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from penstock.progress import counted
 
 if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Bits
+    from penstock.values import Bits
 
 _KEYS: Final = (b'"shapes"', b'"imagePath"')
 _PAIR: Final = 2

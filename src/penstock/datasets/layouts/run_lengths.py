@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from penstock.values import Bits
 
-    Pixels = NDArray[np.bool_]
     Row = Mapping[str, str]
 
 _RUNS: Final = re.compile(r"\d{1,18} \d{1,18}( \d{1,18} \d{1,18})*")
@@ -195,7 +194,7 @@ def _order(found: Mapping[Path, Sequence[_Runs]]) -> tuple[bool, str]:
     return True, "runs are read column by column, as is usual: their shapes do not show it"
 
 
-def _outline(mask: Pixels) -> int:
+def _outline(mask: Bits) -> int:
     """How many neighbours differ."""
     return int((mask[1:] != mask[:-1]).sum() + (mask[:, 1:] != mask[:, :-1]).sum())
 
@@ -204,7 +203,7 @@ def _size(image: Path) -> tuple[int, int]:
     return probe(stored(image.read_bytes(), image.name), image.name).size
 
 
-def _pixels(runs: _Runs, size: tuple[int, int], *, by_column: bool) -> Pixels:
+def _pixels(runs: _Runs, size: tuple[int, int], *, by_column: bool) -> Bits:
     """The pixels of runs: bool of shape `size`.
 
     Raises:

@@ -15,9 +15,8 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from penstock.values import Bits
 
-    Bits = NDArray[np.bool_]
 
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _TRIANGLE: Final = 3

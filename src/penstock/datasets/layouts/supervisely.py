@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Bits
+    from penstock.values import Bits
 
 
 def recognise(folder: Path) -> Layout | None:
