@@ -128,3 +128,12 @@ def test_no_test_asserts_how_long_something_took():
                 timed.append(f"{path.relative_to(TESTS)}:{node.lineno}")
 
     assert timed == []
+
+
+def test_types_of_pixel_arrays_are_defined_in_one_place():
+    text = {str(path.relative_to(ROOT)): path.read_text() for path in FILES}
+    kinds = ("np.uint8", "np.bool_", "Any")
+
+    assert [name for name, lines in text.items() if any(f"= NDArray[{kind}]\n" in lines for kind in kinds)] == [
+        "values.py"
+    ]
