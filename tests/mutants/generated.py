@@ -6,8 +6,8 @@
     python tests/mutants/generated.py --record FILE     what became of each as JSON, for table.py
 
 All tests but the slow ones are run once under coverage.py, which says of every line which tests run through it. Each edit
-is tried with those of its line, first those of its own module, and ends with the first that fails. An edit that hangs
-counts as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may
+is tried with the 200 nearest of its line, first those of its own module, and ends with the first that fails. An edit that
+hangs counts as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may
 stay.
 """
 
@@ -38,6 +38,7 @@ AIM = 0.85
 SOURCE = ROOT / "src" / "penstock"
 FAST = ("-m", "not slow and not soak")
 STATEMENT = 15  # lines of a long one; coverage knows some of them alone
+NEAREST = 200  # tests of a line that many run through, so that an edit that nothing notices takes no hour
 _CONTEXTS = """[run]
 source = {source}
 dynamic_context = test_function
@@ -89,7 +90,8 @@ class Coverage:
             contexts = [each for found in lines.values() for each in found]
         nodes = {node for context in contexts if context and (node := self._node(context))}
         package = f"unit/{path.relative_to(SOURCE).parts[0]}"
-        return tuple(sorted(nodes, key=lambda node: (f"test_{path.stem}." not in node, package not in node, node)))
+        found = sorted(nodes, key=lambda node: (f"test_{path.stem}." not in node, package not in node, node))
+        return tuple(found[:NEAREST])
 
     def _node(self, context: str) -> str | None:
         """The node id of a test by its dotted name."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 from penstock.assembly import resolve_settings
 from penstock.cli import data, exporting, predicting, runs, topics, training
@@ -60,6 +61,7 @@ _BOTH = {
     "field": Effect("--field image=pic --field label=kind", "", "$fields --classes cat,dog"),
     "validation": Effect("--validation 0.5", "val: ", "$clips"),
     "skip_bad": Effect("--skip-bad", "skipped: ", "$cut"),
+    "threads": Effect("--threads 3", "3 threads", "$masks"),
 }  # fmt: skip
 
 OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
@@ -77,13 +79,11 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
     "inspect": {
         **_BOTH,
         "draw_duplicates": Elsewhere("cli/test_inspect.py"),
-        "threads": Effect("--threads 3", "3 threads", "$masks"),
     },
     "pack": {
         "output": Effect("-o out", FILE + "out/dataset.json", "$masks"),
         **{name: Effect(each.words, "", each.base + " -o out") for name, each in _BOTH.items()},
         "shard_size": Elsewhere("unit/datasets/test_packing.py"),
-        "threads": Effect("--threads 3", "3 threads", "$masks -o out"),
     },
     "show": {
         "split": Effect("--split val", FILE + "sheet.png", "$data"),
@@ -235,15 +235,21 @@ def options():
     for place in COMMANDS:
         module, _, function = place.partition(":")
         given = inspect.signature(getattr(importlib.import_module(f"penstock.cli.{module}"), function), eval_str=True)
+        typed = {name: each.annotation for name, each in given.parameters.items() if each.kind is each.KEYWORD_ONLY}
         found[name_of(place)] = {
-            name: _typed(name, each) for name, each in given.parameters.items() if each.kind is each.KEYWORD_ONLY
+            name: _typed(name, kind) for each, annotation in typed.items() for name, kind in _single(each, annotation)
         }
     return found
 
 
-def _typed(name, parameter):
+def _single(name, kind):
+    """An option, or those that several commands share."""
+    return get_type_hints(kind, include_extras=True).items() if dataclasses.is_dataclass(kind) else [(name, kind)]
+
+
+def _typed(name, kind):
     """An option's names on the command line."""
-    names = [name for each in getattr(parameter.annotation, "__metadata__", ()) for name in each.name or ()]
+    names = [name for each in getattr(kind, "__metadata__", ()) for name in each.name or ()]
     return names or ["--" + name.replace("_", "-")]
 
 
