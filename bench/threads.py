@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -121,9 +120,6 @@ def main() -> None:
         }
         for name, rates in found.items()
     }
-    for name, each in rows.items():
-        print(name, {place: round(value["median"]) for place, value in each.items() if place != "ratio"}, file=sys.stderr)
-    print("median of ratios", statistics.median(each["ratio"]["median"] for each in rows.values()), file=sys.stderr)
     common.write("threads", "python bench/threads.py", {"versions": common.versions("penstock", "torch"), "rows": rows})
 
 
