@@ -177,3 +177,10 @@ class TestFields:
         assert call("inspect", tmp_path / "raw", "--field", "pic", capsys=capsys)[2] == (
             "error: --field: expected WHAT=NAME, found pic. Write for example --field image=img.\n"
         )
+
+
+def test_it_says_that_images_are_written_anew(raw, tmp_path, capsys):
+    code, out, _ = call("pack", raw, "-o", tmp_path / "data", "--seekable", capsys=capsys)
+
+    assert code == 0
+    assert "note: images are written anew: JPEG with their own quality, with restart markers" in out.splitlines()

@@ -81,6 +81,8 @@ def pack(
     found = _parted(_inspect(folder, raw), raw)
     print(taken_as(found))
     read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
+    if not read and (raw.quality or raw.seekable):
+        read = found.layout.reasons[-1:]  # how images are written anew
     notes = [*(f"note: {reason}" for reason in read), *left_out(found.layout), *notes_on(found)]
     notes += grouped([problem for problem in found.problems if not problem.fatal], SHOWN)
     if found.items and notes:
