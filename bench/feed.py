@@ -77,7 +77,7 @@ def main() -> None:
                 rate = run(command, folders[workload.photos], workload)
                 rates[key][name].append(rate)
                 print(f"{repeat + 1}/{REPEATS} {key} {name}: {rate:.0f} images/s", file=sys.stderr)
-    write(rates)
+        write(rates)  # as all of them take an hour
 
 
 def run(command: tuple[str, ...], folder: Path, workload: Workload) -> float:
@@ -102,8 +102,9 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
     versions = common.versions("penstock", "torch", "torchvision", "opencv-python-headless", "simplejpeg")
     there = {PACKAGES[name][1] for name in next(iter(rates.values())) if name in PACKAGES}
     versions |= {package: common.peer_version(package) for package in sorted(there)}
+    repeats = len(next(iter(rates["a"].values())))
     about = (
-        f"The figures are medians of {REPEATS} repeats, in which the contenders take turns. Each repeat is the better of two "
+        f"The figures are medians of {repeats} repeats, in which the contenders take turns. Each repeat is the better of two "
         "passes over 32 to 640 images, after one pass that is not counted."
     )
     common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})

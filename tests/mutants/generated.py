@@ -6,7 +6,7 @@
     python tests/mutants/generated.py --record FILE     what became of each as JSON, for table.py
 
 All tests but the slow ones are run once under coverage.py, which says of every line which tests run through it. Each edit
-is tried with the 200 nearest of its line, first those of its own module, and ends with the first that fails. An edit that
+is tried with the 60 nearest of its line, first those of its own module, and ends with the first that fails. An edit that
 hangs counts as noticed, one that no test runs through does not. What is left over is shown; left.toml says of each why it may
 stay.
 """
@@ -38,7 +38,7 @@ AIM = 0.85
 SOURCE = ROOT / "src" / "penstock"
 FAST = ("-m", "not slow and not soak")
 STATEMENT = 15  # lines of a long one; coverage knows some of them alone
-NEAREST = 200  # tests of a line that many run through, so that an edit that nothing notices takes no hour
+NEAREST = 60  # tests of a line that many run through, so that an edit that nothing notices takes no hour
 _CONTEXTS = """[run]
 source = {source}
 dynamic_context = test_function
