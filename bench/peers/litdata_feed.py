@@ -8,6 +8,8 @@ import litdata
 import opencv
 import timing
 
+data, task, count = timing.arguments()  # in its worker processes too
+
 
 def pair(path):
     return {"image": Path(path).read_bytes(), "mask": Path(path).with_suffix(".png").read_bytes()}
@@ -20,7 +22,6 @@ class Prepared(litdata.StreamingDataset):
 
 
 if __name__ == "__main__":
-    data, task, count = timing.arguments()
     chunks = Path(data) / "litdata"
     if not (chunks / "index.json").exists():
         images = sorted(glob.glob(f"{data}/files/*.jpg"))

@@ -29,6 +29,16 @@ def state_folder() -> Path:
     return home / "penstock"
 
 
+def check_regular(path: Path) -> None:
+    """Whether a path is a file that ends: a pipe would be waited for without end.
+
+    Raises:
+        OSError: it is none, or not there.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames within a folder durable."""
     handle = os.open(folder, os.O_RDONLY)

@@ -89,6 +89,12 @@ def check_folder(folder: Path, command: str, *, own: bool) -> None:
         )
 
 
+def link_below(folder: Path, path: Path) -> Path | None:
+    """The link among a path below a folder and the folders between the two; None where there is none."""
+    inside = [path, *path.parents][: len(path.relative_to(folder).parts)]
+    return next((each for each in inside if each.is_symlink()), None)
+
+
 def _is_known(path: Path, command: str) -> bool:
     try:
         return _note(path).read_bytes() == _entry(command, path)

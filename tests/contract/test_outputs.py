@@ -144,6 +144,47 @@ def test_predictions_are_written_again_until_somebody_corrects_one(home, tmp_pat
     )
 
 
+def test_predictions_are_not_written_through_links(home, tmp_path, capsys):
+    """Though the folder's own note may list them."""
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.write_bytes(b"mine")
+    out.mkdir()
+    (out / ".penstock-predictions").write_text("/kind segmentation\n/hash abc\nscene-00000.png\n")
+    (out / "scene-00000.png").symlink_to(victim)
+
+    assert call(*FOLDERS["predict"](home, out), capsys=capsys)[2] == (
+        f"error: -o {out}: expected predictions as they were written, found scene-00000.png, which is a link. Choose another "
+        "folder, or move the link away.\n"
+    )
+    assert victim.read_bytes() == b"mine"
+
+
+def test_what_a_link_called_packing_leads_to_is_kept(raw, tmp_path, capsys):
+    mine, out = tmp_path / "mine", tmp_path / "out"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("mine")
+    out.mkdir()
+    (out / ".packing").symlink_to(mine)
+
+    assert call("pack", raw, "-o", out, capsys=capsys)[2].splitlines()[-1] == (
+        f"error: {out}/.packing: expected a folder that penstock pack has made, found a link. Remove it, or choose another "
+        "folder with -o."
+    )
+    assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
+
+
+def test_a_pack_that_goes_on_removes_shards_alone(raw, tmp_path, capsys):
+    out = tmp_path / "out"
+    (out / ".packing").mkdir(parents=True)
+    for name in ("report.doc", "train-00007-of-00009.tfrecord"):
+        (out / name).write_text("there")
+        (out / ".packing" / name).write_text("")
+
+    assert call("pack", raw, "-o", out, capsys=capsys)[0] == 0
+    assert (out / "report.doc").read_text() == "there"
+    assert not (out / "train-00007-of-00009.tfrecord").exists()
+
+
 def test_an_archive_that_was_put_there_is_not_removed(tmp_path, capsys):
     """As an error of download advises."""
     (tmp_path / "x").mkdir()

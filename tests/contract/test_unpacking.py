@@ -11,6 +11,7 @@ import pytest
 from support import miniatures, truth
 from support.beginnings import make_mattes
 from support.commands import call
+from support.errors import refused
 
 import penstock as ps
 from penstock.datasets import unpack
@@ -127,6 +128,9 @@ HOSTILE = [
     "A",
     "a",
     "a.jpg",
+    "q",
+    "q.jpg/b",
+    "/".join(["d" * 200] * 30),
 ]
 
 
@@ -135,8 +139,9 @@ def of_boxes(names, classes=("cat", "dog"), **marks):
     box = Object(1, 3.125, 4.0, 12.3, 14.007, classes[1], **marks)
     records = [encode_detection(DetectionRecord(IMAGE, (box,), name, "jpeg", 24, 32)) for name in names]
     description = SimpleNamespace(
-        task="detection", kind=KINDS["detection"], classes=classes, colors=(), ignore_label=255, pixel_format=RGB
-    )
+        task="detection", kind=KINDS["detection"], classes=classes, colors=(), ignore_label=255, pixel_format=RGB,
+        content="abc",
+    )  # fmt: skip
     return SimpleNamespace(
         description=description, splits=("train",), source=lambda _: MemorySource({"0": records[:5], "1": records[5:]})
     )
@@ -190,6 +195,8 @@ def test_what_a_layout_cannot_say_is_counted(tmp_path, layout, lost):
         ("classification", "classes", ("cat", "../up")),
         ("classification", "classes", ("cat", ".hidden")),
         ("segmentation", "masks", ("cat", " dog")),
+        ("classification", "classes", ("cat", "")),
+        ("classification", "classes", ("cat", "x" * 201)),
     ],
 )
 def test_a_class_that_a_layout_cannot_name_is_refused(tmp_path, task, layout, classes):
@@ -244,6 +251,61 @@ def test_what_was_interrupted_is_begun_anew(packed, tmp_path, task, layout):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     with pytest.raises(OutputError):
         packed[task].unpack(tmp_path / "out", layout=layout)
+
+
+@pytest.fixture
+def begun(packed, tmp_path):
+    """A folder in which an unpacking was interrupted at its end."""
+
+    def interrupt(done, total):
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unpack(packed["segmentation"].opened, tmp_path / "out", "masks", progress=interrupt)
+    return tmp_path / "out"
+
+
+def test_what_was_changed_after_an_interruption_is_not_written_over(packed, begun):
+    image = min(begun.glob("images/train/*"))
+    image.write_bytes(b"mine")
+    refused(
+        packed["segmentation"].unpack, begun, layout="masks",
+        message=f"{image}: expected no file, or the one that an interrupted penstock unpack has written, found another "
+        "one, or one that was changed since. Choose another folder with -o, or remove it.",
+    )  # fmt: skip
+    assert image.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("place", ["classes.txt", "masks/train", "masks"])
+def test_links_are_not_followed(packed, begun, tmp_path, place):
+    """Of a file that is not written yet, and of folders."""
+    stranger, path = tmp_path / "stranger", begun / place
+    stranger.mkdir()
+    if path.exists():
+        path.rename(tmp_path / "away")
+    path.symlink_to(stranger / "victim" if path.suffix else stranger)
+    refused(
+        packed["segmentation"].unpack, begun, layout="masks",
+        message=f"{path}: expected no file, or the one that an interrupted penstock unpack has written, found a link. "
+        "Choose another folder with -o, or remove it.",
+    )  # fmt: skip
+    assert list(stranger.iterdir()) == []
+
+
+def test_another_dataset_or_layout_does_not_go_on(packed, begun):
+    for task, layout in (("segmentation", "voc"), ("detection", "coco")):
+        with pytest.raises(OutputError, match="found a folder with other files in it"):
+            packed[task].unpack(begun, layout=layout)
+
+
+def test_nothing_is_unpacked_into_the_dataset(packed):
+    folder = packed["detection"].opened.folder
+    refused(
+        packed["detection"].unpack, folder / "out",
+        message=f"-o {folder / 'out'}: expected a folder outside the dataset, found one within it. Choose another folder.",
+    )  # fmt: skip
+    assert not (folder / "out").exists()
 
 
 def test_the_command_says_what_it_did(packed, tmp_path, capsys):

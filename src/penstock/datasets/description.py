@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _FORMAT: Final = 2  # of dataset.json
+_FILE_NAME: Final = re.compile(r"[^./\\\0*?\[][^/\\\0*?\[]*")
+"""Of a shard: no path, and no pattern of several files."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ class FolderDataset:
         """
         path = folder / PACKED
         try:
+            files.check_regular(path)
             description = msgspec.json.decode(path.read_bytes(), type=Description)
         except OSError:
             raise DatasetError(
@@ -263,6 +267,14 @@ class FolderDataset:
                 str(path),
                 expected="splits with plain names, which become parts of the names of files",
                 found=repr(odd[0]),
+                remedy="Pack the dataset again into another folder",
+            )
+        names = (shard.name for split in description.splits.values() for shard in split.shards)
+        if (wrong := next((name for name in names if not _FILE_NAME.fullmatch(name)), None)) is not None:
+            raise DatasetError(
+                str(path),
+                expected="shards with plain names of files in this folder",
+                found=repr(wrong),
                 remedy="Pack the dataset again into another folder",
             )
         check_letters(description.classes, str(path))

@@ -156,8 +156,8 @@ def file_of(folder: Path, name: str) -> Path | None:
 
 
 def noted(folder: Path, name: str) -> Path:
-    """As `file_of`, but the path as it is written down where there is no such file."""
-    return file_of(folder, name) or folder / name
+    """As `file_of`, but the path as it is written down where there is no such file: no path holds the character 0."""
+    return file_of(folder, name) or folder / name.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def plain(folder: Path, *patterns: str) -> list[Path]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.kinds.items import InspectedItem, Labels
 
 _VERSION: Final = "1"
+_SHARD: Final = re.compile(r".+-\d{5,}-of-\d{5,}\.tfrecord")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +132,17 @@ def _pack_into(
 
 def _begin_journal(output: Path, names: set[str]) -> None:
     """Remove what a pack that was killed has left: temporary files, and shards that are not among the names."""
+    if (output / JOURNAL).is_symlink():
+        raise DatasetError(
+            str(output / JOURNAL),
+            expected="a folder that penstock pack has made",
+            found="a link",
+            remedy="Remove it, or choose another folder with -o",
+        )
     (output / JOURNAL).mkdir(exist_ok=True)
     leftovers = [path for path in files.leftovers(output) if path.is_file()]
     for note in (output / JOURNAL).iterdir():
-        if note.name not in names:
+        if note.name not in names and _SHARD.fullmatch(note.name):
             shard = output / note.name
             leftovers += [each for each in (shard, indexing.path_of(shard), path_of(shard), note) if each.exists()]
     for leftover in leftovers:

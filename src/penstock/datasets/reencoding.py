@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.errors import ImageError, reason_of
 from penstock.images import decode_image, intervals, probe
 from penstock.images.formats import stored
 from penstock.kinds.items import FilePart
@@ -16,11 +17,15 @@ from penstock.kinds.items import FilePart
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PIL import Image
+
     from penstock.images import ImageInfo
     from penstock.kinds.items import Item
 
 _ORIENTATION_TAG: Final = 0x0112
 _BYTE: Final = 8
+_WIDEST: Final = 65500
+"""Pixels of a side that libjpeg writes at most."""
 _GRAY_ALPHA, _INK = 2, 4
 _FULL_CHROMA: Final = 0
 """Pillow's name of the sampling 4:4:4, with blocks of 8 pixels. Blocks of its other samplings are 16 pixels wide."""
@@ -59,12 +64,28 @@ def _encoded(place: Path | FilePart, how: Reencoding) -> bytes:
     Raises:
         ImageError: the image is damaged.
     """
-    from PIL import Image, JpegImagePlugin  # noqa: PLC0415 - for images that are written anew alone
+    from PIL import Image  # noqa: PLC0415 - for images that are written anew alone
 
     data = stored(place.read_bytes(), str(place))
     info = probe(data, str(place))
     if not _is_changed(data, info, how):
         return data
+    pixels = Image.fromarray(decode_image(data, str(place), info=info))
+    try:
+        return _as_jpeg(pixels, data, info, how)
+    except (OSError, SyntaxError, ValueError, TypeError, IndexError) as error:  # of Pillow, for segments it cannot read
+        raise ImageError(
+            str(place),
+            expected="an image that can be written as JPEG",
+            found=reason_of(error),
+            remedy="Convert the file, or pack without --seekable and --quality",
+        ) from None
+
+
+def _as_jpeg(pixels: Image.Image, data: bytes, info: ImageInfo, how: Reencoding) -> bytes:
+    """Pixels as a JPEG file, as `how` says; `data` is the image that they are of."""
+    from PIL import Image, JpegImagePlugin  # noqa: PLC0415 - as above
+
     gray = info.channels <= _GRAY_ALPHA and not info.palette
     options: dict[str, Any] = {"quality": how.quality} if how.quality else {}
     if info.format == "jpeg":
@@ -78,13 +99,15 @@ def _encoded(place: Path | FilePart, how: Reencoding) -> bytes:
         exif = Image.Exif()
         exif[_ORIENTATION_TAG] = info.orientation
         options |= {"exif": exif}
-    pixels, made = Image.fromarray(decode_image(data, str(place), info=info)), io.BytesIO()
+    made = io.BytesIO()
     (pixels.convert("L") if gray else pixels).save(made, "JPEG", **options)
     return made.getvalue()
 
 
 def _is_changed(data: bytes, info: ImageInfo, how: Reencoding) -> bool:
     """Whether an image is to be written anew, and JPEG can hold it."""
+    if max(info.size) > _WIDEST:
+        return False
     if how.quality:
         return info.bits <= _BYTE and not info.planes and (info.format, info.channels) != ("jpeg", _INK)
     grid = intervals.tiles(data, info)

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock import outputs
-from penstock.errors import DatasetError
+from penstock import files, outputs
+from penstock.datasets.description import FolderDataset
+from penstock.errors import DatasetError, OutputError
 from penstock.images import probe
 from penstock.progress import silent
 from penstock.records.example import Fields
@@ -62,12 +63,12 @@ def unpack(
     """
     description = dataset.description
     layout, writer_class = _chosen(description, layout)
-    begun = output / _BEGUN
-    outputs.check_folder(output, "an interrupted penstock unpack", own=begun.exists())
+    begun, what = output / _BEGUN, f"{description.content} as {layout}\n".encode()
+    outputs.check_folder(output, "an interrupted penstock unpack", own=_is_begun(begun, what))
+    _check_outside(dataset, output)
     writer = writer_class(output, description.classes, description.colors, description.ignore_label)
     writer.check_classes()
-    output.mkdir(parents=True, exist_ok=True)
-    begun.touch()
+    files.replace_whole(begun, what)
     total = sum(len(dataset.source(split).snapshot()) for split in dataset.splits)
     written: Counter[str] = Counter()
     for done, (split, record) in enumerate(_records(dataset), 1):
@@ -78,6 +79,26 @@ def unpack(
     begun.unlink()
     progress(total, total)
     return Unpacked(layout, dict(written), {name: count for name, count in writer.lost.items() if count})
+
+
+def _is_begun(note: Path, what: bytes) -> bool:
+    """Whether the same dataset was being unpacked in the same way."""
+    return not note.is_symlink() and note.is_file() and note.read_bytes() == what
+
+
+def _check_outside(dataset: Dataset, output: Path) -> None:
+    """Refuse a folder within the dataset's own.
+
+    Raises:
+        OutputError: it is.
+    """
+    if isinstance(dataset, FolderDataset) and output.resolve().is_relative_to(dataset.folder.resolve()):
+        raise OutputError(
+            f"-o {output}",
+            expected="a folder outside the dataset",
+            found="one within it",
+            remedy="Choose another folder",
+        )
 
 
 def _chosen(description: Description, layout: str) -> tuple[str, type[FolderWriter]]:

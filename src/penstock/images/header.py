@@ -30,6 +30,8 @@ _ORIENTATION_TAG: Final = 0x0112
 _SHORT: Final = 3
 _PNG_CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _PALETTE: Final = 3
+_JPEG_CHANNELS: Final = frozenset({1, 3, 4})
+"""Of gray, colours and inks: decoders know no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def probe(data: bytes, where: str) -> ImageInfo:
             found=f"a header that announces {info.height:,} x {info.width:,}",
             remedy="Make the image smaller, or cut it into tiles",
         )
+    if info.format == "jpeg" and info.channels not in _JPEG_CHANNELS:
+        raise truncated(where, f"a JPEG of {counted(info.channels, 'channel')}")
     if info.format == "jpeg" and not info.frame and (scans := data.count(_SCAN)) > _MAX_SCANS:
         raise ImageError(
             where,

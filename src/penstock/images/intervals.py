@@ -89,6 +89,8 @@ def tiles(data: bytes, info: ImageInfo) -> Tiles | None:
     if not (info.frame and info.restarts):
         return None
     height, width = block_size(data, info)
+    if not (height and width):  # a damaged header, which decoding names
+        return None
     across = -(-info.width // width)
     if across % info.restarts and info.restarts % across:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _KIND: Final = "/kind "  # no name in a folder begins so
 _HASH: Final = "/hash "  # as above; the SHA-256 of a file, and its name
+_HASHED: Final = re.compile(rf"{_HASH}\S+ .+")
 _TABLE: Final = "predictions.csv"
 _OBJECTS: Final = "predictions.json"
 _IDS: Final = "classes.csv"
@@ -64,6 +66,14 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
             message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
             "with -o.",
         )
+    links = (outputs.link_below(output, output / name) for name in sorted(wanted))
+    if link := next(filter(None, links), None):
+        raise OutputError(
+            f"-o {output}",
+            expected="predictions as they were written",
+            found=f"{link.relative_to(output)}, which is a link",
+            remedy="Choose another folder, or move the link away",
+        )
     for name in sorted(wanted & digests.keys()):
         if (output / name).is_file() and files.sha256(output / name) != digests[name]:
             raise OutputError(
@@ -86,7 +96,7 @@ def finish_folder(output: Path) -> None:
 def _noted(path: Path) -> tuple[set[str], dict[str, str], set[str]]:
     """The names that a note lists, the hashes of those that were written whole, and the kind of record."""
     lines = path.read_text(errors="surrogateescape").splitlines() if path.exists() else []
-    hashed = [line.removeprefix(_HASH).split(" ", 1) for line in lines if line.startswith(_HASH)]
+    hashed = [line.removeprefix(_HASH).split(" ", 1) for line in lines if _HASHED.fullmatch(line)]
     kinds = {line.removeprefix(_KIND) for line in lines if line.startswith(_KIND)}
     return {line for line in lines if not line.startswith("/")}, {name: digest for digest, name in hashed}, kinds
 

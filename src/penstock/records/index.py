@@ -15,6 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import numpy as np
+
+from penstock import files
 from penstock.errors import SourceError
 from penstock.records import framing
 from penstock.records.framing import FOOTER, HEADER, OVERHEAD, Place
@@ -103,6 +106,7 @@ def save(index: Index, shard: Path) -> None:
 def load(shard: Path) -> Index | None:
     """The sidecar, or None when it is missing, stale, or not whole."""
     try:
+        files.check_regular(path_of(shard))
         data = path_of(shard).read_bytes()
     except OSError:
         return None
@@ -117,7 +121,15 @@ def load(shard: Path) -> Index | None:
     index.offsets.frombytes(body[: 8 * n])
     index.lengths.frombytes(body[8 * n : 16 * n])
     index.checksums.frombytes(body[16 * n :])
-    return index
+    return index if _covers(index, int(stamp.split()[0])) else None
+
+
+def _covers(index: Index, size: int) -> bool:
+    """Whether the records lie one behind the other, from the beginning of a shard to its end."""
+    offsets, lengths = np.frombuffer(index.offsets, np.uint64), np.frombuffer(index.lengths, np.uint64)
+    ends = offsets + lengths + np.uint64(OVERHEAD)
+    ordered = bool(len(ends)) and offsets[0] == 0 and ends[-1] == size and bool((lengths < size).all())
+    return bool(ordered and (offsets[1:] == ends[:-1]).all())
 
 
 def of(shard: Path) -> Index:

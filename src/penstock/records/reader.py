@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
 from penstock.records.framing import HEADER, OVERHEAD, Place
@@ -77,6 +78,7 @@ def open_shard(path: Path, name: str | None = None) -> Shard:
         CorruptRecord: it is empty, no TFRecord, or damaged in a way that its headers show.
     """
     try:
+        files.check_regular(path)
         with path.open("rb") as handle:
             packed = framing.is_compressed(handle.read(HEADER.size))
             handle.seek(0)
@@ -95,6 +97,7 @@ def read_all(path: Path) -> Iterator[Record]:
     Raises:
         CorruptRecord: the first damage met; the records before it have been given.
     """
+    files.check_regular(path)
     size = path.stat().st_size
     if not size:
         raise framing.empty_file(str(path))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from penstock.errors import DatasetError
+from penstock import files, outputs
+from penstock.errors import DatasetError, OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
 
 _IMAGES: Final = {".jpg", ".jpeg", ".png"}
+_FILES: Final = {*_IMAGES, ".txt", ".xml"}
+"""Ends of files that are written, which no folder beside them may have."""
 _LONGEST: Final = 200  # bytes of a part of a name: file systems take 255
+_DEEPEST: Final = 1000  # bytes of all parts: file systems take 4,096
 _DIGITS: Final = 9  # behind the point: more than a float32 holds of an image's side
 
 
@@ -65,7 +69,7 @@ class FolderWriter(ABC):
     ) -> None:
         self.folder, self.classes, self.colors, self.ignore = folder, tuple(classes), tuple(colors), ignore
         self.lost: Counter[str] = Counter()
-        self._taken: set[tuple[str, str]] = set()
+        self._taken: dict[tuple[str, str], int] = {}
 
     def check_classes(self) -> None:
         """Whether the layout can hold the classes' names.
@@ -73,7 +77,7 @@ class FolderWriter(ABC):
         Raises:
             DatasetError: it cannot.
         """
-        if wrong := next((name for name in self.classes if not self.can_hold(name)), None):
+        if (wrong := next((name for name in self.classes if not self.can_hold(name)), None)) is not None:
             raise DatasetError(
                 f"class {wrong!r}",
                 expected="a name that the layout can hold",
@@ -85,7 +89,8 @@ class FolderWriter(ABC):
 
     def can_hold(self, name: str) -> bool:
         """Whether the name of a class stands in the layout's files as it is."""
-        return name.isprintable() and name == name.strip() and not set(name) & set(self.forbidden)
+        fits = 0 < len(name.encode()) <= _LONGEST
+        return fits and name.isprintable() and name == name.strip() and not set(name) & set(self.forbidden)
 
     @abstractmethod
     def add(self, image: LabelledImage) -> None:
@@ -100,10 +105,22 @@ class FolderWriter(ABC):
         """Write what is about all images."""
 
     def write(self, path: str, data: bytes | str) -> None:
-        """Write a file below the folder."""
-        target = self.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data.encode() if isinstance(data, str) else data)
+        """Write a file below the folder. What an interrupted call has written there is the same.
+
+        Raises:
+            OutputError: another file is there, or a link.
+        """
+        target, content = self.folder / path, data.encode() if isinstance(data, str) else data
+        link = outputs.link_below(self.folder, target)
+        if link or (target.exists() and not (target.is_file() and target.read_bytes() == content)):
+            raise OutputError(
+                str(link or target),
+                expected="no file, or the one that an interrupted penstock unpack has written",
+                found="a link" if link else "another one, or one that was changed since",
+                remedy="Choose another folder with -o, or remove it",
+            )
+        if not target.exists():
+            files.replace_whole(target, content)
 
     def write_classes(self) -> None:
         """classes.txt: a line for each id, as `penstock inspect` reads it."""
@@ -117,20 +134,27 @@ class FolderWriter(ABC):
             below: a folder that the name need not repeat.
         """
         parts = [_plain(part) for part in PurePosixPath(image.name).parts if part not in {"/", ".", ".."}]
+        parts = [f"{part}_" if PurePosixPath(part).suffix.lower() in _FILES else part for part in parts[:-1]] + parts[
+            -1:
+        ]
+        while len("/".join(parts).encode()) > _DEEPEST:
+            parts = parts[1:]
         if below and parts[:1] == [below] and len(parts) > 1:
             parts = parts[1:]
         if parts and PurePosixPath(parts[-1]).suffix.lower() in _IMAGES:
             parts[-1] = PurePosixPath(parts[-1]).stem
-        name = ("_" if self.flat else "/").join(parts) or "image"
+        name = (
+            "_".join(parts).encode()[:_LONGEST].decode(errors="ignore") if self.flat else "/".join(parts)
+        ) or "image"
         return self._unique(name, "" if self.flat else f"{image.split}/{below}")
 
     def _unique(self, name: str, scope: str) -> str:
         """Case does not tell names apart on every system."""
-        number, found = 1, name
+        key, found = (scope, name.casefold()), name
         while (scope, found.casefold()) in self._taken:
-            number += 1
-            found = f"{name}-{number}"
-        self._taken.add((scope, found.casefold()))
+            self._taken[key] += 1
+            found = f"{name}-{self._taken[key]}"
+        self._taken[scope, found.casefold()] = 1
         return found
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 from support import miniatures
@@ -139,6 +140,25 @@ def test_names_of_splits_are_plain(packed, tmp_path, name):
         message=f"{tmp_path / 'dataset.json'}: expected splits with plain names, which become parts of the names of files, "
         f"found {name!r}. Pack the dataset again into another folder.",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["../elsewhere/secret.tfrecord", "/tmp/x.tfrecord", "*", "**", "a\0b", "", ".hidden"])
+def test_shards_lie_in_the_folder(packed, tmp_path, name):
+    val = packed.description.splits["val"]
+    val = dataclasses.replace(val, shards=(dataclasses.replace(val.shards[0], name=name),))
+    described = dataclasses.replace(packed.description, splits={"val": val})
+    FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+    refused(
+        FolderDataset.open, tmp_path,
+        message=f"{tmp_path / 'dataset.json'}: expected shards with plain names of files in this folder, found {name!r}. Pack "
+        "the dataset again into another folder.",
+    )  # fmt: skip
+
+
+def test_a_pipe_is_no_description(tmp_path):
+    os.mkfifo(tmp_path / "dataset.json")
+    with pytest.raises(DatasetError, match="expected a packed dataset, with a dataset"):
+        FolderDataset.open(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,9 @@ def test_what_jpeg_cannot_hold_stays_as_it_is(tmp_path):
 
     assert packed(tmp_path / "0", deep, ".png", How(quality=90)) == deep
     assert packed(tmp_path / "1", inks, ".jpg", How(quality=90, seekable=True)) == inks
+    wide = encoded(np.zeros((2, 65501, 3), np.uint8), "PNG")
+
+    assert packed(tmp_path / "3", wide, ".png", How(quality=90)) == wide
     assert packed(tmp_path / "2", plain, ".png", How(seekable=True)) == plain
 
 
@@ -126,6 +129,19 @@ def test_a_damaged_image_is_a_problem_of_its_own(tmp_path):
     (problem,) = inspect(tmp_path, how=How(seekable=True)).fatal
 
     assert str(problem.file).startswith("images/bad.jpg")
+
+
+def test_what_pillow_cannot_read_costs_itself_alone(tmp_path):
+    sound = jpeg(make_image(*SIZE))
+    for name, image in (("good", sound), ("bad", sound[:2] + b"\xff\xee\x00\x08Adobe\x00" + sound[2:])):
+        write(tmp_path / f"images/{name}.jpg", image)
+        write(tmp_path / f"masks/{name}.png", gray(np.eye(*SIZE, dtype=np.uint8)))
+    found = inspect(tmp_path, how=How(quality=90, seekable=True))
+    (problem,) = found.fatal
+
+    assert "expected an image that can be written as JPEG, found " in problem.message
+    assert problem.message.endswith("Convert the file, or pack without --seekable and --quality.")
+    assert [each.item.name for each in found.sound().items] == ["good"]
 
 
 def test_a_quality_that_is_none_is_refused(tmp_path):

@@ -108,3 +108,16 @@ class TestProbe:
         for start in (b"", b"\xff\xd8", b"\xff\xd8\xff\xe1\x00\x20Exif\0\0II", probing.PNG_SIGNATURE):
             with contextlib.suppress(ImageError):
                 probe(start + data, "x")
+
+
+def test_a_jpeg_of_channels_that_nobody_knows_is_refused_before_there_is_room_for_them():
+    data = bytearray(jpeg(make_image(16, 16)))
+    frame = probe(bytes(data), "a").frame
+    data[frame : frame + 4] = (16384).to_bytes(2, "big") * 2
+    data[frame + 4] = 255
+    with pytest.raises(ImageError) as caught:
+        probe(bytes(data), "a")
+
+    assert str(caught.value) == (
+        "a: expected a complete image, found a JPEG of 255 channels. Restore the file from a copy, or leave it out."
+    )

@@ -128,3 +128,11 @@ def test_what_lies_behind_the_end_of_the_image_does_not_matter():
     data = jpeg(NOISE, restart_marker_blocks=1)
     longer = data + data
     assert intervals.cut(longer, probe(longer, "a"), LEFT) == intervals.cut(data, probe(data, "a"), LEFT)
+
+
+def test_a_header_without_sampling_factors_is_named():
+    data = bytearray(jpeg(NOISE, restart_marker_blocks=1))
+    for number in range(3):
+        data[probe(bytes(data), "a").frame + 6 + 3 * number] = 0
+    with pytest.raises(ImageError, match="a damaged JPEG"):
+        codecs.decode_image(bytes(data), "a", region=LEFT)

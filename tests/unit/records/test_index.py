@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+from array import array
 
+import pytest
+from support.errors import refused
 from support.shards import payloads_of, write
 
 from penstock.records import index as indexing
@@ -47,3 +50,40 @@ class TestIndex:
 
 def refuse(*_, **__):
     raise PermissionError(13, "Permission denied")
+
+
+def sealed(path, offsets, lengths):
+    """An index of some records, written as ours are."""
+    index = indexing.Index(array("Q", offsets), array("Q", lengths), array("I", [0] * len(offsets)))
+    indexing.save(index, path)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "lengths"),
+    [
+        ([0, 2**63 + 5], [1, 2]),
+        ([0, 17], [1, 2**62]),
+        ([17, 0], [2, 1]),
+        ([0] * 1000, [1] * 1000),
+        ([0], [1]),
+        ([], []),
+    ],
+)
+def test_one_that_does_not_cover_its_shard_is_not_believed(tmp_path, offsets, lengths):
+    path = write(tmp_path / "a.tfrecord", [b"x", b"yy"])
+    sealed(path, offsets, lengths)
+
+    assert payloads_of(path) == [b"x", b"yy"]
+
+
+def test_nobody_waits_for_pipes(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [b"x"])
+    indexing.path_of(path).unlink()
+    os.mkfifo(indexing.path_of(path))
+    assert payloads_of(path) == [b"x"]
+    path.unlink()
+    os.mkfifo(path)
+    refused(
+        open_shard, path,
+        message=f"{path}: expected a readable file, found not a regular file. Check the path and its permissions.",
+    )  # fmt: skip

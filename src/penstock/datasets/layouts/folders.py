@@ -12,13 +12,16 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import sides
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.kinds.items import Item, Labels, Problem, named
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
-DOUBTS: Final = frozenset({sides.KIND, "data sets as classes", "splits as classes", "one folder as a class"})
+DOUBTS: Final = frozenset(
+    {sides.KIND, "data sets as classes", "splits as classes", "splits in classes", "one folder as a class"}
+)
 """Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
 _LOOKED_AT: Final = 8
@@ -106,6 +109,9 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
     if folders and all(_holds_pair(path) for path in folders):
         yield _data_sets(folder, folders)
         return
+    if len(folders) >= _PAIR and all(len(listing.splits(path)) >= _PAIR for path in folders):
+        yield _splits_inside(folder, folders)
+        return
     for path in folders:
         if inside := _parts(path):
             name = named(path, folder)
@@ -120,6 +126,18 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
     if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
     yield from sides.problems(folder, folders)
+
+
+def _splits_inside(folder: Path, folders: Sequence[Path]) -> Problem:
+    """Classes that hold the splits, whose images would all be of one split."""
+    names = sorted({inside.name for path in folders for inside in listing.splits(path).values()})
+    message = (
+        f"{folder}: expected folders of classes in folders of splits, found {counted(len(folders), 'folder')} such as "
+        f"{folders[0].name}/ that each hold {' and '.join(f'{name}/' for name in names)}. If these are the splits, use "
+        f"--pattern '(?P<label>[^/]+)/(?P<split>{'|'.join(map(re.escape, names))})/'. If not, use "
+        "--layout folders."
+    )
+    return Problem("splits in classes", str(folder), message, whole=True)
 
 
 def _parts(path: Path) -> list[str]:

@@ -69,6 +69,18 @@ _FORMATS: Final = (
         rb"\d+,\d+,\d+,\d+,[01],\d+,-?\d+,-?\d+,?\s*(\n|$)",
         f"Write the boxes as COCO or YOLO, or {_OWN}",
     ),
+    _format(
+        "the CSV of VGG Image Annotator",
+        r"\.csv$",
+        rb'"?#?filename"?,"?file_size.*region_shape_attributes',
+        f"Export the annotations as JSON there, or {_OWN}",
+    ),
+    _format(
+        "CVAT's XML of videos",
+        r"\.xml$",
+        rb".*<annotations>.*<track\b",
+        f"Export it as 'CVAT for images' there, which comes with the frames, or {_OWN}",
+    ),
     _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
     _format(
         "the list of Tiny ImageNet's validation images",

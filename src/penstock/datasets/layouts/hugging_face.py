@@ -11,7 +11,6 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
-from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named
 
 if TYPE_CHECKING:
@@ -37,15 +36,19 @@ def recognise(folder: Path) -> Layout | None:
     found = Annotations("Hugging Face imagefolder", names, classes=class_lists.read_classes(folder))
     masks: list[Item] = []
     for path, number, line in lines:
+        if isinstance(line, str):
+            place = f"{named(path, folder)}, line {number}"
+            found.problems.append(Problem("damaged annotation", place, f"{place}: {line}"))
+            continue
         called = str(line.get(_FILE) or "")
         image = listing.file_of(path.parent, called) if called else None
         if image is None:
             place = f"{named(path, folder)}, line {number}"
             found.problems.append(annotated.image_missing(place, called.rpartition("/")[2]))
             continue
-        if mask := next((line[key] for key in _MASK if line.get(key)), None):
+        if mask := next((str(line[key]) for key in _MASK if line.get(key)), None):
             split = annotated.split_of(path, folder)
-            masks.append(Item(split, image.stem, image, mask=listing.noted(path.parent, str(mask))))
+            masks.append(Item(split, image.stem, image, mask=listing.noted(path.parent, mask)))
         else:
             _add(found, folder, path, number, line, image)
     if masks:
@@ -53,17 +56,17 @@ def recognise(folder: Path) -> Layout | None:
     return found.layout(folder)
 
 
-def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    found = []
+def _lines(path: Path) -> list[tuple[int, dict[str, Any] | str]]:
+    """The lines with their numbers, or what is wrong with them."""
+    found: list[tuple[int, dict[str, Any] | str]] = []
     for number, line in enumerate(listing.text_of(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise DatasetError(
-                f"{path}, line {number}", expected="JSON", found=str(error), remedy="Fix or remove the line"
-            ) from None
+            found.append((number, f"expected JSON, found {error}. Fix or remove the line."))
+            continue
         found += [(number, value)] if isinstance(value, dict) else []
     return found
 
@@ -102,9 +105,10 @@ def _category(entry: dict[str, Any]) -> str:
     return next((key for key in _CATEGORIES if key in entry), _CATEGORIES[0])
 
 
-def _shape(classes: tuple[str, ...], entry: dict[str, Any], where: str) -> Shape:
+def _shape(classes: tuple[str, ...], entry: Any, where: str) -> Shape:
     """A box as x, y, width, height in pixels."""
     del where
+    entry = typed.read(entry, dict[str, Any])
     label = annotated.class_name(typed.get(entry, _category(entry), typed.Name), classes)
     left, top, width, height = typed.get(entry, "bbox", typed.Edges)
     return shapes.rectangle(label, [(left, top), (left + width, top + height)])

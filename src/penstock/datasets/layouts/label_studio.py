@@ -18,7 +18,7 @@ from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
 from penstock.images.header import MAX_PIXELS
-from penstock.kinds.items import named
+from penstock.kinds.items import Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -101,11 +101,28 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
+def _said(annotation: dict[str, Any]) -> str:
+    """What an annotation says, to be compared: each result has an id of its own, and the time that it took."""
+    results = annotation.get("result")
+    parts = [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []
+    return repr(sorted(repr((each.get("type"), each.get("from_name"), each.get("value"))) for each in parts))
+
+
+def _two_annotations(image: str, where: str, count: int) -> Problem:
+    message = (
+        f"{image}: expected one annotation, found {count} in {where} that differ. Cancel or delete all but one of them "
+        "and export again, or leave the image out with --skip-bad."
+    )
+    return Problem("two annotations", image, message)
+
+
 def _results(found: Annotations, task: dict[str, Any], image: str, where: str) -> list[dict[str, Any]]:
     """What the last annotation that was not cancelled says; in JSON-MIN it lies in the task itself."""
     if "annotations" in task:
         read = partial(annotated.entry_of, found, file=image, where=where)
         kept = [each for each in read(task, "annotations", _OBJECTS) or () if not each.get("was_cancelled")]
+        if len({_said(each) for each in kept}) > 1:
+            found.problems.append(_two_annotations(image, where, len(kept)))
         results = read(kept[-1], "result", _OBJECTS) if kept else None
         return [{**each, **(read(each, "value", dict[str, Any] | None) or {})} for each in results or ()]
     rest: list[dict[str, Any]] = []

@@ -216,7 +216,24 @@ def paired(
         problem for row in rows for other in row.masks[1:] for problem in twice(folder, other, row.masks[0], "mask")
     ]
     items = tuple(replace(row.item, mask=row.masks[0]) if row.masks else row.item for row in rows)
-    return replace(layout, items=items, problems=(*layout.problems, *again))
+    return replace(layout, items=items, problems=(*layout.problems, *again, *_shared(folder, rows)))
+
+
+def _shared(folder: Path, rows: Sequence[Row]) -> Iterator[Problem]:
+    """Images that are given one mask, as their splits are in folders and the masks in none."""
+    of_mask: dict[Path, list[Row]] = {}
+    for row in rows:
+        for mask in row.masks:
+            of_mask.setdefault(mask, []).append(row)
+    for mask, sharing in of_mask.items():
+        names = [named(row.item.image, folder) for row in sharing]
+        for name in names if len(names) > 1 else ():
+            other = next(each for each in names if each != name)
+            message = (
+                f"{name}: expected a mask of its own, found {named(mask, folder)}, which is that of {other} too. "
+                "Divide the masks into folders as the images are."
+            )
+            yield Problem("one mask for two images", name, message)
 
 
 def labelled(folder: Path, splits: Mapping[str, tuple[Path, Path]]) -> tuple[list[Pair], list[Problem]]:

@@ -23,6 +23,7 @@ from penstock.datasets.layouts.columns import check_fields, image_column, rename
 from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
+from penstock.datasets.layouts.split_columns import SPLIT, with_splits
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
@@ -49,12 +50,15 @@ _SHOWN: Final = 5  # numbers of lines in a sentence
 
 
 class _Table(NamedTuple):
-    """A CSV file, its rows by line, its columns in lower case, and what the file calls them."""
+    """A CSV file, its rows by line, its columns in lower case, what the file calls them, and the column that was found
+    to hold splits.
+    """
 
     path: Path
     rows: dict[int, Row]
     columns: list[str]
     called: list[str]
+    splits: str = ""
 
 
 def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) -> Layout | None:
@@ -70,7 +74,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     tables: list[_Table] = []
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
-    paths = [path for place in places for path in listing.plain(place, "*.csv") if SUBMISSION not in path.stem]
+    paths = [path for place in places for path in listing.plain(place, "*.csv") if SUBMISSION not in path.stem.lower()]
     if fields and paths:
         check_fields(folder, paths, fields)
     for path in paths:
@@ -104,7 +108,10 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     """A table with columns of files and labels, and the problems of its rows; None for another table."""
     rows, header = read_rows(path)
     called = [name.lower() for name in header]
-    rows, header = renamed(rows, header, fields)
+    stated = fields.get("split", "") or _first(_SPLIT, called)
+    rows, column = with_splits(rows, header, stated)
+    rows, header = renamed(rows, header, {held: name for held, name in fields.items() if held != "split" or not column})
+    header = [*header, SPLIT] if column and SPLIT not in map(str.lower, header) else header
     if not _first(_FILE, [name.lower() for name in header]):
         column = image_column(rows, header, Images(folder))
         rows, header = renamed(rows, header, {"image": column} if column else {})
@@ -123,7 +130,7 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     check_columns(path, columns)
     if edges := table_boxes.columns_of_boxes(columns):
         rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
-    return _Table(path, rows, columns, called), wrong
+    return _Table(path, rows, columns, called, column if column.lower() not in _SPLIT else ""), wrong
 
 
 def _without_objects(row: Row, label: str, edges: Sequence[str]) -> Row:
@@ -219,7 +226,7 @@ def without_names(folder: Path) -> DatasetError | None:
 
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
-    path, rows, columns, called = table
+    path, rows, columns, called, splits = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
@@ -227,6 +234,9 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     lines, problems = _sorted_out(images, path, rows, (file, label, *edges), class_lists.read_classes(folder))
     read = table_boxes.read_edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
+    if read and read.read == "xyxy" and not read.mixed:
+        shown = {number: place for number in read.edges if (place := places[lines[number][file]])}
+        problems += table_boxes.undecided(folder, path, edges[0], read, shown)
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [
         _missing(path.relative_to(folder).as_posix(), name, images.among(name))
@@ -258,6 +268,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     reasons = (
         f"{path.name} with columns {', '.join(called)}",
         *_read_as(file, label, columns, called),
+        *([f"the splits are those of column {splits}"] if splits else []),
         *([read.how] if read else []),
         *(["no column has classes: every box is an object"] if classes == (_OBJECT,) and LABEL not in called else []),
     )

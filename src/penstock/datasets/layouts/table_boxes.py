@@ -6,7 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from penstock.errors import PenstockError
+from penstock.images import probe
+from penstock.images.formats import stored
 from penstock.kinds.items import Problem, named
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +18,20 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, str]
 
-_CORNERS: Final = (("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"))
-_SIZES: Final = (("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"))
+_CORNERS: Final = (
+    ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"), ("x1", "y1", "x2", "y2"),
+    ("x0", "y0", "x1", "y1"), ("left", "top", "right", "bottom"), ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"),
+    ("bbox_xmin", "bbox_ymin", "bbox_xmax", "bbox_ymax"),
+)  # fmt: skip
+_SIZES: Final = (
+    ("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"),
+    ("bbox_x", "bbox_y", "bbox_w", "bbox_h"), ("bbox_x", "bbox_y", "bbox_width", "bbox_height"),
+)  # fmt: skip
+_MIDDLES: Final = tuple(
+    (x, y, *sides)
+    for x, y in (("cx", "cy"), ("xc", "yc"), ("x_center", "y_center"), ("center_x", "center_y"), ("xcenter", "ycenter"))
+    for sides in (("w", "h"), ("width", "height"))
+)
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
@@ -36,7 +52,7 @@ class Edges(NamedTuple):
 
 def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:
     """Those that hold boxes."""
-    four = next((names for names in (*_CORNERS, *_SIZES) if set(names) <= set(columns)), ())
+    four = next((names for names in (*_CORNERS, *_SIZES, *_MIDDLES) if set(names) <= set(columns)), ())
     return four or tuple(name for name in _ONE if name in columns)[:1]
 
 
@@ -48,6 +64,10 @@ def read_edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> Edges | None
     known = [edge for edges in found.values() for edge in edges if math.isfinite(edge)]
     relative = bool(known) and all(-_SLIGHTLY <= edge <= 1 + _SLIGHTLY for edge in known)
     unit = "; as none of them is beyond 1, they are fractions of the image's size" * relative
+    if names in _MIDDLES:
+        how = f"boxes are read as a middle and a size (x, y, width, height): their columns say so{unit}"
+        middles = {key: (x - w / 2, y - h / 2, x + w / 2, y + h / 2) for key, (x, y, w, h) in found.items()}
+        return Edges(middles, how, "", relative)
     below = sum(edges[2] <= edges[0] or edges[3] <= edges[1] for edges in found.values())
     stated = "corners" if names in _CORNERS else "sizes" if names in _SIZES else _ONE[names[0]]
     if stated == "corners" or (not stated and below <= _SLIPS * len(found)):
@@ -78,6 +98,44 @@ def boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[s
     found = ", ".join(filter(None, cells.values())) or "nothing"
     message = f"{place}: expected four numbers in {', '.join(cells)}, found {found}. Fix the row, or remove it."
     return Problem("row without a box", named(image, folder), message)
+
+
+def undecided(folder: Path, path: Path, column: str, read: Edges, images: Mapping[int, Path]) -> list[Problem]:
+    """The problem of boxes that are read as corners, but would all lie inside their images as corners and sizes too.
+
+    Args:
+        folder: of the data.
+        path: of the table.
+        column: that holds the boxes.
+        read: the boxes, as corners.
+        images: by line.
+    """
+    sizes: dict[Path, tuple[float, float]] = {}
+    for number, image in images.items():
+        left, top, right, bottom = read.edges[number]
+        if image not in sizes:
+            sizes[image] = (1.0, 1.0) if read.relative else _size(image)
+        height, width = sizes[image]
+        if left + right > width + 1 or top + bottom > height + 1:
+            return []
+    if not images:
+        return []
+    name = path.relative_to(folder).as_posix()
+    message = (
+        f"{name}: expected boxes that can be read in one way, found {counted(len(images), 'box')} in column {column} "
+        "that lie inside their images as corners (left, top, right, bottom) and as a corner and a size (left, top, "
+        "width, height). Say which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or "
+        "bbox_xywh."
+    )
+    return [Problem(MIXED, name, message, whole=True)]
+
+
+def _size(image: Path) -> tuple[float, float]:
+    """(height, width); of what cannot be read nothing, which decides nothing."""
+    try:
+        return probe(stored(image.read_bytes(), image.name), image.name).size
+    except (PenstockError, OSError):
+        return math.inf, math.inf
 
 
 def mixed(folder: Path, path: Path, column: str, read: Edges) -> list[Problem]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import reprlib
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -51,22 +52,30 @@ def recognise(folder: Path) -> Layout | None:
     problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
     root = folder / "images" if (folder / "images").is_dir() else folder
     divided = listing.splits(root)
+    stated = _stated_splits(folder)
+    if root != folder and not all(any(each.is_relative_to(path) for path in divided.values()) for each in stated):
+        pairs, divided = {"train": (root, folder / "labels")}, {}  # folders that are not called as the splits are
     problems += outside(folder, root, divided) if divided else []
     for split, (images, labels) in pairs.items():
         of_text: dict[Path, Path] = {}
         texts = _texts(labels)
-        there = {_composed(path): path for path in texts}
+        there = {_composed(path.with_suffix(".txt")): path for path in texts}
         for image in filter(listing.is_image, listing.files(images)):
             wanted = labels / image.relative_to(images).with_suffix(".txt")
             text = there.get(_composed(wanted), wanted)
             if of_text.setdefault(text, image) != image:
                 problems += twice(folder, image, of_text[text], "image")
                 continue
+            part = next((stated[each] for each in image.parents if each in stated), None if stated else split)
+            if part is None and split == "train" and not divided:
+                problems.append(_unstated(image.relative_to(folder).as_posix()))
+                continue
+            part = part or split
             objects = _read_text(folder, image, text, problems, posed=posed)
             name = image.relative_to(images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
-            items.append(Item(split, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
-            drawn.append(AnnotatedImage(split, name, image, text, _shapes(objects, names), relative=True))
+            items.append(Item(part, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
+            drawn.append(AnnotatedImage(part, name, image, text, _shapes(objects, names), relative=True))
         lonely = (path for path in texts if path not in of_text and (images != labels or is_box(path)))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]
     beside = all(images == labels for images, labels in pairs.values())
@@ -112,7 +121,7 @@ def _composed(path: Path) -> str:
 
 def _texts(labels: Path) -> list[Path]:
     """The files of boxes; LabelImg writes `classes.txt` beside them."""
-    return [path for path in listing.files(labels) if path.suffix == ".txt" and path.name != "classes.txt"]
+    return [path for path in listing.files(labels) if path.suffix.lower() == ".txt" and path.name != "classes.txt"]
 
 
 def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
@@ -128,9 +137,9 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
 def _are_beside(folder: Path) -> bool:
     """Whether most images of a folder have text files of their names beside them, the first of which has a box."""
     files = listing.files(folder)
-    texts = {path.with_suffix("") for path in files if path.suffix == ".txt"}
+    texts = {path.with_suffix(""): path for path in files if path.suffix.lower() == ".txt"}
     images = [path for path in files if listing.is_image(path)]
-    labelled = [path.with_suffix(".txt") for path in images if path.with_suffix("") in texts]
+    labelled = [texts[path.with_suffix("")] for path in images if path.with_suffix("") in texts]
     filled = next((path for path in labelled if path.stat().st_size), None)
     return filled is not None and 2 * len(labelled) > len(images) and is_box(filled)
 
@@ -217,6 +226,33 @@ def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield path, tree
 
 
+def _stated_splits(folder: Path) -> dict[Path, str]:
+    """The splits of the folders of images that the YAML file names, wherever it says that the data lies; none where it
+    names lists, or folders that are not there.
+    """
+    there = {path.parent for path in listing.files(folder) if listing.is_image(path)}
+    found: dict[Path, str] = {}
+    for _, tree in _trees(folder):
+        for split, names in listing.SPLITS.items():
+            for value in filter(None, map(tree.get, names)):
+                texts = value if isinstance(value, list) else [value]
+                for text in texts:
+                    place = _place(folder, str(text), there)
+                    if place is not None:
+                        found.setdefault(place, split)
+    return found if len(set(found.values())) > 1 else {}
+
+
+def _place(folder: Path, text: str, there: set[Path]) -> Path | None:
+    """The folder of images, or one above them, that a path of another computer's ends with."""
+    parts = [part for part in PurePosixPath(text.replace("\\", "/")).parts if part not in {"/", ".", ".."}]
+    for start in range(len(parts)):
+        place = folder.joinpath(*parts[start:])
+        if any(each.is_relative_to(place) for each in there):
+            return place
+    return None
+
+
 def _checked(names: object, path: Path) -> tuple[str, ...]:
     """Names in the order of their ids: a list, or a table whose keys are 0, 1, 2, ..."""
     if isinstance(names, dict) and set(names) == {str(label) for label in range(len(names))}:
@@ -243,6 +279,11 @@ def _unlabelled(folder: Path, known: set[str]) -> Iterator[tuple[Path, Path]]:
 def _linked_nowhere(name: str, text: str) -> Problem:
     message = f"{text}: expected a text file, found a link to nothing. Fix it, or leave the image out with --skip-bad."
     return Problem("text file missing", name, message)
+
+
+def _unstated(name: str) -> Problem:
+    message = f"{name}: no split of the YAML file has its folder. It is left out."
+    return Problem("outside the splits", name, message, fatal=False)
 
 
 def _unsaid(name: str) -> Problem:

@@ -510,3 +510,49 @@ def test_what_was_turned_lies_as_it_was_drawn(tmp_path, tool, kind, angle):
     wanted = ellipse_turned(angle) if kind == "ellipse" else tools.bits_of(corners_turned(angle, around))
 
     assert (packed_mask(tmp_path) != wanted).sum() <= 6  # pixels that an outline goes through
+
+
+def test_a_line_of_hugging_face_that_is_damaged_costs_itself_alone(tmp_path):
+    lines = [
+        '{"file_name": "0.jpg", "objects": [null]}',
+        "{",
+        '{"file_name": "2.jpg", "objects": {"bbox": [[1, 2, 9, 9]], "categories": ["cat"]}}',
+    ]
+    for number in range(3):
+        write(tmp_path / f"train/{number}.jpg", make_image(tools.SIZE, number))
+    write(tmp_path / "train/metadata.jsonl", "\n".join(lines))
+    found = inspect(tmp_path)
+
+    assert [problem.message.partition(", found")[0] for problem in found.fatal] == [
+        "train/metadata.jsonl, line 1, shape 1: expected a label and its points",
+        "train/metadata.jsonl, line 2: expected JSON",
+    ]
+    assert [item.item.name for item in found.sound().items] == ["2"]
+
+
+def test_a_mask_of_hugging_face_whose_name_is_none_is_named(tmp_path):
+    write(tmp_path / "train/0.jpg", make_image(tools.SIZE, 0))
+    write(tmp_path / "train/metadata.jsonl", json.dumps({"file_name": "0.jpg", "mask_file_name": "a\0b"}))
+    (problem,) = (each for each in inspect(tmp_path).problems if each.kind == "unreadable mask")
+
+    assert "a\N{REPLACEMENT CHARACTER}b" in problem.message
+
+
+def test_two_annotations_of_label_studio_that_differ_are_refused(tmp_path):
+    def said(label, time):
+        value = {"choices": [label]}
+        return {"lead_time": time, "result": [{"id": str(time), "type": "choices", "from_name": "l", "value": value}]}
+
+    tasks = []
+    for number, labels in enumerate((["cat"], ["cat", "cat"], ["dog", "cat"], ["dog"])):
+        write(tmp_path / f"{number}.jpg", make_image(tools.SIZE, number))
+        annotations = [said(label, time) for time, label in enumerate(labels)]
+        tasks.append({"id": number, "data": {"image": f"/data/upload/1/{number}.jpg"}, "annotations": annotations})
+    write(tmp_path / "project.json", json.dumps(tasks))
+    found = inspect(tmp_path)
+
+    assert [problem.message for problem in found.fatal] == [
+        "2.jpg: expected one annotation, found 2 in project.json (task 2) that differ. Cancel or delete all but one of them and "
+        "export again, or leave the image out with --skip-bad."
+    ]
+    assert len(found.sound().items) == 3

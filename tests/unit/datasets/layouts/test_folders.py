@@ -92,13 +92,10 @@ class TestClasses:
         )
 
     def test_splits_are_hardly_a_class(self, tmp_path):
-        for name in ("cat", "dog"):
-            miniatures.write(tmp_path / f"{name}/train/a.jpg", miniatures.make_image(seed=ord(name[0])))
-            miniatures.write(tmp_path / f"{name}/val/a.jpg", miniatures.make_image(seed=9 + ord(name[0])))
+        for name in ("cat/train", "cat/val", "dog"):
+            miniatures.write(tmp_path / f"{name}/a.jpg", miniatures.make_image(seed=len(name)))
 
-        assert [note[:45] for note in notes(tmp_path)] == [
-            f"{name}: it is taken for a class, but holds train" for name in ("cat", "dog")
-        ]
+        assert [note[:45] for note in notes(tmp_path)] == ["cat: it is taken for a class, but holds train"]
 
     def test_a_class_may_keep_its_images_in_a_folder(self, tmp_path):
         for name in ("cat", "dog"):
@@ -362,3 +359,24 @@ class TestSides:
             "folders."
         ]
         assert inspect(tmp_path / "raw", how=How("folders")).fatal == []
+
+
+def test_splits_within_classes_are_a_problem_whose_remedy_works(tmp_path):
+    for label in ("ok", "defect"):
+        for split in ("train", "test"):
+            miniatures.write(
+                tmp_path / f"{label}/{split}/{label}{split}.jpg", miniatures.make_image(seed=len(label + split))
+            )
+    (problem,) = inspect(tmp_path).fatal
+    pattern = "(?P<label>[^/]+)/(?P<split>test|train)/"
+
+    assert problem.message == (
+        f"{tmp_path}: expected folders of classes in folders of splits, found 2 folders such as defect/ that each hold test/ "
+        f"and train/. If these are the splits, use --pattern '{pattern}'. If not, use --layout "
+        "folders."
+    )
+    assert words(tmp_path, How("folders")) == []
+    found = inspect(tmp_path, how=How(pattern=pattern))
+    assert (found.labels.classes, {name: len(items) for name, items in found.splits.items()}, found.fatal) == (
+        ("defect", "ok"), {"train": 2, "test": 2}, [],
+    )  # fmt: skip

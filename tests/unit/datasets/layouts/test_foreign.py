@@ -31,6 +31,8 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
             "Move each validation image into val/CLASS/images/, as the list says, and give --pattern "
             "'(?P<split>train|val)/(?P<label>[^/]+)/images/' --skip-bad, which leaves out images without a class.",
         ),
+        ("a.jpg", "via.csv", 'filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes\na.jpg,1,"{}",1,0,"{}","{}"\n', "the CSV of VGG Image Annotator", f"Export the annotations as JSON there, or {OWN}."),
+        ("images/0.jpg", "annotations.xml", '<?xml version="1.0"?>\n<annotations><version>1.1</version><track id="0" label="car"/></annotations>', "CVAT's XML of videos", f"Export it as 'CVAT for images' there, which comes with the frames, or {OWN}."),
         ("WIDER_train/images/a/a.jpg", "wider_face_split/wider_face_train_bbx_gt.txt", "a/a.jpg\n1\n1 2 3 4\n", "WIDER FACE", f"Write the boxes as COCO or YOLO, or {OWN}."),
         ("images/train/a.jpg", "annotations/train-annotations-object-segmentation.csv", "MaskPath,ImageID,LabelName\na_m.png,a,/m/1\n", "masks of Open Images", f"Write them as COCO, or {OWN}."),
         ("JPEGImages/a.jpg", "ImageSets/Main/cat_train.txt", "a -1\n", "Pascal VOC's lists of the images of a class", f"Images may have several of these classes, which has no task. Write a table of one class each, or {OWN}."),

@@ -94,3 +94,17 @@ def test_masks_in_the_alpha_channel(tmp_path):
     found = inspect(tmp_path, Labels(threshold=128))
     assert found.fatal == []
     assert found.items[0].pixels == ((0, 384), (1, 384))
+
+
+def test_one_mask_is_not_that_of_two_images(tmp_path):
+    """Whose splits are in folders, and the masks in none."""
+    for split in ("train", "val"):
+        miniatures.write(tmp_path / f"images/{split}/0.jpg", miniatures.make_image(seed=len(split)))
+    miniatures.write(tmp_path / "masks/0.png", miniatures.gray(np.eye(24, 32, dtype=np.uint8)))
+    found = inspect(tmp_path).fatal
+
+    assert [problem.message for problem in found] == [
+        f"images/{one}/0.jpg: expected a mask of its own, found masks/0.png, which is that of images/{other}/0.jpg too. "
+        "Divide the masks into folders as the images are."
+        for one, other in (("train", "val"), ("val", "train"))
+    ]

@@ -260,13 +260,20 @@ class TestBoxes:
         return [(b.left, b.top, b.right, b.bottom) for each in order for b in each.item.boxes], found.layout.reasons[1]
 
     def test_of_a_table_as_people_say(self, tmp_path):
-        self.table(tmp_path, ["1 2 30 40", "5 6 20 30"])
-
+        self.table(tmp_path, ["1 2 30 40", "25 6 60 30"])
         assert self.edges(tmp_path, "") == (
-            [(1, 2, 30, 40), (5, 6, 20, 30)],
+            [(1, 2, 30, 40), (25, 6, 60, 30)],
             "boxes are read as corners (left, top, right, bottom): the third or fourth number is never below the first "
             "or second",
         )
+        self.table(tmp_path, ["1 2 30 40", "5 6 20 30"])  # which lie in their images either way
+        (problem,) = inspect(tmp_path).fatal
+        assert problem.message == (
+            "boxes.csv: expected boxes that can be read in one way, found 2 boxes in column bbox that lie inside their "
+            "images as corners (left, top, right, bottom) and as a corner and a size (left, top, width, height). Say "
+            "which they are with --boxes xyxy or --boxes xywh, or name the column bbox_xyxy or bbox_xywh."
+        )
+        assert self.edges(tmp_path, "xyxy")[0] == [(1, 2, 30, 40), (5, 6, 20, 30)]
         assert self.edges(tmp_path, "xywh") == (
             [(1, 2, 31, 42), (5, 6, 25, 36)],
             "boxes are read as a corner and a size (left, top, width, height): --boxes says so",
@@ -547,3 +554,62 @@ def test_a_table_whose_name_ends_that_of_the_one_that_is_read_is_noted(tmp_path)
     assert notes(tmp_path) == [
         "labels.csv: its column file names images, but it is not read. It has the columns file, age."
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "expected"),
+    [
+        ("x0,y0,x1,y1", "10,2,30,20", (10, 2, 30, 20)),
+        ("bbox_x,bbox_y,bbox_w,bbox_h", "10,2,20,18", (10, 2, 30, 20)),
+        ("cx,cy,w,h", "20,11,20,18", (10, 2, 30, 20)),
+        ("x_center,y_center,width,height", "0.5,0.5,0.25,0.5", (12, 6, 20, 18)),
+    ],
+)
+def test_columns_of_boxes_have_many_names(tmp_path, columns, cells, expected):
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    rows = [f"{number}.jpg,{'car' if number % 2 else 'bus'},{cells}" for number in range(4)]
+    (tmp_path / "b.csv").write_text("\n".join([f"filename,label,{columns}", *rows]))
+    found = inspect(tmp_path)
+
+    assert (found.layout.kind.name, found.fatal) == ("detection", [])
+    assert [(box.left, box.top, box.right, box.bottom) for item in found.items for box in item.item.boxes] == [
+        expected
+    ] * 4
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "splits"),
+    [
+        ("is_train", ("1", "1", "0"), {"train": 2, "val": 1}),
+        ("Validation", ("False", "False", "True"), {"train": 2, "val": 1}),
+        ("is_test", ("no", "yes", "no"), {"train": 2, "test": 1}),
+        ("Usage", ("Training", "PublicTest", "PrivateTest"), {"train": 1, "test": 2}),
+        ("fold_name", ("train", "valid", "train"), {"train": 2, "val": 1}),
+        ("train", ("1", "0", "0"), {"train": 3}),  # as much a class as a split
+        ("valid", ("1", "0", "1"), {"train": 3}),
+        ("sex", ("m", "f", "m"), {"train": 3}),
+    ],
+)
+def test_a_column_of_splits_is_known_by_what_is_in_it(tmp_path, column, cells, splits):
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    rows = [f"images/{number}.jpg,{'ab'[number % 2]},{cell}" for number, cell in enumerate(cells)]
+    (tmp_path / "meta.csv").write_text("\n".join([f"filepath,label,{column}", *rows]))
+    found = inspect(tmp_path)
+
+    assert {name: len(items) for name, items in found.splits.items()} == splits
+    reason = f"the splits are those of column {column}"
+    assert (reason in found.layout.reasons) == (len(splits) > 1)
+
+
+def test_an_example_of_a_submission_is_no_table_of_labels(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"train/cat.{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"train/dog.{number}.jpg", miniatures.make_image(seed=10 + number))
+        miniatures.write(tmp_path / f"test1/{number + 1}.jpg", miniatures.make_image(seed=20 + number))
+    (tmp_path / "sampleSubmission.csv").write_text("id,label\n1,0\n2,0\n")
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+
+    assert "sampleSubmission" not in str(caught.value).partition("expected")[0]

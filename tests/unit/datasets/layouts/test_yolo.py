@@ -5,7 +5,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 from support.datasets import records
-from support.layouts import names_of, pack_miniature, pack_skipping, words
+from support.layouts import names_of, notes, pack_miniature, pack_skipping, words
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.records.schema import decode_detection
@@ -250,3 +250,42 @@ def test_classes_may_lie_beside_images_and_labels_in_a_folder_below(tmp_path):
     found = inspect(tmp_path)
 
     assert (found.fatal, found.labels.classes) == ([], ("cat", "dog"))
+
+
+@pytest.mark.parametrize("root", ["", "path: /home/me/data\n", "path: ../datasets/mine\n"])
+def test_the_yaml_file_says_which_folder_is_which_split(tmp_path, root):
+    """Whatever the folders are called, and wherever the data lay."""
+    for number, part in enumerate(("part1", "part1", "holdout", "val", "spare")):
+        miniatures.write(tmp_path / f"images/{part}/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"labels/{part}/{number}.txt", "0 0.5 0.5 0.2 0.2\n")
+    (tmp_path / "data.yaml").write_text(
+        f"{root}train: [images/part1, images/val]\nval: ./images/holdout\nnames: [cat]\n"
+    )
+    found = inspect(tmp_path)
+
+    assert {name: [item.item.name for item in items] for name, items in found.splits.items()} == {
+        "train": ["part1/0", "part1/1", "val/3"],
+        "val": ["holdout/2"],
+    }
+    assert notes(tmp_path) == ["images/spare/4.jpg: no split of the YAML file has its folder. It is left out."]
+
+
+def test_the_yaml_file_decides_where_folders_are_called_otherwise(tmp_path):
+    for number, part in enumerate(("train", "train", "val")):
+        miniatures.write(tmp_path / f"images/{part}/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"labels/{part}/{number}.txt", "0 0.5 0.5 0.2 0.2\n")
+    (tmp_path / "data.yaml").write_text("train: images/val\nval: images/train\nnames: [cat]\n")
+    found = inspect(tmp_path)
+
+    assert {name: [item.item.name for item in items] for name, items in found.splits.items()} == {
+        "val": ["0", "1"],
+        "train": ["2"],
+    }
+
+
+def test_text_files_may_be_called_in_capitals(tmp_path):
+    for number, end in enumerate((".txt", ".TXT")):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"labels/{number}{end}", "0 0.5 0.5 0.2 0.2\n")
+
+    assert [len(item.item.boxes) for item in inspect(tmp_path).items] == [1, 1]

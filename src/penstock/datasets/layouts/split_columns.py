@@ -1,0 +1,55 @@
+"""Which column of a table says the split of an image, by what is in it: names of splits, or yes and no."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.datasets import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Row = Mapping[str, str]
+
+SPLIT: Final = "split"
+_FLAG: Final = re.compile(
+    r"(?:is|in)[-_ ]?(train|training|val|valid|validation|test|testing)|(training|validation|testing)", re.IGNORECASE
+)
+"""Not `train` alone, which may be a class, nor `valid`."""
+_YES: Final = frozenset({"1", "1.0", "true", "yes", "t", "y"})
+_NO: Final = frozenset({"0", "0.0", "false", "no", "f", "n"})
+_OTHER: Final = {"train": "val", "val": "train", "test": "train"}
+"""Where the images are that are not in the split that a column is named for."""
+_SEVERAL: Final = 2
+
+
+def with_splits(rows: dict[int, Row], header: Sequence[str], chosen: str) -> tuple[dict[int, Row], str]:
+    """Rows with a column of splits in our names for them.
+
+    Args:
+        rows: by line, their columns in lower case.
+        header: the columns as the file calls them.
+        chosen: the column that the user names; "" looks for one.
+
+    Returns:
+        The rows, and the column that says it; "" where none does, and the rows are as they were.
+    """
+    for column in [name for name in header if name.lower() == chosen.lower()] if chosen else header:
+        cells = {row.get(column.lower(), "") for row in rows.values()} - {""}
+        if meant := _meant(column, cells):
+            return {
+                line: {**row, SPLIT: meant.get(row.get(column.lower(), ""), "")} for line, row in rows.items()
+            }, column
+    return rows, ""
+
+
+def _meant(column: str, cells: set[str]) -> dict[str, str]:
+    """The split that each cell of a column means; none where the column is of something else."""
+    if (flag := _FLAG.fullmatch(column)) and {cell.lower() for cell in cells} <= _YES | _NO:
+        split = listing.split_of(flag[1] or flag[2])
+        return {cell: split if cell.lower() in _YES else _OTHER[split] for cell in cells}
+    if len(cells) > len(listing.SPLITS) + _SEVERAL:
+        return {}
+    named = {cell: split for cell in cells if (split := listing.role_of(cell)[1])}
+    return named if len(named) == len(cells) and len(set(named.values())) >= _SEVERAL else {}
