@@ -28,6 +28,7 @@ class _Table(NamedTuple):
     column: str
     header: list[str]
     likely: str
+    nameless: bool
 
 
 def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Problem]:
@@ -74,7 +75,8 @@ def _tables(folder: Path) -> Iterator[_Table]:
     images = Images(folder)
     for path, rows, header in readable(folder, "*.csv", "*.tsv"):
         if len(header) > 1 and (column := image_column(rows, header, images)):
-            yield _Table(path, column, header, _likely_class(rows, [name for name in header if name != column]))
+            likely = _likely_class(rows, [name for name in header if name != column])
+            yield _Table(path, column, header, likely, any(images.find(cell) for cell in header if cell))
 
 
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
@@ -94,6 +96,11 @@ def _columns(table: _Table) -> str:
 
 
 def _ways(table: _Table) -> str:
+    if table.nameless:
+        return (
+            f"Its first line, {', '.join(table.header[:_COLUMNS])}, has no names of columns. Write them above it, such "
+            "as file,label"
+        )
     image, label = (shlex.quote(name) for name in (table.column, table.likely))
     return (
         f"{_columns(table)}. If one of them is the class, name it, for example with --field image={image} --field "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _BOX: Final = 4
+_WIDEST: Final = 2  # images: a box that is wider is none
 _POINTS: Final = 6  # numbers of the smallest outline
 _FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
 _MOST: Final = 100_000  # classes; a larger id is a slip of the pen
@@ -175,6 +176,8 @@ def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:
         try:
             label, *numbers = (float(word) for word in line.split())
             outlined = len(numbers) >= _POINTS and not posed
+            if len(numbers) >= _BOX and not outlined and max(numbers[2:_BOX]) > _WIDEST:
+                raise _in_pixels(f"{path}, line {number}", line)
             box = _of_outline(numbers) if outlined else _of_middle(*numbers[: _BOX if posed else None])
             far = not all(abs(number) < _FAR for number in numbers)  # NaN is far too
             if far or not 0 <= label < _MOST or label != int(label):
@@ -189,6 +192,16 @@ def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:
             ) from None
         outline = tuple(zip(numbers[::2], numbers[1::2], strict=True)) if outlined else ()
         yield _Object(Box(int(label), *box), outline)
+
+
+def _in_pixels(where: str, line: str) -> DatasetError:
+    """The error for a box that is much larger than any image."""
+    return DatasetError(
+        where,
+        expected="the middle, the width and the height of a box in fractions of the image's width and height",
+        found=line.strip()[:80],
+        remedy="If the numbers are pixels, divide them by the image's width and height",
+    )
 
 
 def _of_middle(x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:

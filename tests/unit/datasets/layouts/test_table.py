@@ -613,3 +613,18 @@ def test_an_example_of_a_submission_is_no_table_of_labels(tmp_path):
         inspect(tmp_path)
 
     assert "sampleSubmission" not in str(caught.value).partition("expected")[0]
+
+
+def test_a_table_without_names_of_columns_is_not_offered_its_first_row_as_names(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"pics/{number}.jpg", miniatures.make_image(seed=number))
+    (tmp_path / "labels.csv").write_text("".join(f"pics/{n}.jpg,{'cat' if n % 2 else 'dog'}\n" for n in range(4)))
+
+    assert words(tmp_path)[-1] == (
+        "labels.csv: expected a layout that reads it, as its column pics/0.jpg names images, found one folder per class. Its "
+        "first line, pics/0.jpg, dog, has no names of columns. Write them above it, such as file,label, or confirm the folders "
+        "with --layout folders."
+    )
+    text = (tmp_path / "labels.csv").read_text()
+    (tmp_path / "labels.csv").write_text(f"file,label\n{text}")
+    assert len(inspect(tmp_path).items) == 4

@@ -289,3 +289,15 @@ def test_text_files_may_be_called_in_capitals(tmp_path):
         miniatures.write(tmp_path / f"labels/{number}{end}", "0 0.5 0.5 0.2 0.2\n")
 
     assert [len(item.item.boxes) for item in inspect(tmp_path).items] == [1, 1]
+
+
+def test_boxes_in_pixels_are_named_as_such(tmp_path):
+    """Cut at the edges, each would be the whole image."""
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"labels/{number}.txt", "0 10 12 30 40\n" if number else "0 0.5 0.5 0.2 0.2\n")
+
+    assert words(tmp_path, How("yolo")) == [
+        f"{tmp_path}/labels/1.txt, line 1: expected the middle, the width and the height of a box in fractions of the image's "
+        "width and height, found 0 10 12 30 40. If the numbers are pixels, divide them by the image's width and height."
+    ]
