@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_names, duplicates
 from penstock.errors import PenstockError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
     from penstock.kinds.base import Kind
     from penstock.kinds.items import Item, Labels
+
+
+_OUTSIDE: Final = "box outside the image"
 
 
 def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: int = 3) -> InspectedItem:
@@ -73,6 +76,7 @@ def check_together(
     yield from _leaks(items, folder)
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
+    yield from _otherwise(layout, items, folder)
     yield from class_names.doubts(items, labels, folder)
     if not labels.classes and not any(problem.fatal for each in items for problem in each.problems):
         name = named(items[0].item.image, folder)
@@ -82,6 +86,19 @@ def check_together(
         )
         yield Problem("no classes", name, message, whole=True)
     yield from layout.kind.check_together(items, labels, folder, stated=stated)
+
+
+def _otherwise(layout: Layout, items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """A note where boxes of four numbers without names leave their images, as the others of them would not."""
+    outside = sum(any(problem.kind == _OUTSIDE for problem in each.problems) for each in items)
+    if layout.boxes and outside:
+        read, other = ("corners", "xywh") if layout.boxes == "xyxy" else ("a corner and a size", "xyxy")
+        meant = "a corner and a size" if other == "xywh" else "corners"
+        message = (
+            f"{folder}: boxes are read as {read}, and some of {counted(outside, 'image')} reach outside. If they are "
+            f"{meant}, use --boxes {other}."
+        )
+        yield Problem("boxes read otherwise", str(folder), message, fatal=False, whole=True)
 
 
 def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:

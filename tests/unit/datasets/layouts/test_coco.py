@@ -180,6 +180,23 @@ def test_of_coco_with_corners(tmp_path, capsys):
     assert (code, "--boxes says so" in out) == (0, True)
 
 
+def test_boxes_that_leave_their_images_may_be_meant_otherwise(tmp_path):
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    tree = {
+        "images": [{"id": n, "file_name": f"{n}.jpg", "height": 24, "width": 32} for n in range(2)],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": n, "image_id": n, "category_id": 1, "bbox": [10, 8, 30, 20]} for n in range(2)],
+    }
+    miniatures.write(tmp_path / "annotations.json", json.dumps(tree))
+
+    assert [each.message for each in inspect(tmp_path).problems if not each.fatal] == [
+        f"{tmp_path}: boxes are read as a corner and a size, and some of 2 images reach outside. If they are corners, use "
+        "--boxes xyxy."
+    ]
+    assert [each for each in inspect(tmp_path, how=How(boxes="xyxy")).problems if "box" in each.kind] == []
+
+
 def test_of_what_names_its_edges_are_as_they_are(tmp_path, capsys):
     miniatures.voc_(tmp_path)
     assert call("inspect", tmp_path, "--task", "detection", "--boxes", "xywh", capsys=capsys)[2] == (
