@@ -29,8 +29,8 @@ _WIDEST: Final = 65500
 _GRAY_ALPHA, _INK = 2, 4
 _FULL_CHROMA: Final = 0
 """Pillow's name of the sampling 4:4:4, with blocks of 8 pixels. Blocks of its other samplings are 16 pixels wide."""
-_LONGEST: Final = 6
-"""Blocks from one restart marker to the next, at most. Shorter intervals fit crops better, but take more bytes."""
+_LONGEST: Final = 96
+"""Pixels from one restart marker to the next, at most. Shorter intervals fit crops better, but take more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _as_jpeg(pixels: Image.Image, data: bytes, info: ImageInfo, how: Reencoding)
             options |= {} if how.quality else {"qtables": source.quantization}
     if how.seekable:
         block = 8 if gray or options.get("subsampling") == _FULL_CHROMA else 16
-        options |= {"restart_marker_blocks": _interval(-(-info.width // block))}
+        options |= {"restart_marker_blocks": _interval(info.width, block)}
     if info.orientation > 1:
         exif = Image.Exif()
         exif[_ORIENTATION_TAG] = info.orientation
@@ -115,6 +115,7 @@ def _is_changed(data: bytes, info: ImageInfo, how: Reencoding) -> bool:
     return info.format == "jpeg" and info.channels != _INK and not seekable
 
 
-def _interval(blocks: int) -> int:
-    """Blocks from one restart marker to the next, which divide a row of blocks."""
-    return max(length for length in range(1, _LONGEST + 1) if not blocks % length)
+def _interval(width: int, block: int) -> int:
+    """Blocks from one restart marker to the next, which divide a row of blocks; sides are in pixels."""
+    blocks = -(-width // block)
+    return max(length for length in range(1, _LONGEST // block + 1) if not blocks % length)

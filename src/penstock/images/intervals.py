@@ -22,6 +22,7 @@ _WORTH: Final = 0.8
 """Fraction of the blocks that decoding from the top would need, up to which a region is cut out."""
 _RESTART, _IMAGE_END = 0xD0, 0xD9
 _MARKER: Final = 0xFF
+_PIECE: Final = 1 << 18  # bytes
 _NUMBERS: Final = 8
 """Restart markers are numbered in turn from 0 to 7."""
 
@@ -72,7 +73,7 @@ def cut(data: bytes, info: ImageInfo, region: Region) -> Part | None:
     if (bottom - top) * (right - left) > _WORTH * bottom * grid.across:
         return None
     *_, (_, _, scan) = jpeg_segments(data)
-    starts = _starts(data, scan, grid.down * grid.across)
+    starts = _starts(data, scan, bottom * grid.across, grid.down * grid.across)
     if starts is None:
         return None
     y, x = top * grid.height, left * grid.width
@@ -104,17 +105,26 @@ def _needed(start: int, stop: int, side: int, count: int) -> tuple[int, int]:
     return first, min(max(first + 1, -(-stop // side)), count)
 
 
-def _starts(data: bytes, scan: int, intervals: int) -> NDArray[np.int64] | None:
-    """Where each interval starts, and the end of the last one's marker; None where not all of them are in order."""
-    coded = np.frombuffer(data, np.uint8)[scan:]
-    at = np.flatnonzero(coded[:-1] == _MARKER)
-    codes = coded[at + 1]
-    markers = (codes >= _RESTART) & (codes <= _IMAGE_END)
-    at, codes = at[markers][:intervals], codes[markers][:intervals]
-    expected = _numbered(intervals)
-    if not np.array_equal(codes, expected):
+def _starts(data: bytes, scan: int, needed: int, intervals: int) -> NDArray[np.int64] | None:
+    """Where the upper ones of all intervals start, and the end of the last one's marker; None where their markers are
+    not in order. It looks no further down than is needed, and at a part of the file at once, which stays in a core's
+    memory.
+    """
+    coded, found, count = np.frombuffer(data, np.uint8)[scan:], [], 0
+    for first in range(0, len(coded) - 1, _PIECE):
+        piece = coded[first : first + _PIECE + 1]
+        markers = piece[1:] - np.uint8(_RESTART) <= _IMAGE_END - _RESTART
+        markers &= piece[:-1] == _MARKER
+        at = np.flatnonzero(markers)
+        found.append(at + first)
+        count += len(at)
+        if count >= needed:
+            break
+    places = np.concatenate([*found, np.empty(0, np.int64)])[:needed]
+    expected = _numbered(intervals)[:needed]
+    if not np.array_equal(coded[places + 1], expected):
         return None
-    return np.concatenate(([0], at + 2)) + scan
+    return np.concatenate(([0], places + 2)) + scan
 
 
 def _joined(data: bytes, starts: NDArray[np.int64], firsts: NDArray[np.int64], count: int) -> bytes:

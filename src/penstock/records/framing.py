@@ -107,17 +107,24 @@ def unframe(framed: bytes, length: int, place: Place, checksum: int | None = Non
     Raises:
         CorruptRecord: the record is cut short, of another length, damaged, or not the one that was indexed.
     """
-    if (found := read_header(framed[: HEADER.size], place)) != length:
+    payload = framed[HEADER.size : HEADER.size + length]
+    return verified(framed[: HEADER.size], payload, framed[HEADER.size + length :], length, place, checksum)
+
+
+def verified(
+    header: bytes, payload: bytes, footer: bytes, length: int, place: Place, checksum: int | None = None
+) -> bytes:
+    """The payload of a framed record that was read in its three parts; arguments and errors as for `unframe`."""
+    if (found := read_header(header, place)) != length:
         raise CorruptRecord(
             str(place),
             expected=f"a record of {counted(length, 'byte')}, as the index says",
             found=f"one of {counted(found, 'byte')}",
             remedy=f"The shard changed after it was indexed. {_RESTORE}",
         )
-    if len(framed) != length + OVERHEAD:
-        raise cut_short(place, length, len(framed) - HEADER.size)
-    payload = framed[HEADER.size : HEADER.size + length]
-    (stored,) = FOOTER.unpack_from(framed, HEADER.size + length)
+    if len(payload) + len(footer) != length + FOOTER.size:
+        raise cut_short(place, length, len(payload) + len(footer))
+    (stored,) = FOOTER.unpack(footer)
     check_payload(payload, stored, place)
     if checksum not in (None, stored):
         raise CorruptRecord(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
-from penstock.records.framing import HEADER, OVERHEAD, Place
+from penstock.records.framing import FOOTER, HEADER, OVERHEAD, Place
 from penstock.values import Record
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class Shard:
         for first, last in indexing.spans(self.index, start, stop, _READ_SIZE):
             base = self.index.offsets[first]
             end = self.index.offsets[last - 1] + self.index.lengths[last - 1] + OVERHEAD
+            if first + 1 == last:
+                yield self._single(first)
+                continue
             data = self._bytes(base, end - base)
             for number in range(first, last):
                 offset, length = self.index.offsets[number], self.index.lengths[number]
@@ -57,13 +60,26 @@ class Shard:
                 payload = framing.unframe(framed, length, place, self.index.checksums[number])
                 yield Record(f"{self.name}#{number}", payload)
 
+    def _single(self, number: int) -> Record:
+        """One record, as samples are read in any order: its payload is read by itself, so that it is not copied."""
+        offset, length = self.index.offsets[number], self.index.lengths[number]
+        ends = (offset, HEADER.size), (offset + HEADER.size, length), (offset + HEADER.size + length, FOOTER.size)
+        header, payload, footer = self._pieces(*ends)
+        place, checksum = Place(str(self.path), number, offset), self.index.checksums[number]
+        return Record(f"{self.name}#{number}", framing.verified(header, payload, footer, length, place, checksum))
+
     def _bytes(self, start: int, size: int) -> bytes:
+        (data,) = self._pieces((start, size))
+        return data
+
+    def _pieces(self, *places: tuple[int, int]) -> list[bytes]:
+        """What lies at some offsets, with so many bytes."""
         if self.content is not None:
-            return self.content[start : start + size]
+            return [self.content[start : start + size] for start, size in places]
         try:
             handle = os.open(self.path, os.O_RDONLY)
             try:
-                return os.pread(handle, size, start)
+                return [os.pread(handle, size, start) for start, size in places]
             finally:
                 os.close(handle)
         except OSError as error:

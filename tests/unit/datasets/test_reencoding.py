@@ -45,8 +45,8 @@ def differs(one, other):
     [
         ({"subsampling": "4:2:0"}, 4),
         ({"subsampling": "4:2:2"}, 4),
-        ({"subsampling": "4:4:4"}, 4),
-        ({"mode": "L"}, 4),
+        ({"subsampling": "4:4:4"}, 8),
+        ({"mode": "L"}, 8),
         ({"progressive": True}, 4),
         ({"subsampling": "4:2:0", "exif": exif(6)}, 4),
     ],
