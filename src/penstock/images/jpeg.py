@@ -117,6 +117,8 @@ def _upper(data: bytes, info: ImageInfo, height: int) -> bytes:
         return upper
     *_, (_, _, start) = jpeg_segments(data)
     down, across = intervals.block_size(data, info)
+    if not (down and across):
+        return b""  # a damaged header
     needed = -(-(-(-height // down) * -(-info.width // across)) // info.restarts)
     for number, found in enumerate(_RESTART.finditer(data, start), 1):
         if number == needed:

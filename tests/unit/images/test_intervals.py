@@ -134,5 +134,6 @@ def test_a_header_without_sampling_factors_is_named():
     data = bytearray(jpeg(NOISE, restart_marker_blocks=1))
     for number in range(3):
         data[probe(bytes(data), "a").frame + 6 + 3 * number] = 0
-    with pytest.raises(ImageError, match="a damaged JPEG"):
-        codecs.decode_image(bytes(data), "a", region=LEFT)
+    for region in (LEFT, Region(0, 0, 10, 131)):
+        with pytest.raises(ImageError, match="a damaged JPEG"):
+            codecs.decode_image(bytes(data), "a", region=region)
