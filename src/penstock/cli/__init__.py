@@ -3,7 +3,7 @@
 overview.py  the commands and what they do
 app.py       how they are called, and what becomes of errors
 packing.py   inspect, pack
-raw_options.py  what both of them are told of a folder
+raw_options.py  the options of a folder of raw images, which both of them have
 data.py      show, verify, scenes
 training.py  train, recipe
 runs.py      evaluate, predict, replay, report

@@ -12,6 +12,7 @@ folders.py      image-per-class folders
 patterns.py     labels in the names of files
 table.py        labels or boxes in a CSV file
 csv_files.py    the rows and columns of such files
+split_columns.py  which of their columns says the split
 camvid.py       CamVid as SegNet's authors give it
 cityscapes.py   Cityscapes, label ids to train ids
 ade20k.py       ADE20K's scene parsing benchmark
