@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES: Final = frozenset(
-    {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif", ".dcm"}
+    {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif", ".dcm", ".ppm", ".pgm"}
 )  # fmt: skip
 """Endings of the names of images that are converted."""
 
 _ZIP: Final = b"PK\x03\x04"
 _ARRAYS: Final = (b"\x93NUMPY", _ZIP)  # .npy and .npz
 _HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1"})
+_PIXMAPS: Final = frozenset({b"P5", b"P6"})  # PGM and PPM
 _SIXTEEN: Final = 16
 _PLAIN: Final = (1, 3)  # channels of gray and RGB, which any PNG has
 _NUMBERS: Final = frozenset("biuf")  # types of arrays that hold real numbers, as NumPy calls them
@@ -130,7 +131,7 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
 
 def _is_known(data: bytes) -> bool:
     """Whether bytes begin as those of the formats do that are converted."""
-    if data[:4] in tiff.SIGNATURES or data[:2] == b"BM" or data[:6] in (b"GIF87a", b"GIF89a"):
+    if data[:4] in tiff.SIGNATURES or data[:2] in _PIXMAPS | {b"BM"} or data[:6] in (b"GIF87a", b"GIF89a"):
         return True
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return True
@@ -179,7 +180,15 @@ def _name(data: bytes) -> str:
     """The format, for messages."""
     if data[4:8] == b"ftyp":
         return "HEIC image" if _is_heic(data) else "AVIF image"
-    starts = {b"BM": "BMP image", b"GI": "GIF image", b"RI": "WebP image", b"II": "TIFF image", b"MM": "TIFF image"}
+    starts = {
+        b"P5": "PGM image",
+        b"P6": "PPM image",
+        b"BM": "BMP image",
+        b"GI": "GIF image",
+        b"RI": "WebP image",
+        b"II": "TIFF image",
+        b"MM": "TIFF image",
+    }
     return starts.get(data[:2], "JPEG 2000 image")
 
 

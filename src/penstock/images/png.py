@@ -147,6 +147,17 @@ def indices(data: bytes) -> bytes:
     return PNG_SIGNATURE + header + _joined(data, kept)[len(PNG_SIGNATURE) :]
 
 
+def palette(data: bytes, where: str) -> list[tuple[int, int, int]]:
+    """The (red, green, blue) colours of a palette PNG, by index; none of another PNG.
+
+    Raises:
+        ImageError: the file is cut short, or a chunk's checksum does not match.
+    """
+    chunks = _chunks(data, where)
+    colors = next((data[start + 8 : end - 4] for name, start, end in chunks if name == b"PLTE"), b"")
+    return [(colors[at], colors[at + 1], colors[at + 2]) for at in range(0, len(colors) - 2, 3)]
+
+
 def _joined(data: bytes, kept: list[tuple[int, int]]) -> bytes:
     return b"".join((PNG_SIGNATURE, *(data[start:end] for start, end in kept)))
 

@@ -39,8 +39,6 @@ _SMALL: Final = 512  # bytes
 IDS: Final = 256
 """Values of a pixel of a mask."""
 _WITH_ALPHA: Final = 4
-MOST_GRAY: Final = 2
-"""Channels of a gray image with alpha."""
 
 
 class MaskKind(Kind):
@@ -180,7 +178,7 @@ def _decoded(data: bytes, where: str, labels: Labels) -> Pixels:
     if labels.threshold:
         gray = cv2.cvtColor(codecs.decode_image(data, where, info=info), cv2.COLOR_RGB2GRAY)
         return (gray >= labels.threshold).astype(np.uint8)
-    colored = info.palette or info.channels > MOST_GRAY
+    colored = info.palette or info.channels > 1
     by_index = labels.palette and (info.palette or not labels.colors)
     if not colored or by_index or info.format != "png":
         return codecs.decode_mask(data, where, palette=labels.palette)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from penstock.images import drawing
+from penstock.images import drawing, png
+from penstock.images.header import PNG_SIGNATURE
 from penstock.kinds.items import MOST_IDS, Problem, named
 from penstock.kinds.masks import MaskKind, mask_name
 from penstock.unpacked import MaskFolders, VocMasks
@@ -47,6 +48,7 @@ class SegmentationKind(MaskKind):
         masked = [each for each in items if each.pixels]
         doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
         yield from _unknown_ids(masked, labels, folder) if stated else doubts
+        yield from _moved_colors(masked, folder) if labels.palette and not labels.mapping else ()
         if not any(problem.kind == _BINARY_KIND for problem in doubts):
             yield from _one_id_only(masked, labels, folder)
 
@@ -125,6 +127,27 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
             "--classes."
         )
         yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
+
+
+def _moved_colors(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """A colour that is at one index in one palette and at another in the next: its indices are no ids."""
+    homes: dict[tuple[int, int, int], tuple[int, str]] = {}
+    for each in items:
+        assert each.item.mask is not None  # noqa: S101 - it has pixels
+        name = mask_name(each, folder)
+        data = each.item.mask.read_bytes()
+        colors = png.palette(data, name) if data.startswith(PNG_SIGNATURE) else []
+        for index in (i for i, _ in each.pixels if i < len(colors)):
+            home, first = homes.setdefault(colors[index], (index, name))
+            if home >= len(colors) or colors[home] != colors[index]:
+                shown = ", ".join(map(str, colors[index]))
+                message = (
+                    f"{name}: expected palettes that agree, as --palette takes their indices for class ids, found the "
+                    f"colour {shown} at {index}, and at {home} in {first}. List the colours of the classes in a file, "
+                    "and use --colors FILE instead of --palette."
+                )
+                yield Problem("palettes that differ", name, message, whole=True)
+                return
 
 
 def _is_shaded(each: InspectedItem) -> bool:

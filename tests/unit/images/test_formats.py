@@ -31,7 +31,7 @@ def encoded(array, form, **options):
 
 LOSSLESS = [
     ("TIFF", {}), ("TIFF", {"compression": "tiff_lzw"}), ("TIFF", {"compression": "tiff_adobe_deflate"}), ("BMP", {}),
-    ("WEBP", {"lossless": True}), ("JPEG2000", {}),
+    ("PPM", {}), ("WEBP", {"lossless": True}), ("JPEG2000", {}),
 ]  # fmt: skip
 
 

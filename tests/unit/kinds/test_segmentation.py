@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import numpy as np
 import pytest
+from PIL import Image
+from support.miniatures import make_image, write
 from support.tasks import masked
 
+from penstock.datasets import inspect
 from penstock.errors import ImageError
 from penstock.images import PixelFormat, decode_image
 from penstock.images.codecs import encode_mask, encode_png
@@ -46,3 +50,35 @@ def test_pixels_of_large_masks_are_counted_exactly(pixels):
     ids[0, :5] = 250
 
     assert masks._counted(ids) == ((3, pixels - 5), (250, 5))
+
+
+def saved(image):
+    done = io.BytesIO()
+    image.save(done, "PNG")
+    return done.getvalue()
+
+
+def paletted(path, ids, colors):
+    image = Image.fromarray(ids).convert("P")
+    image.putpalette([value for color in colors for value in color])
+    write(path, saved(image))
+
+
+BLACK, WHITE, RED = (0, 0, 0), (255, 255, 255), (255, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [((WHITE, BLACK, RED), "the colour 255, 255, 255 at 0, and at 1 in masks/0.png"), ((BLACK, WHITE, BLACK), "")],
+)
+def test_indices_of_palettes_that_differ_are_no_ids(tmp_path, second, told):
+    ids = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+    for number, colors in enumerate(((BLACK, WHITE, BLACK), second)):
+        write(tmp_path / f"images/{number}.jpg", make_image(seed=number))
+        paletted(tmp_path / f"masks/{number}.png", ids, colors)
+
+    expected = (
+        f"masks/1.png: expected palettes that agree, as --palette takes their indices for class ids, found {told}. List "
+        "the colours of the classes in a file, and use --colors FILE instead of --palette."
+    )
+    assert [each.message for each in inspect(tmp_path, Labels(palette=True)).fatal] == ([expected] if told else [])

@@ -92,6 +92,7 @@ def _items(
         except DatasetError as error:
             problems.append(Problem("object without a box", named(image, folder), str(error)))
             continue
+        problems += voc.other_image(trees[path], image, folder)
         name = image.relative_to(images).with_suffix("").as_posix()
         items.append(Item(split, name, image, boxes=boxes, size=voc.size(trees[path])))
     return items, problems

@@ -1,4 +1,6 @@
-"""Lists of images beside the data that divide it: `train.txt` and `val.txt`, `ImageSets/Main/train.txt`, `splits/`."""
+"""Lists of images beside the data that divide it: `train.txt` and `val.txt`, `ImageSets/Main/train.txt`, `splits/`, and
+the two tables of CUB-200 (Wah et al. 2011) and NABirds.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ _ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
+_SIDES: Final = {"1": "train", "0": "test"}
 _MOSTLY: Final = 0.5  # of the lines of a list name an image
 
 
@@ -39,17 +42,21 @@ def divide(folder: Path, found: Layout) -> Layout:
     paths = [*_paths(folder)]
     names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
     lists = {path: lines for path in paths if (lines := _lines(path, names))}
-    chosen = _chosen([*lists])
-    if len(chosen) < _SEVERAL:
+    parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
+    if len(parts) < _SEVERAL:
+        parts = _numbered(folder)
+    if len(parts) < _SEVERAL:
         return found
+    names = names or _names(folder, found.items)
     assigned: dict[int, str] = {}
     problems: list[Problem] = []
-    for split, path in chosen.items():
-        problems += _assign(folder, path, split, lists[path], names, assigned, found.items)
+    for split, (path, lines) in parts.items():
+        problems += _assign(folder, path, split, lines, names, assigned, found.items)
     items = tuple(replace(each, split=assigned[n]) for n, each in enumerate(found.items) if n in assigned)
     left = [named(each.image, folder) for n, each in enumerate(found.items) if n not in assigned]
     problems += [_unlisted(name) for name in left]
-    about = f"the splits are those of {', '.join(named(path, folder) for path in chosen.values())}"
+    files = dict.fromkeys(named(path, folder) for path, _ in parts.values())
+    about = f"the splits are those of {', '.join(files)}"
     return replace(found, items=items, problems=(*found.problems, *problems), reasons=(*found.reasons, about))
 
 
@@ -70,6 +77,26 @@ def _chosen(paths: Sequence[Path]) -> dict[str, Path]:
         found.setdefault(_split_of(path), []).append(path)
     plainly = {split: [path for path in each if listing.split_of(path.stem)] or each for split, each in found.items()}
     return {split: each[0] for split, each in plainly.items() if len(each) == 1}
+
+
+def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
+    """The lines by split of `train_test_split.txt`, whose 1 is train and 0 test; `images.txt` numbers the images.
+
+    Raises:
+        DatasetError: a line has no number of an image, or neither 0 nor 1.
+    """
+    images, sides = folder / "images.txt", folder / "train_test_split.txt"
+    if not images.is_file() or not sides.is_file():
+        return {}
+    paths = dict(line.split(maxsplit=1) for line in listing.text_of(images).splitlines() if len(line.split()) > 1)
+    found: dict[str, tuple[Path, list[tuple[int, str]]]] = {}
+    for number, line in enumerate(listing.text_of(sides).splitlines(), 1):
+        image, _, side = line.strip().partition(" ")
+        if image not in paths or side not in _SIDES:
+            expected = f"the number of an image in {images.name}, and 1 for train or 0 for test"
+            raise DatasetError(f"{sides}, line {number}", expected=expected, found=line[:80], remedy="Fix the line")
+        found.setdefault(_SIDES[side], (sides, []))[1].append((number, paths[image].strip()))
+    return found
 
 
 def _split_of(path: Path) -> str:

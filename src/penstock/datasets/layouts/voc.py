@@ -10,7 +10,7 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import legend, typed
 from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
-from penstock.kinds.items import Box, Item, Labels, Problem
+from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
             image, tree = _image(images, name), trees[name]
             problems += _missing(folder, split, [image, listing.noted(annotations, f"{name}.xml")])
             if image.is_file() and tree is not None:
+                problems += other_image(tree, image, folder)
                 there: tuple[Box, ...] = ()
                 try:
                     there = tuple(boxes(tree, classes, annotations / f"{name}.xml"))
@@ -167,6 +168,18 @@ def size(tree: ET.Element) -> tuple[int, int]:
     return typed.size(*(_text(tree, f"size/{side}") for side in ("height", "width")))
 
 
+def other_image(tree: ET.Element, image: Path, folder: Path) -> Iterator[Problem]:
+    """A note where the XML of an image says the name of another one that lies beside it."""
+    other = listing.file_of(image.parent, _text(tree, "filename"))
+    if other is not None and other != image and listing.is_image(other):
+        name = named(image, folder)
+        message = (
+            f"{name}: its XML names {other.name} as its image. The boxes are those of {image.name}, as the XML file is "
+            "called."
+        )
+        yield Problem("XML of another image", name, message, fatal=False)
+
+
 def class_names(trees: Iterable[ET.Element]) -> tuple[str, ...]:
     """The names of the objects in some XML, sorted."""
     found = {_text(each, "name") for tree in trees for each in tree.iter("object")}
@@ -181,6 +194,13 @@ def boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Bo
     """
     for each in tree.iter("object"):
         name = _text(each, "name")
+        if each.find("robndbox") is not None:
+            raise DatasetError(
+                str(path),
+                expected="upright boxes in <bndbox>",
+                found=f"{name}: a rotated box in <robndbox>, as roLabelImg writes it",
+                remedy="Write the upright box around it, or leave the image out with --skip-bad",
+            )
         edges: Mapping[str, str] = {edge: _text(each, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")}
         try:
             if not name:

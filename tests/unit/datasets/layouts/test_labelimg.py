@@ -76,3 +76,29 @@ def test_xml_of_another_kind_is_not_taken(tmp_path):
         "holds all of the data, if this is a part of it or more than it; describe the layout in a file of your own with --layout FILE.py:NAME. The layout labelimg "
         "has these files: images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml."
     )
+
+
+def test_an_xml_that_names_another_image_is_noted(tmp_path):
+    for number, name in enumerate("ab"):
+        write(tmp_path / f"images/{name}.jpg", make_image(seed=number))
+        text = xml(("dog", 3, 4, 12, 14)).replace("<size>", "<filename>b.jpg</filename><size>")
+        write(tmp_path / f"annotations/{name}.xml", text)
+
+    (note,) = inspect(tmp_path).problems
+    assert (note.fatal, note.message) == (
+        False,
+        "images/a.jpg: its XML names b.jpg as its image. The boxes are those of a.jpg, as the XML file is called.",
+    )
+
+
+def test_a_rotated_box_is_refused_by_its_name(tmp_path):
+    write(tmp_path / "a.jpg", make_image(seed=0))
+    write(tmp_path / "b.jpg", make_image(seed=1))
+    write(tmp_path / "a.xml", xml(("dog", 3, 4, 12, 14)))
+    rotated = "<robndbox><cx>9</cx><cy>9</cy><w>4</w><h>3</h><angle>0.7</angle></robndbox>"
+    write(tmp_path / "b.xml", f"<annotation><object><name>ship</name>{rotated}</object></annotation>")
+
+    assert words(tmp_path) == [
+        f"{tmp_path}/b.xml: expected upright boxes in <bndbox>, found ship: a rotated box in <robndbox>, as roLabelImg "
+        "writes it. Write the upright box around it, or leave the image out with --skip-bad."
+    ]

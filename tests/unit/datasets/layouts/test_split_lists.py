@@ -8,6 +8,7 @@ from support import miniatures
 from support.layouts import words
 
 from penstock.datasets import inspect
+from penstock.errors import DatasetError
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 
@@ -105,3 +106,28 @@ def test_what_is_no_pair_of_lists_divides_nothing(tmp_path, names):
     for name in names:
         miniatures.write(tmp_path / f"{name}.txt", "0\n1\n")
     assert splits_of(tmp_path) == {"train": [*"012345"]}
+
+
+class TestNumberedImages:
+    """The two tables of CUB-200."""
+
+    @pytest.fixture
+    def birds(self, tmp_path):
+        classes(tmp_path)
+        lines = (f"{9 - number} {('cat', 'dog')[number % 2]}/{number}.jpg\n" for number in range(6))
+        miniatures.write(tmp_path / "images.txt", "".join(lines))
+        return tmp_path
+
+    def test_the_numbers_divide_them(self, birds):
+        miniatures.write(birds / "train_test_split.txt", "9 1\n8 0\n7 1\n6 1\n5 0\n4 1\n")
+        assert splits_of(birds) == {"train": [*"0235"], "test": [*"14"]}
+
+    @pytest.mark.parametrize("line", ["3 1", "9 2"])
+    def test_a_line_that_says_neither_is_named(self, birds, line):
+        miniatures.write(birds / "train_test_split.txt", f"8 0\n{line}\n")
+        with pytest.raises(DatasetError) as caught:
+            inspect(birds)
+        assert str(caught.value) == (
+            f"{birds}/train_test_split.txt, line 2: expected the number of an image in images.txt, and 1 for train or 0 "
+            f"for test, found {line}. Fix the line."
+        )
