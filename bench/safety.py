@@ -22,10 +22,10 @@ from penstock.datasets import inspect, pack, scenes
 from penstock.feed import Feed, feed
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.order import Plan, Shuffle
-from penstock.config import Data, Model, Recipe, Train
+from penstock.settings import Data, Model, Recipe, Train
 from penstock.assembly.parts import open_parts
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
-from penstock.tasks import Augment
+from penstock.settings import Augment
 from penstock.values import Cursor
 
 IMAGES, BATCH, CROP, BATCHES, ROUNDS = common.sized((64, 16, (321, 321), 24, 15), (4, 2, (33, 33), 2, 1))

@@ -17,7 +17,8 @@ import torch
 
 from penstock.models.segmentation import build_segmenter
 from penstock.ranks import Ranks
-from penstock.session import CheckpointStore, Learner, Options, OptimizerSpec, Saver
+from penstock.session import CheckpointStore, Learner, Options, Saver
+from penstock.settings import OptimizerSpec
 from penstock.session.saving import Standing
 
 SAVES, NETWORK = common.sized((10, "deeplabv3plus:resnet50"), (1, "deeplabv3plus:test_resnet"))

@@ -24,12 +24,13 @@ import torch
 from penstock import devices
 from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
-from penstock.config import Data, Model, Recipe, Train
+from penstock.settings import Data, Model, Recipe, Train
 from penstock.assembly.parts import open_parts
-from penstock.session import Attached, CheckpointStore, Learner, Options, OptimizerSpec, Saver, Session
+from penstock.session import Attached, CheckpointStore, Learner, Options, Saver, Session
+from penstock.settings import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
 from penstock.feed import Batch
-from penstock.tasks import Augment
+from penstock.settings import Augment
 from penstock.tasks.base import Task
 from penstock.values import Cursor
 

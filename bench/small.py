@@ -19,7 +19,8 @@ from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.sources import MemorySource
-from penstock.tasks import Augment, PrepareClassification
+from penstock.settings import Augment
+from penstock.tasks import PrepareClassification
 
 RECORDS, SAMPLES, REPEATS = common.sized((50_000, 200_000, 5), (40, 800, 1))
 BATCHES = common.sized((128, 512), (16,))

@@ -30,7 +30,7 @@ from penstock.kinds.labels import LabelSet
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_segmentation
 from penstock.sources import FilesSource
-from penstock.tasks import Augment
+from penstock.settings import Augment
 
 SAMPLES, BATCHES, REPEATS = common.sized((400, 20, 5), (2, 1, 1))
 BATCH = 16

@@ -10,9 +10,10 @@ from unittest import mock
 import penstock as ps
 from penstock.cli.app import main
 from penstock.cli.overview import COMMANDS, name_of
-from penstock.config import Recipe, toml
-from penstock.config.effects import ABILITIES
-from penstock.config.reference import attributes
+from penstock.config import toml
+from penstock.assembly.effects import ABILITIES
+from penstock.assembly.reference import attributes
+from penstock.settings import Recipe
 from penstock.tasks import Ability
 
 
@@ -107,7 +108,8 @@ def api():
 
 
 EXTENSIONS = {
-    "penstock.tasks": ("Ability", "Augment", "TaskSettings", "refusal"),
+    "penstock.tasks": ("Ability", "refusal"),
+    "penstock.settings": ("Augment", "TaskSettings"),
     "penstock.tasks.scoring": ("Metric", "Scores", "Collective"),
     "penstock.feed": ("Field", "Prepare"),
     "penstock.kinds": ("Counts", "InspectedItem", "hashed", "named", "sentence"),

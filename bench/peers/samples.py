@@ -3,7 +3,8 @@
 from penstock.feed import Field
 from penstock.images import fetch_image, probe
 from penstock.records.schema import decode_segmentation
-from penstock.tasks import Augment, PrepareSegmentation
+from penstock.settings import Augment
+from penstock.tasks import PrepareSegmentation
 
 CLASSES, IGNORED, FILL = 6, 255, (124, 116, 104)
 

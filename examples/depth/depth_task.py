@@ -11,7 +11,8 @@ from torch import nn
 from penstock import Task
 from penstock.feed import Field
 from penstock.images import codecs, drawing, fetch_image, geometry, probe
-from penstock.tasks import Ability, Augment
+from penstock.tasks import Ability
+from penstock.settings import Augment
 
 FILL = (124, 116, 104)
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         resume,
         train,
     )
-    from penstock.config import Recipe
     from penstock.datasets import Inspection, Layout
     from penstock.errors import PenstockError
     from penstock.events import Event
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.inference import Evaluation
     from penstock.kinds import Box, FilePart, Item, Kind, Labels, Problem
     from penstock.session import Hook
+    from penstock.settings import Recipe
     from penstock.tasks import Prediction, Style, Task
     from penstock.values import Cursor
 
@@ -56,7 +56,6 @@ _HOMES: Final = {
         "resume",
         "train",
     ),
-    "config": ("Recipe",),
     "datasets": ("Inspection", "Layout"),
     "errors": ("PenstockError",),
     "events": ("Event",),
@@ -64,6 +63,7 @@ _HOMES: Final = {
     "inference": ("Evaluation",),
     "kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
     "session": ("Hook",),
+    "settings": ("Recipe",),
     "tasks": ("Prediction", "Style", "Task"),
     "values": ("Cursor",),
 }

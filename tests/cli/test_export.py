@@ -8,7 +8,7 @@ from support.commands import call
 from support.shaking import normalised
 from torch.nn import functional
 
-from penstock.config import default_recipe
+from penstock.assembly.presets import default_recipe
 from penstock.errors import RecipeError
 from penstock.inference.export import export
 from penstock.tasks import Classification

@@ -14,7 +14,8 @@ from support.option_folders import fill
 
 import penstock as ps
 from penstock import assembly, inference, training
-from penstock.config import Resolved, explained
+from penstock.assembly.presets import Resolved
+from penstock.assembly.reference import explained
 from penstock.custom import carried
 from penstock.datasets import Labels
 from penstock.errors import PenstockError

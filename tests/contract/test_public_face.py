@@ -12,10 +12,10 @@ from support import miniatures, processes
 from support.training import recipe
 
 import penstock as ps
-from penstock.config import Recipe
 from penstock.events import Evaluated, RunCreated, StepFinished, TrainingEnded, TrainingStarted
 from penstock.images import codecs
 from penstock.images.codecs import decode_mask
+from penstock.settings import Recipe
 from penstock.training import train
 
 

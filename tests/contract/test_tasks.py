@@ -9,7 +9,8 @@ from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
 from penstock.images import drawing
 from penstock.images.codecs import encode_png
 from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
-from penstock.tasks import Augment, Matting, Segmentation, regularize
+from penstock.settings import Augment
+from penstock.tasks import Matting, Segmentation, regularize
 from penstock.tasks.volumes import telling_slice
 
 MATTES = Matting("unet:test_resnet", ("back", "front"))

@@ -7,7 +7,8 @@ from support import miniatures
 from support.commands import call
 from support.training import Stop, state
 
-from penstock.config import apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.training import resume, train
 

@@ -11,11 +11,10 @@ from support.datasets import learn_colors
 from support.training import Stop, state, stops
 
 from penstock.assembly import open_parts
-from penstock.config import Model, apply
+from penstock.config import apply
 from penstock.errors import LabelError, RecipeError
 from penstock.records.schema import ClassificationRecord, encode_classification
-from penstock.session import OptimizerSpec
-from penstock.tasks import Regularize
+from penstock.settings import Model, OptimizerSpec, Regularize
 from penstock.training import resume, train
 from penstock.values import Record
 

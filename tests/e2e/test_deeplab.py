@@ -9,7 +9,7 @@ from support.training import Stop, recipe, state
 
 from penstock.assembly import open_parts
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig
+from penstock.settings import DeepLabConfig
 from penstock.training import resume, train
 
 

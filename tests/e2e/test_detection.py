@@ -19,7 +19,7 @@ from penstock.errors import RecipeError
 from penstock.images import drawing, geometry
 from penstock.inference import Trained
 from penstock.models import build_detector
-from penstock.tasks import Objective
+from penstock.settings import Objective
 from penstock.tasks.predictions import BoxPrediction
 from penstock.training import resume, train
 

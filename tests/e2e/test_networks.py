@@ -8,9 +8,9 @@ from support.beginnings import begun, make_mattes
 from support.training import recipe
 from torch import nn
 
-from penstock.config import Train, apply
-from penstock.models import DeepLabConfig, build_segmenter
-from penstock.models.atrous import Branch
+from penstock.config import apply
+from penstock.models import build_segmenter
+from penstock.settings import Branch, DeepLabConfig, Train
 
 PARTS = {
     "output_stride=8": {"output_stride": 8},

@@ -15,7 +15,7 @@ from penstock.config import apply, dump
 from penstock.errors import NonFiniteError
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore
-from penstock.tasks import Objective
+from penstock.settings import Objective
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow

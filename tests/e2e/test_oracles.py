@@ -15,11 +15,12 @@ from support.training import recipe
 
 from penstock import seeds
 from penstock.assembly import open_parts
-from penstock.config import Train, apply
+from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.records.example import Fields, encode
 from penstock.records.schema import SegmentationRecord, encode_segmentation
-from penstock.tasks import Augment, Segmentation
+from penstock.settings import Augment, Train
+from penstock.tasks import Segmentation
 from penstock.training import train
 from penstock.values import Record
 

@@ -10,7 +10,7 @@ from support.datasets import learn_colors
 from support.training import Stop, recipe
 
 import penstock as ps
-from penstock.tasks.regularize import Regularize
+from penstock.settings import Regularize
 from penstock.training import resume, train
 
 STEPS = 4

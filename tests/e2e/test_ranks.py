@@ -14,10 +14,10 @@ from support.norms import two_ranks
 from support.paths import SUPPORT
 from support.training import recipe
 
-from penstock.config import Model, apply, dump
+from penstock.config import apply, dump
 from penstock.config.checks import check_pieces
 from penstock.errors import RecipeError
-from penstock.tasks import Objective
+from penstock.settings import Model, Objective
 from penstock.training import train
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from penstock.config import apply, load
 from penstock.errors import RecipeError
 from penstock.events import Events
 from penstock.runs import RunFolder
-from penstock.session import CheckpointStore, Hook, OptimizerSpec
-from penstock.tasks import Objective
+from penstock.session import CheckpointStore, Hook
+from penstock.settings import Objective, OptimizerSpec
 from penstock.training import reproducibility, resume, train
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from support.training import recipe
 
 from penstock.assembly import open_parts
 from penstock.session import Options
-from penstock.tasks import Objective
+from penstock.settings import Objective
 
 
 def test_every_step_is_in_the_metrics_once(whole_run):

@@ -13,10 +13,12 @@ from support.training import recipe
 from support.watching import Batches, Given, compare_losses
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.config import Data, Model, apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError
 from penstock.session import CheckpointStore, Hook
+from penstock.settings import Data, Model
 from penstock.training import train
 
 
@@ -220,7 +222,7 @@ def test_a_layer_that_a_model_has_not_is_named(tmp_path):
 
 @pytest.mark.parametrize("setting", ["mosaic=1", "perspective=0.5", "elastic=6", "blur=3", "noise=10"])
 def test_a_training_changes_its_images_as_its_recipe_says(packed, tmp_path, setting):
-    """What each change is like is shown of feeds, in unit/tasks/test_augment_settings.py."""
+    """What each change is like is shown of feeds, in unit/settings/test_augment_settings.py."""
 
     def first(name, *settings):
         seen = Batches()

@@ -11,8 +11,9 @@ from support.training import recipe
 from support.watching import Losses, compare_losses
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.config import Train, apply
+from penstock.config import apply
 from penstock.images import decode_mask
+from penstock.settings import Train
 from penstock.training import train
 
 

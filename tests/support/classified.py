@@ -6,8 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from penstock.config import Data, Model, apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import inspect, pack
+from penstock.settings import Data, Model
 from penstock.training import train
 from support import miniatures
 from support.images import color_png

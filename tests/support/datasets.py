@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from penstock.config import Data, Model, Recipe, Train, apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import inspect, pack
-from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Objective, Regularize
+from penstock.settings import Augment, Data, Model, Objective, OptimizerSpec, Recipe, Regularize, Train
 from support import miniatures
 
 

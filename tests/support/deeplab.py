@@ -6,8 +6,8 @@ import dataclasses
 
 import torch
 
-from penstock.config import Model
-from penstock.models import DeepLabConfig, build_segmenter
+from penstock.models import build_segmenter
+from penstock.settings import DeepLabConfig, Model
 from support.training import recipe
 
 

@@ -6,12 +6,14 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.config import Recipe, apply
+from penstock.config import apply
 from penstock.session import Hook
 from penstock.training import train
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.settings import Recipe
 
 BATCHES, WEIGHTS, SCORES, LOG, NOTHING = "batches", "weights", "scores", "log", "nothing"
 ORDER = (BATCHES, WEIGHTS, SCORES, LOG, NOTHING)

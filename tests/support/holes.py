@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from penstock.feed import Batch
-from penstock.models import DeepLabConfig
-from penstock.tasks import Augment, Classification, Detection, Matting, Objective, Regularize, Segmentation, Volumes
+from penstock.settings import Augment, DeepLabConfig, Objective, Regularize
+from penstock.tasks import Classification, Detection, Matting, Segmentation, Volumes
 from penstock.values import Cursor
 
 CPU = torch.device("cpu")

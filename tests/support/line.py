@@ -11,7 +11,8 @@ from torch import nn
 
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Attached, CheckpointStore, Hook, Learner, OptimizerSpec, Options, Saver, Session, Steps
+from penstock.session import Attached, CheckpointStore, Hook, Learner, Options, Saver, Session, Steps
+from penstock.settings import OptimizerSpec
 from penstock.tasks.base import Task
 from penstock.values import Cursor
 

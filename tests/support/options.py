@@ -8,9 +8,10 @@ import inspect
 from typing import NamedTuple, get_type_hints
 
 from penstock.assembly import resolve_settings
+from penstock.assembly.presets import Resolved
+from penstock.assembly.reference import explained
 from penstock.cli import data, exporting, predicting, runs, topics, training
 from penstock.cli.overview import COMMANDS, name_of
-from penstock.config import Resolved, explained
 from penstock.inference.export import Exported
 from support.effects import Elsewhere
 

@@ -13,9 +13,10 @@ from torch import nn
 
 from penstock.models import ARCHITECTURES, synchronise_norms
 from penstock.ranks import from_environment, joined
-from penstock.session import Learner, OptimizerSpec, Options
+from penstock.session import Learner, Options
 from penstock.session.sharding import whole
-from penstock.tasks import Augment, Classification, Matting, Objective, Segmentation, Volumes
+from penstock.settings import Augment, Objective, OptimizerSpec
+from penstock.tasks import Classification, Matting, Segmentation, Volumes
 from support.holes import CPU, batch
 
 BATCH = 6

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from penstock.images.codecs import encode_png
-from penstock.tasks import Augment, Classification, Detection, Matting, Segmentation, Volumes
+from penstock.settings import Augment
+from penstock.tasks import Classification, Detection, Matting, Segmentation, Volumes
 
 NOISE = np.random.default_rng(2)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from penstock.ranks import Ranks
-from penstock.session import Attached, CheckpointStore, Learner, OptimizerSpec, Saver, Session
+from penstock.session import Attached, CheckpointStore, Learner, Saver, Session
+from penstock.settings import OptimizerSpec
 
 
 def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=None):

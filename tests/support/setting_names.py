@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from penstock.config import Recipe
+from penstock.settings import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@ import numpy as np
 
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.records import SegmentationRecord
-from penstock.tasks import Augment, Classification, Detection, Segmentation, Volumes
+from penstock.settings import Augment
+from penstock.tasks import Classification, Detection, Segmentation, Volumes
 from support.recorded import recorded
 
 NOISE = np.random.default_rng(1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from penstock.config import Data, Model, Recipe, Train
-from penstock.session import Hook, OptimizerSpec
-from penstock.tasks import Augment
+from penstock.session import Hook
+from penstock.settings import Augment, Data, Model, OptimizerSpec, Recipe, Train
 
 UNET = "unet:test_resnet"
 NARROW = {"decoder_channels": [32, 16, 16, 8, 8]}

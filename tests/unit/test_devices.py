@@ -11,8 +11,8 @@ from support.training import recipe
 from torch import nn
 
 from penstock import devices
-from penstock.config import Model
 from penstock.session import Hook
+from penstock.settings import Model
 from penstock.training import train
 
 CPU = torch.device("cpu")

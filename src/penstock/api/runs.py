@@ -14,7 +14,7 @@ from penstock.api.data import Data
 from penstock.api.loaded import LoadedModel
 from penstock.assembly import open_run, resolve_settings, settings_of_file
 from penstock.assembly.runs import run_recipe
-from penstock.config import Recipe, Resolved, toml
+from penstock.config import toml
 from penstock.errors import RecipeError
 from penstock.models import TestTimeAugmentation
 from penstock.runs import RunFolder
@@ -22,10 +22,12 @@ from penstock.runs.comparing import compare as compare_runs
 from penstock.runs.listing import change_tags, find_runs, write_note
 from penstock.runs.pruning import prunable, prune
 from penstock.session import Hook
+from penstock.settings import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.assembly.presets import Resolved
     from penstock.events import OnEvent
     from penstock.inference import Evaluation, Exported
     from penstock.runs.comparing import RunComparison

@@ -8,6 +8,9 @@ advising.py  what would be trained by default, and why
 runs.py    a run folder to its parts and its weights
 trusting.py  whether what a run or a recipe names may be imported
 resolving.py  settings that somebody gave to a whole recipe
+presets.py   defaults that depend on what is chosen
+effects.py   which settings have an effect only beside others, or for some tasks
+reference.py the settings with what they mean
 """
 
 from penstock.assembly.advising import Advice, advise

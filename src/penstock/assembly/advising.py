@@ -15,8 +15,9 @@ from penstock.tasks import find_task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.config import Recipe, Resolved
+    from penstock.assembly.presets import Resolved
     from penstock.datasets.description import Split
+    from penstock.settings import Recipe
     from penstock.tasks import Task
 
 

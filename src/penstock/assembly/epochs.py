@@ -6,13 +6,15 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.config import Train, toml
-from penstock.config.presets import GENERAL
+from penstock.assembly.presets import GENERAL
+from penstock.config import toml
 from penstock.datasets import locate
 from penstock.errors import RecipeError
+from penstock.settings import Train
 
 if TYPE_CHECKING:
-    from penstock.config import Recipe, Resolved
+    from penstock.assembly.presets import Resolved
+    from penstock.settings import Recipe
 
 ORIGIN: Final = "train.epochs"
 DATA: Final = "size of the data"

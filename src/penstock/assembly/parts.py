@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from penstock import seeds
+from penstock.assembly.effects import check_chosen
 from penstock.assembly.run_data import RunData
-from penstock.config.effects import check_chosen
 from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.config.values import Data, Recipe
     from penstock.datasets.topics import Known
+    from penstock.settings import Data, Recipe
     from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training

@@ -11,7 +11,7 @@ from penstock.models import decoder_options, published
 from penstock.models.pretrained import is_repository
 
 if TYPE_CHECKING:
-    from penstock.config import Resolved
+    from penstock.assembly.presets import Resolved
 
 
 def with_published_decoder(resolved: Resolved) -> Resolved:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.assembly.epochs import with_steps
 from penstock.assembly.parts import open_dataset
+from penstock.assembly.presets import Resolved, resolve
 from penstock.assembly.published import with_published_decoder
 from penstock.assembly.runs import run_recipe
 from penstock.assembly.sizing import with_data_defaults
@@ -16,18 +17,17 @@ from penstock.assembly.trusting import settings_in
 from penstock.config import toml
 from penstock.config.checks import check_follow
 from penstock.config.places import located
-from penstock.config.presets import Resolved, resolve
-from penstock.config.values import Recipe
 from penstock.datasets import locate
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.runs import RunFolder
+from penstock.settings import Recipe
 from penstock.tasks import Ability, find_task, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.config import Data
     from penstock.datasets import Dataset
+    from penstock.settings import Data
     from penstock.tasks import Task
 
 _UNKNOWN: Final = "segmentation"

@@ -20,7 +20,7 @@ from penstock.session import Checkpoint, CheckpointStore
 if TYPE_CHECKING:
     import torch
 
-    from penstock.config import Recipe
+    from penstock.settings import Recipe
 
 
 def run_recipe(path: Path) -> Recipe:

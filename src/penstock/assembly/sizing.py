@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.assembly.epochs import with_default_batch, with_default_steps, with_values
-from penstock.config.presets import MODELS
+from penstock.assembly.presets import MODELS
 from penstock.datasets import locate
 from penstock.images import RGB
 from penstock.tasks import Ability
 
 if TYPE_CHECKING:
-    from penstock.config import Resolved
+    from penstock.assembly.presets import Resolved
     from penstock.datasets import Dataset
     from penstock.datasets.description import Description
     from penstock.tasks import Task

@@ -14,7 +14,7 @@ from penstock.progress import Progress, counted, duration
 from penstock.training import finders
 
 if TYPE_CHECKING:
-    from penstock.config import Recipe
+    from penstock.settings import Recipe
 
 
 def doctor(

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings, settings_in
-from penstock.config import Follow, parsed
+from penstock.config import parsed
 from penstock.report.sheets import encode, samples_sheet
+from penstock.settings import Follow
 
 if TYPE_CHECKING:
     from pathlib import Path

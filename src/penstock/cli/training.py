@@ -12,10 +12,12 @@ from cyclopts import Parameter
 from penstock import devices, ranks
 from penstock.assembly import resolve_settings, settings_in, settings_of_file
 from penstock.assembly import trust as trust_folder
+from penstock.assembly.presets import resolve
+from penstock.assembly.reference import explained
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
 from penstock.cli.options import Crop, ModelName, TaskName
-from penstock.config import explained, parsed, resolve
+from penstock.config import parsed
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.hooks import MaxTime
@@ -28,7 +30,7 @@ from penstock.training import train as train_recipe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.config import Resolved
+    from penstock.assembly.presets import Resolved
     from penstock.session import Outcome
     from penstock.tasks import Task
 

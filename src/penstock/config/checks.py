@@ -12,7 +12,7 @@ from penstock.errors import RecipeError, at
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from penstock.config.values import Recipe
+    from penstock.settings import Recipe
 
 _FIXED: Final = (
     "seed", "task", "task_options", "data.train", "data.block", "data.shuffle_window",

@@ -14,7 +14,7 @@ from penstock.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from penstock.config.values import Recipe
+    from penstock.settings import Recipe
 
 SINGLE = ("task", "model.name", "loss.custom", "optimizer.name")
 LISTS = ("train.metrics", "hooks")

@@ -18,8 +18,8 @@ import tomli_w
 
 from penstock.bounds import CHOICES, bounds_of, outside
 from penstock.config.checks import check, check_values
-from penstock.config.values import Recipe
 from penstock.errors import RecipeError, at
+from penstock.settings import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,7 +21,6 @@ sliding_window.py a window that slides over large images
 """
 
 from penstock.models.architectures import ARCHITECTURES, DETECTORS, INSTANCE_NETWORKS
-from penstock.models.atrous import DeepLabConfig
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import Cost, cost_of
@@ -52,7 +51,6 @@ __all__ = [
     "DETECTORS",
     "INSTANCE_NETWORKS",
     "Cost",
-    "DeepLabConfig",
     "Detector",
     "FastNetwork",
     "Loaded",

@@ -16,10 +16,12 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained
-from penstock.models.atrous import DROPOUT, DeepLabConfig, context, convolution
+from penstock.models.atrous import DROPOUT, context, convolution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from penstock.settings import DeepLabConfig
 
 _SKIP: Final = 48  # channels that the decoder's features are brought to
 

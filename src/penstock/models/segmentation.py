@@ -12,11 +12,11 @@ import torch
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
 from penstock.models.architectures import ARCHITECTURES, check_architecture, unknown
-from penstock.models.atrous import DeepLabConfig
 from penstock.models.decoder import check_decoder, created
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.models.own import build_own, is_own
+from penstock.settings import DeepLabConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,7 +28,6 @@ from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.diagnosis import Cause, NonFinite
 from penstock.session.hook import Hook
 from penstock.session.learner import Learner
-from penstock.session.optimizer import OptimizerSpec
 from penstock.session.options import Follow, Options, Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
@@ -48,7 +47,6 @@ __all__ = [
     "Learner",
     "Moment",
     "NonFinite",
-    "OptimizerSpec",
     "Options",
     "Outcome",
     "Saver",

@@ -13,7 +13,7 @@ from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.ema import Average
 from penstock.session.kept import Kept
 from penstock.session.memory import Fitting
-from penstock.session.optimizer import OptimizerSpec, make_optimizer
+from penstock.session.optimizer import make_optimizer
 from penstock.session.step import Gradients
 from penstock.session.undo import Undo
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.diagnosis import Cause
     from penstock.session.options import Options
+    from penstock.settings import OptimizerSpec
     from penstock.tasks import Task
 
 

@@ -3,8 +3,6 @@
 base.py            Task, the contract
 scoring.py         what is counted of predictions, and what evaluations give
 abilities.py       what a task may support, and the sentence that refuses what it does not
-settings.py        the settings of a recipe that a task is made from
-augment.py         the random view and colours of a training sample
 masks.py           samples of images and masks, and their metric
 boxes.py           samples of images and boxes, and their metric
 objective.py       what training makes small
@@ -25,7 +23,6 @@ from typing import Final
 from penstock.custom import Place, load, place_of
 from penstock.errors import RecipeError
 from penstock.tasks.abilities import Ability, refusal
-from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import PrepareDetection
 from penstock.tasks.classes import PrepareClassification
@@ -35,11 +32,9 @@ from penstock.tasks.exported import Graph
 from penstock.tasks.instances import Instances, PrepareInstances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting, PrepareMatte
-from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.objective import weights_of
 from penstock.tasks.predictions import Prediction, Style
-from penstock.tasks.regularize import Regularize
 from penstock.tasks.segmentation import Segmentation
-from penstock.tasks.settings import Model, TaskSettings
 from penstock.tasks.volumes import PrepareVolume, Volumes
 
 TASKS: Final[dict[str, type[Task]]] = {
@@ -103,14 +98,11 @@ def _own(place: Place) -> type[Task]:
 __all__ = [
     "TASKS",
     "Ability",
-    "Augment",
     "Classification",
     "Detection",
     "Graph",
     "Instances",
     "Matting",
-    "Model",
-    "Objective",
     "Prediction",
     "PrepareClassification",
     "PrepareDetection",
@@ -118,11 +110,9 @@ __all__ = [
     "PrepareMatte",
     "PrepareSegmentation",
     "PrepareVolume",
-    "Regularize",
     "Segmentation",
     "Style",
     "Task",
-    "TaskSettings",
     "Volumes",
     "find_task",
     "refusal",

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from penstock.images.volumes import Volume
     from penstock.kinds import Kind
     from penstock.models import Window
-    from penstock.tasks.augment import Augment
+    from penstock.settings import Augment, TaskSettings
     from penstock.tasks.predictions import Prediction, Style
     from penstock.tasks.scoring import Metric
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Record
 
     Tensors = Mapping[str, torch.Tensor]

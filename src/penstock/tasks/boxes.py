@@ -15,7 +15,7 @@ from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, Found
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
-from penstock.tasks.augment import QUARTERS
+from penstock.settings.augment import QUARTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.records.schema import Object
     from penstock.seeds import Generator
-    from penstock.tasks.augment import Augment
+    from penstock.settings import Augment
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective, Scores
     from penstock.values import Record

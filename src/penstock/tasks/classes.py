@@ -14,7 +14,7 @@ from penstock.images.crops import pad
 from penstock.images.geometry import Affine
 from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.records.schema import decode_classification
-from penstock.tasks.regularize import DRAWS, Regularize
+from penstock.settings import DRAWS, Regularize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.records.schema import ClassificationRecord
     from penstock.seeds import Generator, Generators
-    from penstock.tasks.augment import Augment
+    from penstock.settings import Augment
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Record

@@ -18,15 +18,14 @@ from penstock.losses import SoftCrossEntropy
 from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.models.classification import CIFAR_SIDES
 from penstock.records.schema import decode_classification
+from penstock.settings import Augment, Objective, Regularize
 from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
-from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.classes import ClassificationMetric, PrepareClassification
 from penstock.tasks.normalizing import of_data
-from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import NAMED, ClassPrediction
-from penstock.tasks.regularize import Regularize
 from penstock.tasks.resized import WholeClassifier
 
 if TYPE_CHECKING:
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
     from penstock.losses import Mixture
     from penstock.models import Window
+    from penstock.settings import TaskSettings
     from penstock.tasks.base import Tensors
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Pixels, Record
 
 
@@ -208,7 +207,7 @@ class Classification(Task):
     @cached_property
     def losses(self) -> Mixture:
         """The losses of whole labels."""
-        return self.objective.mixture(self.class_weights)
+        return mixture(self.objective, self.class_weights)
 
     def count(self, tensors: Tensors) -> torch.Tensor:
         """What each loss is divided by: images, or the sum of their weights."""

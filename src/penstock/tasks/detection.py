@@ -25,8 +25,9 @@ from penstock.models import (
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.records.schema import decode_detection
+from penstock.settings import Augment
+from penstock.settings.augment import QUARTERS
 from penstock.tasks.abilities import Ability
-from penstock.tasks.augment import QUARTERS, Augment
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
 from penstock.tasks.exported import Graph, ObjectPredictor
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.models import Window
+    from penstock.settings import TaskSettings
     from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Pixels, Record
 
 

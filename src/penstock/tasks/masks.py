@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Affine, Size, View
     from penstock.images.header import ImageInfo
     from penstock.seeds import Generator
-    from penstock.tasks.augment import Augment
+    from penstock.settings import Augment
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Pixels, Record

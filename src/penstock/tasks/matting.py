@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.models import Window
     from penstock.records.schema import SegmentationRecord
+    from penstock.settings import TaskSettings
     from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
     from penstock.tasks.scoring import Collective
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Pixels, Record
 
 

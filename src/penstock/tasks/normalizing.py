@@ -9,7 +9,7 @@ from penstock.models import Normalization
 
 if TYPE_CHECKING:
     from penstock.datasets.description import Description
-    from penstock.tasks.settings import TaskSettings
+    from penstock.settings import TaskSettings
 
 
 def of_data(settings: TaskSettings, described: Description) -> Normalization | None:

@@ -14,16 +14,16 @@ from penstock.errors import RecipeError
 from penstock.images import RGB, PixelFormat, drawing, shown
 from penstock.images.color import Jitter
 from penstock.kinds import KINDS
-from penstock.models import DeepLabConfig, Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
+from penstock.models import Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
 from penstock.models.segmentation import STRIDE, filled, nearest_size
 from penstock.progress import counted
+from penstock.settings import Augment, DeepLabConfig, Objective
 from penstock.tasks.abilities import Ability
-from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.exported import WholePredictor
 from penstock.tasks.masks import PrepareSegmentation, SegmentationMetric, classes_in, without_padding
 from penstock.tasks.normalizing import of_data
-from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import MaskPrediction
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from penstock.images.volumes import Volume
     from penstock.losses import Mixture
     from penstock.models import Window
+    from penstock.settings import TaskSettings
     from penstock.tasks.base import Tensors
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Pixels, Record
 
 
@@ -169,7 +169,7 @@ class Segmentation(Task):
     @cached_property
     def losses(self) -> Mixture:
         """The losses as they are now."""
-        return self.objective.mixture(self.class_weights, self.step)
+        return mixture(self.objective, self.class_weights, self.step)
 
     def count(self, tensors: Tensors) -> torch.Tensor:
         """What each loss is divided by: pixels or images with a label."""

@@ -19,12 +19,12 @@ from penstock.kinds.volumes import read_slices, telling_slice
 from penstock.metrics import Cases, VolumeScores
 from penstock.models import VolumeNetwork, build_volume_network
 from penstock.records.schema import decode_segmentation
+from penstock.settings import Augment, Objective
 from penstock.tasks.abilities import Ability
-from penstock.tasks.augment import Augment
 from penstock.tasks.base import Task
 from penstock.tasks.exported import Graph, Predictor
 from penstock.tasks.masks import classes_in
-from penstock.tasks.objective import Objective, weights_of
+from penstock.tasks.objective import mixture, weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from penstock.losses import Mixture
     from penstock.models import Window
     from penstock.seeds import Generator
+    from penstock.settings import TaskSettings
     from penstock.tasks.base import Tensors
     from penstock.tasks.scoring import Collective
-    from penstock.tasks.settings import TaskSettings
     from penstock.values import Pixels, Record
 
     Box = tuple[int, int, int]
@@ -250,7 +250,7 @@ class Volumes(Task):
     @cached_property
     def losses(self) -> Mixture:
         """The losses as they are now."""
-        return self.objective.mixture(self.class_weights, self.step)
+        return mixture(self.objective, self.class_weights, self.step)
 
     def count(self, tensors: Tensors) -> torch.Tensor:
         """What each loss is divided by: voxels or patches with a label."""

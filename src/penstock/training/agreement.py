@@ -20,10 +20,11 @@ from penstock.training.streaming import await_first
 
 if TYPE_CHECKING:
     from penstock.assembly.parts import Parts
+    from penstock.assembly.presets import Resolved
     from penstock.assembly.run_data import RunData
-    from penstock.config import Recipe, Resolved
     from penstock.events import Events
     from penstock.ranks import Ranks
+    from penstock.settings import Recipe
 
 
 def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.assembly.parts import Parts
-    from penstock.config.values import Recipe
     from penstock.images.geometry import Size
+    from penstock.settings import Recipe
     from penstock.tasks import Task
 
 

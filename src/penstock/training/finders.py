@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import torch
 
-    from penstock.config import Recipe
     from penstock.feed import Batch
+    from penstock.settings import Recipe
     from penstock.tasks import Task
 
 LOWEST: Final = 1e-6

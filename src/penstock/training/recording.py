@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.assembly.parts import Parts
+    from penstock.assembly.presets import Resolved
     from penstock.assembly.run_data import RunData
-    from penstock.config import Recipe, Resolved
     from penstock.ranks import Ranks
+    from penstock.settings import Recipe
 
 
 def title(parts: Parts) -> str:

@@ -15,10 +15,10 @@ from penstock import devices
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.config.values import Recipe
     from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+    from penstock.settings import Recipe
 
 _WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 _VERSIONS: Final = ("python", "platform", "cores", "revision", "uncommitted")

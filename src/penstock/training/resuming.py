@@ -12,11 +12,11 @@ from penstock.feed import changed
 from penstock.session import CheckpointStore, Outcome
 
 if TYPE_CHECKING:
-    from penstock.config import Recipe
     from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
     from penstock.session import Session
+    from penstock.settings import Recipe
 
 _ENDS: Final = {"finished": "finished", "stopped": "stopped", "interrupted": "was interrupted"}
 """Events of a run that ended, with their words; before each of them it saves."""

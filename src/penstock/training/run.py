@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import devices
 from penstock import ranks as ranking
+from penstock.assembly.effects import check_abilities, check_effects
 from penstock.assembly.parts import Parts, check_data, notes, open_parts
+from penstock.assembly.presets import stated
 from penstock.assembly.run_data import read_run_data, shared
 from penstock.assembly.runs import run_recipe
-from penstock.config import Recipe, toml
+from penstock.config import toml
 from penstock.config.checks import check_new, check_pieces, check_same
-from penstock.config.effects import check_abilities, check_effects
 from penstock.config.places import absolute
-from penstock.config.presets import stated
 from penstock.errors import RecipeError
 from penstock.events import Events, RunCreated
 from penstock.hooks import Console
 from penstock.models import synchronise_norms
 from penstock.runs import RunFolder, environment
 from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
+from penstock.settings import Recipe
 from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
 from penstock.training.compatibility import check_own
 from penstock.training.recording import new_folder, record, record_changes, title
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from penstock.config import Resolved
+    from penstock.assembly.presets import Resolved
     from penstock.events import OnEvent
     from penstock.ranks import Ranks
 

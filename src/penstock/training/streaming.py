@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from penstock.assembly.parts import Parts
-    from penstock.config.values import Data
     from penstock.events import Events
     from penstock.feed import Feed
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+    from penstock.settings import Data
     from penstock.values import Partition
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.assembly.parts import Parts
-    from penstock.config import Recipe
     from penstock.events import Events
+    from penstock.settings import Recipe
 
 
 def initial_model(parts: Parts, events: Events) -> nn.Module:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.assembly.parts import Parts
-    from penstock.config.values import Recipe
     from penstock.hooks import Console
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+    from penstock.settings import Recipe
     from penstock.tasks.scoring import Scores
 
 

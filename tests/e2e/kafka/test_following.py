@@ -19,10 +19,10 @@ from penstock import config as recipes
 from penstock.assembly import open_run
 from penstock.assembly.run_data import stages_of
 from penstock.cli.events import show
-from penstock.config import Follow
 from penstock.datasets import About
 from penstock.errors import PenstockError, RunError
 from penstock.session import Hook
+from penstock.settings import Follow
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.assembly import resolve_settings
 from penstock.assembly.epochs import steps_of, with_default_steps
-from penstock.config.presets import resolve
+from penstock.assembly.presets import resolve
 from penstock.tasks import TASKS
 
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config import Recipe, apply
+from penstock.config import apply
 from penstock.config.checks import check_pieces
 from penstock.errors import RecipeError
+from penstock.settings import Recipe
 
 
 def message(call, *arguments):

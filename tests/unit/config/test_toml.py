@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config import Recipe, apply, dump, load
+from penstock.config import apply, dump, load
 from penstock.config.toml import convert
 from penstock.errors import RecipeError
 from penstock.images.color import Jitter
+from penstock.settings import Recipe
 
 
 def message(call, *arguments):

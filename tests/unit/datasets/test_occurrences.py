@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.errors import refused
 
-from penstock.config import default_recipe
+from penstock.assembly.presets import default_recipe
 from penstock.datasets import PackOptions, inspect, pack
 from penstock.datasets.occurrences import digest_of, read_occurrences
 from penstock.errors import DatasetError

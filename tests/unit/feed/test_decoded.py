@@ -19,9 +19,9 @@ from penstock.feed.decoded import Decoded
 from penstock.images.pixels import PixelFormat
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.settings import Augment, Regularize
 from penstock.sources import Fault, MemorySource
-from penstock.tasks import Augment, PrepareClassification
-from penstock.tasks.regularize import Regularize
+from penstock.tasks import PrepareClassification
 from penstock.values import Cursor, Partition, Record, Share, Snapshot
 
 COUNT, BATCH = 23, 10

@@ -14,7 +14,8 @@ from penstock.assembly import open_parts
 from penstock.feed import Feed
 from penstock.images.color import Jitter
 from penstock.order import Plan, Shuffle
-from penstock.tasks import Augment, PrepareSegmentation
+from penstock.settings import Augment
+from penstock.tasks import PrepareSegmentation
 from penstock.values import Cursor, Share
 
 

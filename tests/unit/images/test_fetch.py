@@ -26,7 +26,8 @@ def test_a_image_and_its_mask_go_through_one_map(orientation):
     """Images whose colours are their ids, through training's view: scaled, cropped, mirrored, turned by EXIF."""
     from penstock.records.schema import SegmentationRecord, encode_segmentation
     from penstock.seeds import generator
-    from penstock.tasks import Augment, PrepareSegmentation
+    from penstock.settings import Augment
+    from penstock.tasks import PrepareSegmentation
     from penstock.values import Record
 
     ids = np.random.default_rng(2).integers(0, 5, (5, 7)).repeat(16, 0).repeat(16, 1).astype(np.uint8)

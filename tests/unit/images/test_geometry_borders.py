@@ -12,7 +12,8 @@ from penstock.errors import RecipeError
 from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.records.schema import ClassificationRecord, encode_classification
-from penstock.tasks import Augment, Classification
+from penstock.settings import Augment
+from penstock.tasks import Classification
 from penstock.values import Record
 
 GRAY = (7, 7, 7)

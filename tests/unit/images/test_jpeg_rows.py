@@ -14,7 +14,7 @@ from penstock.images import codecs, color, fetch_image, geometry, probe
 from penstock.images.geometry import Affine, Region
 from penstock.images.warp import warp_image
 from penstock.seeds import generator
-from penstock.tasks import Augment
+from penstock.settings import Augment
 
 
 class TestRows:

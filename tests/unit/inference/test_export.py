@@ -22,7 +22,8 @@ from penstock.inference import load_model
 from penstock.inference.comparing import Comparison, compared
 from penstock.inference.export import export
 from penstock.models import TestTimeAugmentation
-from penstock.tasks import Augment, Classification, Detection, Instances, Segmentation, Volumes
+from penstock.settings import Augment
+from penstock.tasks import Classification, Detection, Instances, Segmentation, Volumes
 from penstock.training import train
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,8 @@ from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError
 from penstock.images.volumes import read_labels, read_volume, write_labels
 from penstock.models import build_volume_network
-from penstock.tasks import Augment, Volumes
+from penstock.settings import Augment
+from penstock.tasks import Volumes
 
 
 def test_labels_of_equal_names_are_told_apart_by_their_folder(tmp_path):

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from penstock.assembly import open_parts
 from penstock.losses import SoftCrossEntropy, SoftLabels
-from penstock.tasks import Objective, Regularize
+from penstock.settings import Objective, Regularize
 
 MIXED = Regularize(mixup=0.4, cutmix=1.0, random_erasing=0.5)
 

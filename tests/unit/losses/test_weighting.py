@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import RecipeError
 from penstock.losses import class_weights
-from penstock.tasks import Objective, weights_of
+from penstock.settings import Objective
+from penstock.tasks import weights_of
 
 
 @given(

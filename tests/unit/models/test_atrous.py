@@ -6,7 +6,8 @@ from support.deeplab import images, network
 from torch import nn
 
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig, build_segmenter
+from penstock.models import build_segmenter
+from penstock.settings import DeepLabConfig
 
 
 @pytest.mark.parametrize("stride", [8, 16, 32])

@@ -11,13 +11,15 @@ from support.watching import Given
 from torch.nn import functional as F  # noqa: N812
 
 from penstock.assembly import open_parts
-from penstock.config import Data, apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.images import decode_image
 from penstock.models import FastNetwork, Normalization
 from penstock.models.cifar import TutorialNetwork
 from penstock.records.schema import decode_classification
 from penstock.session.optimizer import make_optimizer
+from penstock.settings import Data
 from penstock.training import train
 
 

@@ -9,8 +9,9 @@ from torch import nn
 from penstock import config as recipes
 from penstock.assembly import open_parts
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig, build_segmenter
-from penstock.models.atrous import DPC, Branch
+from penstock.models import build_segmenter
+from penstock.models.atrous import DPC
+from penstock.settings import Branch, DeepLabConfig
 
 
 def test_names_are_systematic_and_stay():

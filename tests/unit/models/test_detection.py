@@ -5,10 +5,11 @@ import pytest
 import torch
 from support.commands import call
 
-from penstock.config import default_recipe, load
+from penstock.assembly.presets import default_recipe
+from penstock.config import load
 from penstock.models import build_detector
-from penstock.session import OptimizerSpec
 from penstock.session.optimizer import make_optimizer
+from penstock.settings import OptimizerSpec
 from penstock.tasks import Detection
 
 

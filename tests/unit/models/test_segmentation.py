@@ -11,7 +11,8 @@ from support.errors import refused
 from support.training import recipe
 
 from penstock.assembly import open_parts
-from penstock.config import apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import ARCHITECTURES, build_segmenter, parse_name
 from penstock.tasks import Segmentation

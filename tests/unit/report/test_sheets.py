@@ -15,7 +15,8 @@ from support.training import recipe
 from support.watching import Given
 
 from penstock.assembly import open_parts, open_run
-from penstock.config import Data, apply, default_recipe, load
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply, load
 from penstock.datasets import inspect, pack
 from penstock.feed import Feed
 from penstock.images import decode_image, decode_mask, drawing
@@ -23,8 +24,9 @@ from penstock.images.codecs import encode_png
 from penstock.order import Plan
 from penstock.records.schema import ClassificationRecord, decode_segmentation, encode_classification
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
+from penstock.settings import Augment, Data, Regularize
 from penstock.sources.kafka import FakeLog, KafkaSource
-from penstock.tasks import Augment, Classification, Regularize, Segmentation
+from penstock.tasks import Classification, Segmentation
 from penstock.training import train
 
 

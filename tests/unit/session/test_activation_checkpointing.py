@@ -9,9 +9,10 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_segmenter
-from penstock.session import Learner, OptimizerSpec, Options
+from penstock.session import Learner, Options
 from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.kept import Kept
+from penstock.settings import OptimizerSpec
 
 
 def learner(task, *, checkpointing, **more):

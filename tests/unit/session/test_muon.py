@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from penstock.models import build_classifier
-from penstock.session import OptimizerSpec, state
+from penstock.session import state
 from penstock.session.muon import Muon, orthogonal
 from penstock.session.optimizer import make_optimizer
+from penstock.settings import OptimizerSpec
 
 
 class TestMuon:

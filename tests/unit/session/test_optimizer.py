@@ -10,8 +10,9 @@ from penstock.assembly import open_parts
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_detector, build_segmenter
-from penstock.session import Hook, OptimizerSpec
+from penstock.session import Hook
 from penstock.session.optimizer import make_optimizer
+from penstock.settings import OptimizerSpec
 from penstock.training import resume, train
 from penstock.training.compatibility import check_optimizer
 

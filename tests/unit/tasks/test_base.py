@@ -7,7 +7,8 @@ import torch
 from support.tasks import BOXES, MASKS, VOLUMES
 
 from penstock.errors import RecipeError
-from penstock.tasks import TASKS, Objective, Segmentation, find_task
+from penstock.settings import Objective
+from penstock.tasks import TASKS, Segmentation, find_task
 
 
 @pytest.mark.parametrize("task", [MASKS, VOLUMES])

@@ -8,7 +8,8 @@ from support.samples import PNG, filled
 
 from penstock.errors import ImageError
 from penstock.records.schema import ClassificationRecord
-from penstock.tasks import Augment, Classification, Regularize
+from penstock.settings import Augment, Regularize
+from penstock.tasks import Classification
 from penstock.tasks.classes import NOTHING
 
 

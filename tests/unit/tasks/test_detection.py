@@ -16,7 +16,8 @@ from penstock.images import fetch_image, geometry, probe
 from penstock.images.color import Jitter
 from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
-from penstock.tasks import Augment, Detection
+from penstock.settings import Augment
+from penstock.tasks import Detection
 from penstock.tasks.detection import PrepareDetection
 
 

@@ -13,7 +13,8 @@ from support.samples import filled
 from penstock.images import codecs, drawing
 from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
-from penstock.tasks import Augment, Instances, PrepareInstances
+from penstock.settings import Augment
+from penstock.tasks import Instances, PrepareInstances
 from penstock.tasks.predictions import InstancePrediction, Style
 
 TASK = Instances("maskrcnn:test_resnet", ("cat", "dog"), 3)

@@ -9,7 +9,8 @@ from support.tasks import masked
 from penstock import seeds
 from penstock.records.schema import SegmentationRecord, encode_segmentation
 from penstock.seeds import generator
-from penstock.tasks import Augment, PrepareMatte
+from penstock.settings import Augment
+from penstock.tasks import PrepareMatte
 from penstock.values import Record
 
 

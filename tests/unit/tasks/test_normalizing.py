@@ -3,7 +3,7 @@ from __future__ import annotations
 from support.errors import refused
 
 from penstock.datasets.description import Description
-from penstock.tasks import Model, TaskSettings
+from penstock.settings import Model, TaskSettings
 from penstock.tasks.normalizing import of_data
 
 BARE = Description("classification", ("a", "b"), 255, {}, "folders")

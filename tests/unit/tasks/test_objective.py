@@ -4,8 +4,8 @@ import pytest
 
 from penstock.errors import RecipeError
 from penstock.losses import CrossEntropy, Focal, Lovasz, Tversky
-from penstock.tasks import Objective
-from penstock.tasks.objective import weights_of
+from penstock.settings import Objective
+from penstock.tasks.objective import mixture, weights_of
 
 
 class TestObjective:
@@ -13,7 +13,7 @@ class TestObjective:
         one = Objective(
             1.0, 2.0, 3.0, 4.0, 5.0, 6.0, focal_gamma=1.5, tversky_alpha=0.2, tversky_beta=0.9, label_smoothing=0.1
         )
-        assert one.mixture((1.0, 3.0)).terms == [
+        assert mixture(one, (1.0, 3.0)).terms == [
             (1.0, CrossEntropy((1.0, 3.0), 0.1)),
             (2.0, Focal(1.5)),
             (3.0, Tversky(0.5, 0.5)),  # Dice
@@ -21,12 +21,12 @@ class TestObjective:
             (5.0, Tversky(0.2, 0.9)),
             (6.0, Lovasz()),
         ]
-        assert Objective(0.0, dice=1.0).mixture().terms == [(1.0, Tversky())]
+        assert mixture(Objective(0.0, dice=1.0)).terms == [(1.0, Tversky())]
 
     @pytest.mark.parametrize(("step", "hardest"), [(0, 1.0), (5, 0.6), (10, 0.2), (15, 0.2), (None, 0.2)])
     def test_mining_begins_slowly(self, step, hardest):
         slow = Objective(ohem_ratio=0.2, ohem_warmup_steps=10, ohem_threshold=0.3)
-        ((_, term),) = slow.mixture((), step).terms
+        ((_, term),) = mixture(slow, (), step).terms
         assert (term.ohem_ratio, term.ohem_threshold) == (pytest.approx(hardest), 0.3)
 
     @pytest.mark.parametrize(

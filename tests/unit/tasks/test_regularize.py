@@ -14,10 +14,12 @@ from torch.nn import functional as F  # noqa: N812
 
 from penstock import seeds
 from penstock.assembly import open_parts
-from penstock.config import Data, apply, default_recipe
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.seeds import generator
-from penstock.tasks import Regularize, regularize
+from penstock.settings import Data, Regularize
+from penstock.tasks import regularize
 from penstock.tasks.classes import NOTHING
 from penstock.training import train
 

@@ -12,13 +12,13 @@ from support.training import recipe
 
 from penstock.assembly import Parts
 from penstock.assembly.run_data import RunData, plain_stages, read_run_data, stages_of
-from penstock.config import Follow
 from penstock.datasets import About, TopicDataset
 from penstock.datasets.topics import Known
 from penstock.errors import ExpiredError, RecipeError, SourceError
 from penstock.order import Stage
 from penstock.ranks import Ranks
 from penstock.runs import RunFolder
+from penstock.settings import Follow
 from penstock.sources.kafka import Address, FakeLog, Range, mistakes
 from penstock.training import train
 from penstock.training.streaming import Follower

@@ -11,13 +11,15 @@ from support.commands import call
 from support.training import recipe
 
 from penstock.assembly import open_parts
+from penstock.assembly.presets import default_recipe
 from penstock.cli.events import show
-from penstock.config import Data, apply, default_recipe
+from penstock.config import apply
 from penstock.datasets import Labels, inspect, pack
 from penstock.errors import WeightsError
 from penstock.events import Events
 from penstock.models import build_segmenter, load_matching
 from penstock.session import CheckpointStore, Hook
+from penstock.settings import Data
 from penstock.training import train
 from penstock.training.weights import initial_model
 

@@ -8,12 +8,12 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.assembly.presets import GENERAL, stated
 from penstock.config import toml
-from penstock.config.presets import GENERAL, stated
-from penstock.config.values import Recipe
+from penstock.settings import Recipe
 
 if TYPE_CHECKING:
-    from penstock.config.presets import Resolved
+    from penstock.assembly.presets import Resolved
 
 _WIDTH: Final = 110
 _HEADER: Final = (

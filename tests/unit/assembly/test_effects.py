@@ -9,10 +9,11 @@ from support.commands import call
 from support.errors import refused
 from support.training import Stop, recipe
 
-from penstock.config import apply, default_recipe
-from penstock.config.effects import ABILITIES, NEEDS, check_abilities, check_chosen, check_effects, check_parts
-from penstock.config.values import Recipe
+from penstock.assembly.effects import ABILITIES, NEEDS, check_abilities, check_chosen, check_effects, check_parts
+from penstock.assembly.presets import default_recipe
+from penstock.config import apply
 from penstock.errors import RecipeError
+from penstock.settings import Recipe
 from penstock.tasks import TASKS
 from penstock.training import resume, train
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.config.presets import defaults
-from penstock.config.values import Recipe
+from penstock.assembly.presets import defaults
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig, check_decoder
-from penstock.tasks import Ability, Augment, Objective, Regularize, refusal
+from penstock.models import check_decoder
+from penstock.settings import Augment, DeepLabConfig, Objective, Recipe, Regularize
+from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.config import toml
-from penstock.config.values import Recipe
 from penstock.datasets import locate
 from penstock.session.options import ENDLESS
+from penstock.settings import Recipe
 from penstock.tasks import Ability, find_task
 
 if TYPE_CHECKING:

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from penstock.errors import RecipeError
-from penstock.models import DeepLabConfig
-from penstock.tasks.augment import Augment
-from penstock.tasks.objective import Objective
-from penstock.tasks.regularize import Regularize
+from penstock.settings.augment import Augment
+from penstock.settings.model import Model
+from penstock.settings.objective import Objective
+from penstock.settings.regularize import Regularize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Options = TypeVar("Options")
-
-
-@dataclass(frozen=True)
-class Model:
-    """What learns.
-
-    Attributes:
-        name: Model: ARCHITECTURE:BACKBONE for segmentation, matting, detection and instances, BACKBONE (or
-            cifar10-fast, cifar10-tutorial) for classification, unet3d for volumes; or FILE.py:NAME, or
-            package.module:NAME.
-        weights: Backbone weights: "pretrained", "none" or a file. Or weights of a whole network: "coco" for fasterrcnn,
-            maskrcnn, retinanet and fcos with resnet50, or OWNER/NAME for a network of segmentation_models.pytorch on
-            the Hugging Face hub, such as smp-hub/segformer-b0-512x512-ade-160k for segformer:mit_b0.
-        deeplab: Parts of `deeplab:BACKBONE`.
-        decoder: Options of the decoder of a network of segmentation_models.pytorch, by the names that its classes give
-            them, such as decoder_channels. Weights of the hub bring those of their network.
-        normalization: Mean and standard deviation that images are normalised with: "backbone" takes those that the
-            backbone was trained with, "data" those of the training images. The default is "data" for images of 16 bits
-            or of other channels than RGB.
-    """
-
-    name: str = "deeplabv3plus:resnet50"
-    weights: str = "pretrained"
-    deeplab: DeepLabConfig = field(default_factory=DeepLabConfig)
-    decoder: dict[str, Any] = field(default_factory=dict)
-    normalization: Literal["backbone", "data"] = "backbone"
 
 
 @dataclass(frozen=True)

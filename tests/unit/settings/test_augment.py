@@ -7,14 +7,14 @@ import cv2
 import numpy as np
 import pytest
 
-from penstock.config import Recipe
-from penstock.config.effects import check_abilities
+from penstock.assembly.effects import check_abilities
 from penstock.errors import RecipeError
 from penstock.feed import Feed
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.settings import Augment, Recipe
 from penstock.sources import MemorySource
-from penstock.tasks import Augment, Volumes
+from penstock.tasks import Volumes
 from penstock.tasks.classes import PrepareClassification
 from penstock.values import Cursor, Share
 

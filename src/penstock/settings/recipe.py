@@ -8,8 +8,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from penstock.bounds import Count, Fraction, Seconds, Switch
-from penstock.session import OptimizerSpec
-from penstock.tasks import Augment, Model, Objective, Regularize, TaskSettings
+from penstock.settings.augment import Augment
+from penstock.settings.model import Model
+from penstock.settings.objective import Objective
+from penstock.settings.optimizer import OptimizerSpec
+from penstock.settings.regularize import Regularize
+from penstock.settings.task import TaskSettings
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@ from __future__ import annotations
 import dataclasses
 import tomllib
 
-from penstock.config import Recipe, explained
-from penstock.config.reference import attributes
+from penstock.assembly.reference import attributes, explained
 from penstock.config.toml import convert
 from penstock.images.color import Jitter
-from penstock.models import DeepLabConfig
 from penstock.models.atrous import DPC
+from penstock.settings import DeepLabConfig, Recipe
 
 
 def test_every_setting_is_printed_with_what_it_means():
