@@ -10,22 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from penstock.api import (
-        Data,
-        LoadedModel,
-        Run,
-        Sample,
-        Split,
-        compare,
-        export,
-        inspect,
-        list_runs,
-        load,
-        open,  # noqa: A004 - as `PIL.Image.open`
-        pack,
-        resume,
-        train,
-    )
+    from penstock.api.data import Data, Sample, Split, inspect, open, pack  # noqa: A004 - as `PIL.Image.open`
+    from penstock.api.loaded import LoadedModel
+    from penstock.api.runs import Run, compare, export, list_runs, load
+    from penstock.api.training import resume, train
     from penstock.datasets import Inspection, Layout
     from penstock.errors import PenstockError
     from penstock.events import Event
@@ -40,22 +28,10 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES: Final = {
-    "api": (
-        "Data",
-        "LoadedModel",
-        "Run",
-        "Sample",
-        "Split",
-        "compare",
-        "export",
-        "inspect",
-        "list_runs",
-        "load",
-        "open",
-        "pack",
-        "resume",
-        "train",
-    ),
+    "api.data": ("Data", "Sample", "Split", "inspect", "open", "pack"),
+    "api.loaded": ("LoadedModel",),
+    "api.runs": ("Run", "compare", "export", "list_runs", "load"),
+    "api.training": ("resume", "train"),
     "datasets": ("Inspection", "Layout"),
     "errors": ("PenstockError",),
     "events": ("Event",),

@@ -70,7 +70,7 @@ class TestOutput:
                 os.kill(os.getpid(), signal.SIGINT)
                 session.feed = dataclasses.replace(session.feed, prepare=Slow(session.feed.prepare))
 
-        monkeypatch.setattr("penstock.cli.training.train_recipe", interrupted)
+        monkeypatch.setattr("penstock.training.train", interrupted)
         code, out, _ = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
         (run,) = tmp_path.iterdir()
 

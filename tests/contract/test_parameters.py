@@ -39,6 +39,19 @@ _BOTH = {
     "labels": Given(Labels(ignore=2), "masks"),
     "evaluate_only": Given(True, "evaluated"),
 }
+_OPTIONS = {
+    "model": "unet:test_resnet", "weights": "mine.safetensors", "init": "$run", "strict": False, "task": "none.py:T",
+    "loss": "$root/losses.py:mine", "optimizer": "muon", "lr": 0.5, "crop": (32, 64), "batch": 3, "steps": 7,
+    "epochs": 2.0, "patience": 3, "limit": 5, "overfit": 2, "fast_dev_run": True, "seed": 5, "device": "cpu",
+    "start": "earliest", "until": "0:1", "follow": True, "replay_ratio": 0.5, "stall_timeout": 7.0, "retries": 2,
+}  # fmt: skip
+
+
+def _options(place):
+    """Those that set one setting each."""
+    return {name: Given(value, place) for name, value in _OPTIONS.items()}
+
+
 PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     "inspect": {
         **_BOTH,
@@ -58,26 +71,20 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     "pack": {**_BOTH, "validation": Given(0.5, "clips"), "skip_bad": Given(True, "cut")},
     "open": {"trust": Given(True, "data")},
     "train": {
-        "model": Given("unet:test_resnet", "data"),
-        "weights": Given("mine.safetensors", "data"),
-        "task": Given("none.py:T", "data"),
-        "loss": Given("$root/losses.py:mine", "data"),
-        "optimizer": Given("muon", "data"),
-        "lr": Given(0.5, "data"),
-        "crop": Given((32, 64), "data"),
-        "batch": Given(3, "data"),
-        "steps": Given(7, "data"),
-        "epochs": Given(2.0, "data"),
-        "seed": Given(5, "data"),
-        "device": Given("cpu", "data"),
+        **_options("data"),
         "hooks": Given(["tensorboard"], "data"),
         "settings": Given({"train.batch": 3}, "data"),
         "runs": Given("elsewhere", "data"),
         "name": Given("mine", "data"),
+        "go_on": Given(True, "data"),
+        "max_time": Given("1h", "data"),
+        "accept_changes": Given(True, "data"),
         "on_event": Given(print, "data"),
         "trust": Given(True, "data"),
     },
     "resume": {
+        **_options("run"),
+        "max_time": Given("1h", "run"),
         "settings": Given({"train.steps": 9}, "run"),
         "hooks": Given((Hook(),), "run"),
         "checkpoint": Given("best", "run"),

@@ -9,8 +9,8 @@ from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
 from penstock.images import drawing
 from penstock.images.codecs import encode_png
 from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
-from penstock.settings import Augment
-from penstock.tasks import Matting, Segmentation, regularize
+from penstock.settings import DRAWS, Augment
+from penstock.tasks import Matting, Segmentation
 from penstock.tasks.volumes import telling_slice
 
 MATTES = Matting("unet:test_resnet", ("back", "front"))
@@ -55,7 +55,7 @@ class TestPadding:
 
     def test_of_classes(self):
         label = torch.tensor([2, 1, 0])
-        draws = torch.arange(3 * regularize.DRAWS, dtype=torch.float32).view(3, -1)
+        draws = torch.arange(3 * DRAWS, dtype=torch.float32).view(3, -1)
         found = CLASSES.mask_padding({"label": label, "draws": draws}, self.weight)
 
         assert found["label"].tolist() == [2, -1, 0]

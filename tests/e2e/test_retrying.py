@@ -113,8 +113,8 @@ def test_what_does_not_pass_ends_it_at_once(packed, tmp_path, monkeypatch, pause
 def test_the_command_takes_how_often(packed, tmp_path, monkeypatch, pauses, capsys):
     hook = failing(monkeypatch, {2: 1})
     monkeypatch.setattr(
-        "penstock.cli.training.train_recipe",
-        lambda chosen, root, name, hooks, **more: train(chosen, root, name, [*hooks, hook], more["on_event"]),
+        "penstock.training.train",
+        lambda chosen, root, name, hooks, on_event, **_: train(chosen, root, name, [*hooks, hook], on_event),
     )
     (tmp_path / "recipe.toml").write_text(dump(slow(packed)))
     words = ["train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs"]

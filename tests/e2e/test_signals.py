@@ -162,7 +162,7 @@ def test_who_interrupts_has_a_report_and_who_terminates_is_not_kept_waiting(
 
         return train(recipe(packed.folder), root, name, hooks=[Signal()], on_event=on_event)
 
-    monkeypatch.setattr("penstock.cli.training.train_recipe", interrupted)
+    monkeypatch.setattr("penstock.training.train", interrupted)
     code, out, err = call("train", packed.folder, "--runs", tmp_path, capsys=capsys)
     (run,) = tmp_path.iterdir()
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+from pathlib import Path
 from typing import NamedTuple, get_type_hints
 
 from penstock.assembly import resolve_settings
 from penstock.assembly.presets import Resolved
 from penstock.assembly.reference import explained
-from penstock.cli import data, exporting, predicting, runs, topics, training
+from penstock.cli import data, exporting, topics, training
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.inference.export import Exported
+from penstock.runs import RunFolder
 from support.effects import Elsewhere
 
 
@@ -152,7 +154,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "runs": Effect("--runs elsewhere", "elsewhere", "$data"),
         "name": Effect("--name mine", "'mine'", "$data"),
         "go_on": Effect("--continue", "'go_on': True", "$data --name mine"),
-        "checkpoint": Effect("--checkpoint best", "'checkpoint': 'best'", "--resume $run"),
+        "checkpoint": Effect("--checkpoint best", "'best'", "--resume $run"),
         "resume": Effect("--resume $run", "resumed "),
         "accept_changes": Effect("--accept-changes", "'accept_changes': True", "--resume $run"),
         "task": Effect("--task $root/none.py:T", "none.py", "$data"),
@@ -276,14 +278,14 @@ def replace_doors(monkeypatch, printed):
 
     def train(resolved, *given, **named):
         printed.append(f"{explained(resolved) if isinstance(resolved, Resolved) else resolved}\n{given} {named}")
-        return None, None
+        return RunFolder(Path("run")), None
 
     def resolve(given, *where):
         return given if given.get("data.path", "").startswith("kafka:") else resolve_settings(given, *where)
 
     def resume(folder, *given, **named):
         printed.append(f"resumed {folder} {given} {named}")
-        return None, None
+        return RunFolder(Path("run")), None
 
     def publish(dataset, address, split, new, progress):
         printed.append(f"publish {split} {new}")
@@ -297,14 +299,13 @@ def replace_doors(monkeypatch, printed):
         printed.append(f"export {output} size {size} {named} {trained.tta}")
         return Exported(output, "uint8", ("n", "64", "96", "3"), (), "", None)
 
-    for module in (training, runs, predicting, exporting):
-        monkeypatch.setattr(module, "trust_folder", trust)
+    monkeypatch.setattr("penstock.assembly.trust", trust)
     monkeypatch.setattr(data.carried, "trust_folder", trust)
-    monkeypatch.setattr(training, "resolve_settings", resolve)
-    monkeypatch.setattr(training, "train_recipe", train)
-    monkeypatch.setattr(training, "resume_run", resume)
+    monkeypatch.setattr("penstock.assembly.resolve_settings", resolve)
+    monkeypatch.setattr("penstock.training.train", train)
+    monkeypatch.setattr("penstock.training.resume", resume)
     monkeypatch.setattr(training, "_conclude", lambda *_: 0)
-    monkeypatch.setattr(exporting, "export_run", export)
+    monkeypatch.setattr("penstock.inference.export_run", export)
     monkeypatch.setattr(exporting, "_size", lambda _: 0)
     monkeypatch.setattr(topics, "publish_split", publish)
     monkeypatch.setattr(topics, "pull_splits", pull)

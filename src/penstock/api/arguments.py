@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_type_hints
 
 from penstock.config import toml
+from penstock.config.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,14 +18,16 @@ T = TypeVar("T")
 
 
 def suggested(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, which says of an unknown keyword argument which one is probably meant, or which setting.
+    """The function, which says of an unknown keyword argument which one is probably meant, or which setting; its
+    signature has the keywords of a `TypedDict` one by one.
 
     Python suggests some itself from 3.13 on, but knows no settings.
 
     Raises:
         TypeError: when called with a keyword that is no parameter.
     """
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    signature = _expanded(inspect.signature(function))
+    known = [name for name in signature.parameters if name != "self"]
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -33,7 +36,18 @@ def suggested(function: Callable[P, T]) -> Callable[P, T]:
                 raise TypeError(f"{function.__name__}() has no argument {name!r}. {_advice(name, known)}")
         return function(*args, **kwargs)
 
+    vars(called)["__signature__"] = signature
     return called
+
+
+def _expanded(signature: inspect.Signature) -> inspect.Signature:
+    """A signature with the keywords of `**options: Unpack[Options]` in its place."""
+    *others, last = signature.parameters.values()
+    if last.kind is not last.VAR_KEYWORD:
+        return signature
+    hints = get_type_hints(Options)
+    named = [inspect.Parameter(name, last.KEYWORD_ONLY, default=None, annotation=hints[name]) for name in hints]
+    return signature.replace(parameters=[*others, *named])
 
 
 def _advice(name: str, known: list[str]) -> str:

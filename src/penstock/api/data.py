@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from penstock import datasets
 from penstock.api.arguments import suggested
-from penstock.assembly import chosen_shuffle, open_parts, resolve_settings
 from penstock.custom import carried
 from penstock.images import codecs
 from penstock.order import Plan
@@ -147,6 +146,8 @@ class Split:
         given = {"data.path": self.dataset.path, "data.train": self.name, "train.batch": batch, "seed": seed}
         if crop:
             given["augment.crop"] = crop
+        from penstock.assembly import chosen_shuffle, open_parts, resolve_settings  # noqa: PLC0415 - with PyTorch
+
         recipe = resolve_settings({**given, "model.weights": "none", **(settings or {})}).recipe
         feed = open_parts(chosen_shuffle(recipe)).training_feed(Share(rank, world_size))
         return feed if augment else replace(feed, augment=False)

@@ -1,38 +1,27 @@
-"""Runs: train, resume, load, export."""
+"""Runs: load, export, list, compare."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import assembly, inference, training
 from penstock.api.arguments import suggested
-from penstock.api.data import Data
-from penstock.api.loaded import LoadedModel
-from penstock.assembly import open_run, resolve_settings, settings_of_file
-from penstock.assembly.runs import run_recipe
-from penstock.config import toml
-from penstock.errors import RecipeError
-from penstock.models import TestTimeAugmentation
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
 from penstock.runs.listing import change_tags, find_runs, write_note
 from penstock.runs.pruning import prunable, prune
-from penstock.session import Hook
-from penstock.settings import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from penstock.assembly.presets import Resolved
-    from penstock.events import OnEvent
+    from penstock.api.loaded import LoadedModel
     from penstock.inference import Evaluation, Exported
     from penstock.runs.comparing import RunComparison
     from penstock.runs.listing import RunSummary
     from penstock.session import Outcome
+    from penstock.settings import Recipe
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +39,8 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """What it trained."""
+        from penstock.assembly.runs import run_recipe  # noqa: PLC0415 - with PyTorch
+
         return run_recipe(self.path)
 
     @property
@@ -87,6 +78,10 @@ class Run:
         Raises:
             PenstockError: the dataset is gone or has changed, or there is no checkpoint.
         """
+        from penstock import inference  # noqa: PLC0415 - with PyTorch
+        from penstock.assembly import open_run  # noqa: PLC0415 - the same
+        from penstock.models import TestTimeAugmentation  # noqa: PLC0415 - the same
+
         trained = inference.load_model(self.path, checkpoint, device, open_run(self.path))
         augmentation = TestTimeAugmentation(tuple(scales), flip, shift)
         return inference.evaluate_run(self.path, trained.with_tta(augmentation), split)
@@ -119,6 +114,12 @@ class Run:
             prune(each)
         return sum(each.bytes for each in found)
 
+    def report(self) -> Path:
+        """Write report.html, the page of the run; its path."""
+        from penstock.report import write_report  # noqa: PLC0415 - with PyTorch
+
+        return write_report(RunFolder.open(self.path))
+
     def load(self, *, checkpoint: str = "", device: str = "auto") -> LoadedModel:
         """Its model, ready to predict."""
         return load(self.path, checkpoint=checkpoint, device=device)
@@ -130,118 +131,6 @@ class Run:
     def _repr_html_(self) -> str:
         scores = "".join(f"<li>{html.escape(name)}: {value}</li>" for name, value in (self.best or {}).items())
         return f"<b>{html.escape(str(self.path))}</b><ul>{scores}</ul>"
-
-
-@suggested
-def train(
-    data: Data | Recipe | str | Path,
-    *,
-    model: str = "",
-    weights: str = "",
-    task: str = "",
-    loss: str = "",
-    optimizer: str = "",
-    lr: float | None = None,
-    crop: tuple[int, int] | None = None,
-    batch: int | None = None,
-    steps: int | None = None,
-    epochs: float | None = None,
-    seed: int | None = None,
-    device: str = "",
-    hooks: Sequence[str | Mapping[str, Any] | Hook] = (),
-    settings: Mapping[str, Any] | None = None,
-    runs: str | Path = "runs",
-    name: str = "",
-    on_event: OnEvent | None = None,
-    trust: bool = False,
-) -> Run:
-    """Train a model; settings that are not given are filled in as on the command line.
-
-    Args:
-        data: a dataset or where it is, a recipe, or the path of one in TOML.
-        model: ARCHITECTURE:BACKBONE, a backbone, or FILE.py:NAME.
-        weights: of the backbone: "pretrained", "none" or a file.
-        task: FILE.py:NAME of a task of one's own.
-        loss: FILE.py:NAME of a custom loss, in place of cross-entropy.
-        optimizer: sgd, adamw, rmsprop, muon, or FILE.py:NAME.
-        lr: peak learning rate.
-        crop: (height, width) of what the network sees.
-        batch: images in a global batch.
-        steps: optimizer steps.
-        epochs: passes over the training split, instead of steps.
-        seed: of everything random.
-        device: auto, cpu, cuda, cuda:1, mps.
-        hooks: names, FILE.py:NAME, tables with settings, or hooks themselves.
-        settings: any other settings of the recipe, named as `section.key`.
-        runs: where run folders are kept.
-        name: of the run, behind its number.
-        on_event: called with every event; `logging` has them too.
-        trust: whether custom code that a dataset carries or a recipe in TOML names may be executed.
-
-    Raises:
-        PenstockError: something cannot be had, or does not fit.
-    """
-    _check_listed(hooks)
-    own = [each for each in hooks if isinstance(each, Hook)]
-    options = {
-        "model.name": model, "model.weights": weights, "task": task, "loss.custom": loss, "optimizer.name": optimizer,
-        "optimizer.lr": lr, "augment.crop": crop, "train.batch": batch, "train.steps": steps, "train.epochs": epochs,
-        "seed": seed, "train.device": device, "hooks": [each for each in hooks if not isinstance(each, Hook)],
-    }  # fmt: skip
-    replaced = {"loss.cross_entropy": 0.0} if loss else {}
-    given = {**replaced, **{key: value for key, value in options.items() if value not in (None, "", [])}}
-    recipe = _recipe(data, {**given, **(settings or {})}, trust=trust)
-    folder, outcome = training.train(recipe, Path(runs), name, own, on_event)
-    return Run(folder.path, outcome)
-
-
-def _check_listed(hooks: object) -> None:
-    if isinstance(hooks, str):
-        raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
-    if not isinstance(hooks, Iterable):
-        name = getattr(hooks, "__name__", type(hooks).__name__)
-        raise RecipeError("hooks", expected="a list", found=name, remedy=f"Write hooks=[{name}()]")
-
-
-def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any], *, trust: bool) -> Recipe | Resolved:
-    if trust and isinstance(data, (str, Path)):
-        assembly.trust(Path(data))
-    if isinstance(data, Recipe):
-        return toml.filled(data, given, "")
-    path = data.path if isinstance(data, Data) else str(data)
-    if path.endswith(".toml"):
-        return resolve_settings(settings_of_file(Path(path), given), path)
-    return resolve_settings({"data.path": path, **given})
-
-
-@suggested
-def resume(
-    run: str | Path | Run,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = (),
-    checkpoint: str = "last",
-    on_event: OnEvent | None = None,
-    trust: bool = False,
-    accept_changes: bool = False,
-) -> Run:
-    """Go on with a run.
-
-    Args:
-        run: the run or its folder.
-        settings: changes to its recipe, named as `section.key`.
-        hooks: more of them.
-        checkpoint: "last", "best" or "step-NNNNNNNN".
-        on_event: called with every event; `logging` has them too.
-        trust: whether code from elsewhere, which the run carries, may be executed.
-        accept_changes: whether to go on although data, code or a decoder gives other samples than before.
-
-    Raises:
-        PenstockError: it cannot go on.
-    """
-    path = _trusted(run, trust=trust)
-    folder, outcome = training.resume(path, settings or {}, hooks, checkpoint, on_event, accept_changes=accept_changes)
-    return Run(folder.path, outcome)
 
 
 @suggested
@@ -257,7 +146,10 @@ def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", t
     Raises:
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """
-    return LoadedModel(inference.load_model(_trusted(run, trust=trust), checkpoint, device))
+    from penstock import inference  # noqa: PLC0415 - with PyTorch
+    from penstock.api.loaded import LoadedModel  # noqa: PLC0415 - the same
+
+    return LoadedModel(inference.load_model(trusted(run, trust=trust), checkpoint, device))
 
 
 def list_runs(root: str | Path = "runs") -> list[RunSummary]:
@@ -306,12 +198,17 @@ def export(
     Raises:
         RecipeError: the task cannot be exported, or takes no images of that size.
     """
-    trained = inference.load_model(_trusted(run, trust=False), device="cpu")
+    from penstock import inference  # noqa: PLC0415 - with PyTorch
+
+    trained = inference.load_model(trusted(run, trust=False), device="cpu")
     return inference.export_run(trained, Path(path), size, dynamic=dynamic, any_size=any_size)
 
 
-def _trusted(run: str | Path | Run, *, trust: bool) -> Path:
+def trusted(run: str | Path | Run, *, trust: bool) -> Path:
+    """The folder of a run, whose code may be executed from now on if that was said."""
     path = run.path if isinstance(run, Run) else Path(run)
     if trust:
+        from penstock import assembly  # noqa: PLC0415 - with PyTorch
+
         assembly.trust(path)
     return path

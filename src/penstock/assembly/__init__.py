@@ -16,6 +16,8 @@ reference.py the settings with what they mean
 from penstock.assembly.advising import Advice, advise
 from penstock.assembly.epochs import steps_of, with_steps
 from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
+from penstock.assembly.presets import Resolved, default_recipe, resolve
+from penstock.assembly.reference import explained
 from penstock.assembly.resolving import resolve_settings, settings_of_file
 from penstock.assembly.runs import load_checkpoint, open_run
 from penstock.assembly.trusting import settings_in, trust
@@ -23,13 +25,17 @@ from penstock.assembly.trusting import settings_in, trust
 __all__ = [
     "Advice",
     "Parts",
+    "Resolved",
     "advise",
     "chosen_shuffle",
+    "default_recipe",
+    "explained",
     "load_checkpoint",
     "notes",
     "open_dataset",
     "open_parts",
     "open_run",
+    "resolve",
     "resolve_settings",
     "settings_in",
     "settings_of_file",

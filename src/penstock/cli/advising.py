@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.assembly import advise, resolve_settings
-from penstock.assembly.advising import Advice
 from penstock.cli.options import Crop, ModelName, TaskName, crop_setting
 from penstock.config import parsed
 from penstock.progress import Progress, counted, duration
-from penstock.training import finders
 
 if TYPE_CHECKING:
+    from penstock.assembly import Advice
     from penstock.settings import Recipe
 
 
@@ -38,8 +36,11 @@ def doctor(
     A reason is the task, the model, the size of the images, or a general default. Any of them can be changed with an
     option of `penstock train`, or with --set.
     """
+    given = parsed([*crop_setting(crop), *settings])
+    from penstock.assembly import advise, resolve_settings
+
     named = {"data.path": dataset, **({"model.name": model} if model else {}), **({"task": task} if task else {})}
-    resolved = resolve_settings({**named, **parsed([*crop_setting(crop), *settings])})
+    resolved = resolve_settings({**named, **given})
     choices = list(advise(resolved))
     if find_batch:
         choices.append(_batch_advice(resolved.recipe))
@@ -53,18 +54,27 @@ def doctor(
 
 
 def _batch_advice(recipe: Recipe) -> Advice:
+    from penstock.assembly import Advice
+    from penstock.training import finders
+
     found = finders.find_batch(recipe)
     fails = f"{found.fails:,} images do not" if found.fails else "more were not tried"
     return Advice("batch found", counted(found.fits, "image"), f"fit into the memory of {found.device}; {fails}")
 
 
 def _time_advice(recipe: Recipe) -> Advice:
+    from penstock.assembly import Advice
+    from penstock.training import finders
+
     found = finders.find_time(recipe)
     reason = f"{counted(found.steps, 'step')} of {found.seconds:,.3g} s on {found.device}; evaluations come on top"
     return Advice("time found", duration(found.seconds * found.steps), reason)
 
 
 def _lr_advice(recipe: Recipe) -> Advice:
+    from penstock.assembly import Advice
+    from penstock.training import finders
+
     with Progress("find lr", "steps") as progress:
         found = finders.find_lr(recipe, progress=progress)
     fell = f"the loss falls fastest there, from {found.losses[0]:.3g} to {min(found.losses):.3g} in all"

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.assembly import trust as trust_folder
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
-from penstock.inference import export_run, load_model
-from penstock.models import TestTimeAugmentation
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -53,6 +50,10 @@ def export(
     names, and what of an image to give it, are in its metadata. ONNX and .pt2 files are read again and compared with
     the model; exits with 1 if they differ.
     """
+    from penstock.assembly import trust as trust_folder
+    from penstock.inference import export_run, load_model
+    from penstock.models import TestTimeAugmentation
+
     if trust:
         trust_folder(run)
     trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))

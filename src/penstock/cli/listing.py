@@ -7,9 +7,6 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from penstock.errors import RecipeError
-from penstock.models import catalogue
-from penstock.models.architectures import NETWORKS
-from penstock.models.published import coco_scores
 
 _UNSTATED = "not stated"
 
@@ -26,6 +23,8 @@ def models(
 
     Nothing is downloaded. Accuracies are listed in the documentation of timm.
     """
+    from penstock.models import catalogue
+
     if not pattern:
         _architectures()
         return
@@ -48,6 +47,8 @@ def models(
 
 
 def _backbones(names: list[str], count: int) -> None:
+    from penstock.models import catalogue
+
     width = max(len(name) for name in names[:count])
     print(f"{'backbone':<{width}}  parameters  image size  licence of the weights")
     for found in map(catalogue.describe, names[:count]):
@@ -59,6 +60,10 @@ def _backbones(names: list[str], count: int) -> None:
 
 
 def _architectures() -> None:
+    from penstock.models import catalogue
+    from penstock.models.architectures import NETWORKS
+    from penstock.models.published import coco_scores
+
     tasks: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for task, networks in NETWORKS.items():
         tasks.setdefault(tuple(networks.items()), []).append(task)

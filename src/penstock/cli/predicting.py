@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from penstock.assembly import trust as trust_folder
 from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, Trust, chosen_window
 from penstock.errors import RecipeError
-from penstock.inference import load_model, predict_images, predict_volumes
-from penstock.inference.inputs import find, left_out, other_depth, parsed
-from penstock.inference.predict import are_volumes, check_output, check_style
-from penstock.models import TestTimeAugmentation
-from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, counted
-from penstock.tasks import Style
-from penstock.tasks.predictions import SHOWN
+from penstock.settings.predicting import OVERLAP, SHOWN
 
 if TYPE_CHECKING:
     from penstock.inference import Trained
+    from penstock.tasks import Style
 
 Paths = Annotated[
     list[str],
@@ -60,6 +54,13 @@ def predict(
     CASE.nii.gz in their own geometry, and CASE-slices.png. Prints the names of images that cannot be read, and then
     exits with 1.
     """
+    from penstock.assembly import trust as trust_folder
+    from penstock.inference import load_model
+    from penstock.inference.inputs import parsed
+    from penstock.inference.predict import are_volumes, check_output, check_style
+    from penstock.models import TestTimeAugmentation
+    from penstock.tasks import Style
+
     if trust:
         trust_folder(run)
     trained = load_model(run, checkpoint, device).with_tta(TestTimeAugmentation(scales, flip, shift))
@@ -77,6 +78,13 @@ def predict(
         raise RecipeError(
             "--labels", expected="NIfTI volumes to score", found="images", remedy="Use penstock evaluate for a split"
         )
+    return _images(trained, places, output, style)
+
+
+def _images(trained: Trained, places: list[Path | str], output: Path, style: Style) -> int:
+    from penstock.inference import predict_images
+    from penstock.inference.inputs import find, left_out, other_depth
+
     images = find(places)
     if note := other_depth(images, trained.parts.task.pixel_format):
         print(note)
@@ -93,6 +101,8 @@ def predict(
 
 
 def _volumes(trained: Trained, paths: list[Path], output: Path, labels: Path | None, style: Style) -> int:
+    from penstock.inference import predict_volumes
+
     with Progress("predict", "volumes") as progress:
         found = predict_volumes(trained, paths, output, labels, style, progress)
     for sentence in (*found.skipped, *found.wrong):

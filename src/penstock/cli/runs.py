@@ -6,27 +6,17 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import torch
 from cyclopts import Parameter, validators
 
-from penstock import devices, files, outputs
-from penstock import ranks as ranking
-from penstock.assembly import open_run
-from penstock.assembly import trust as trust_folder
+import penstock as ps
+from penstock import files, outputs
 from penstock.errors import RecipeError, RunError
-from penstock.inference import evaluate_run, evaluation_name, load_model
-from penstock.models import TestTimeAugmentation, Window, cost_of
-from penstock.models.sliding_window import OVERLAP
 from penstock.progress import Progress, silent
-from penstock.report import class_table, predictions_sheet, samples_sheet, write_comparison, write_report
-from penstock.report.sheets import encode, telling_positions
-from penstock.runs import RunFolder
+from penstock.settings.predicting import OVERLAP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.inference import Evaluation, Trained
+    from penstock.inference import Trained
+    from penstock.models import Window
 
 _REPLAY = "penstock replay"
 _LARGEST = 8  # times the image's size
@@ -97,6 +87,15 @@ def evaluate(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class; under torchrun by all ranks together."""
+    from penstock import devices
+    from penstock import ranks as ranking
+    from penstock.assembly import open_run
+    from penstock.assembly import trust as trust_folder
+    from penstock.inference import evaluate_run, load_model
+    from penstock.models import TestTimeAugmentation
+    from penstock.report import class_table
+    from penstock.report.evaluated import cost, write_predictions, write_worst
+
     devices.keep_freed_memory()
     devices.use_available_cores()
     if trust:
@@ -113,11 +112,11 @@ def evaluate(
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(class_table(found.scores.as_json()))
-    print(f"model: {_cost(trained, found.split)}")
+    print(f"model: {cost(trained, found.split)}")
     if images:
-        print(f"drawn {_draw_predictions(run, trained, found.split, images)}")
-        print(f"drawn {_draw_worst(run, trained, found)}")
-    print(f"report {write_report(RunFolder(run))}")
+        print(f"drawn {write_predictions(run, trained, found.split, images)}")
+        print(f"drawn {write_worst(run, trained, found)}")
+    print(f"report {ps.Run(run).report()}")
 
 
 def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window | None:
@@ -126,6 +125,8 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
     Raises:
         RecipeError: an overlap is asked for where there is no window.
     """
+    from penstock.models import Window
+
     side = trained.parts.recipe.train.sliding_window if side is None else side
     if overlap != OVERLAP and not side:
         raise RecipeError(
@@ -138,37 +139,6 @@ def chosen_window(trained: Trained, side: int | None, overlap: float) -> Window 
     return Window(side, overlap) if side else None
 
 
-def _cost(trained: Trained, split: str) -> str:
-    """Of one image of the split, as large as the largest."""
-    task, feed = trained.parts.evaluation(split)
-    batch = {
-        name: torch.as_tensor(np.asarray(array)).unsqueeze(0).to(trained.device)
-        for name, array in feed[0].arrays.items()
-    }
-    sides = next(iter(batch.values())).shape[1:-1]
-    return f"{cost_of(trained.evaluated, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
-
-
-def _draw_predictions(run: Path, trained: Trained, split: str, count: int) -> Path:
-    task, feed = trained.parts.evaluation(split)
-    positions = telling_positions(task, feed, count)
-    return _draw(run / "figures" / f"predictions-{evaluation_name(trained, split)}.png", trained, split, positions)
-
-
-def _draw_worst(run: Path, trained: Trained, found: Evaluation) -> Path:
-    positions, notes = [each.position for each in found.worst], [each.text for each in found.worst]
-    path = run / "figures" / f"worst-{evaluation_name(trained, found.split)}.png"
-    return _draw(path, trained, found.split, positions, notes)
-
-
-def _draw(path: Path, trained: Trained, split: str, positions: Sequence[int], notes: Sequence[str] = ()) -> Path:
-    task, feed = trained.parts.evaluation(split)
-    precision = trained.parts.recipe.train.precision
-    sheet = predictions_sheet(task, trained.evaluated, feed, positions, trained.device, precision, notes)
-    files.replace_whole(path, encode(sheet))
-    return path
-
-
 def replay(
     run: Run, /, *, step: Annotated[int, Parameter(help="Step to draw, from 1.")],
     output: Annotated[
@@ -177,10 +147,15 @@ def replay(
     data: Where = "", trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw the images of any step of a run, exactly as the model saw them, and name their records."""
-    if trust:
-        trust_folder(run)
+    from penstock.assembly import open_run
+    from penstock.assembly import trust as trust_folder
+    from penstock.report import samples_sheet
+    from penstock.report.sheets import encode
+
     if output:
         outputs.check(output, _REPLAY, (".png",))
+    if trust:
+        trust_folder(run)
     parts = open_run(run, data)
     last, end = parts.recipe.train.steps, parts.plan.end
     if end is not None:
@@ -212,6 +187,8 @@ def report(
 ) -> None:  # fmt: skip
     """Write the report of a run, RUN/report.html, or one page that compares several runs."""
     if len(runs) > 1:
+        from penstock.report import write_comparison
+
         print(f"report {write_comparison(runs, output or runs[0].resolve().parent / 'comparison.html')}")
         return
     if output:
@@ -221,4 +198,4 @@ def report(
             found="one",
             remedy="Remove --output: the report of a run is RUN/report.html",
         )
-    print(f"report {write_report(RunFolder.open(runs[0]))}")
+    print(f"report {ps.Run(runs[0]).report()}")

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock import devices, ranks
-from penstock.assembly import resolve_settings, settings_in, settings_of_file
-from penstock.assembly import trust as trust_folder
-from penstock.assembly.presets import resolve
-from penstock.assembly.reference import explained
+import penstock as ps
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
 from penstock.cli.options import Crop, ModelName, TaskName
-from penstock.config import parsed
+from penstock.config import check_given, parsed, settings_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
-from penstock.hooks import MaxTime
-from penstock.report import write_report
+from penstock.kinds import KINDS
 from penstock.runs import RunFolder
-from penstock.tasks import TASKS, find_task
-from penstock.training import resume as resume_run
-from penstock.training import train as train_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.assembly.presets import Resolved
-    from penstock.session import Outcome
     from penstock.tasks import Task
 
 Optimizer = Annotated[
@@ -153,64 +142,49 @@ def train(
     Ctrl-C saves and ends; --resume goes on as if nothing had happened. SIGTERM does the same, SIGUSR1 saves. Exit
     codes: 0 finished, 2 an error, 75 stopped by --max-time, 130 and 143 ended by Ctrl-C and SIGTERM.
     """
-    devices.keep_freed_memory()
-    devices.use_available_cores()
     beside = {"--name": bool(name), "--runs": runs is not None, "--continue": go_on, data: bool(data)}
     _refuse_beside(resume, checkpoint, beside)
-    named = {
-        "follow.on": follow or None, "follow.replay_ratio": replay_ratio,
-        "model.name": model or None, "model.weights": weights or None, "init": str(init) if init else None,
-        "strict": None if strict else False, "train.batch": batch, "augment.crop": list(crop) if crop else None,
-        "optimizer.name": optimizer, "train.steps": steps, "train.device": device or None, "seed": seed,
-        "data.start": start or None, "data.until": until or None, "optimizer.lr": rate,
-        "task": task or None, "hooks": hook or None, "loss.custom": loss or None,
-        "loss.cross_entropy": 0.0 if loss else None, "train.epochs": epochs, "train.patience": patience,
-        "data.limit": limit, "train.stall_timeout": stall_timeout, "train.retries": retries,
-    }  # fmt: skip
-    named = {**named, **_part(overfit, epochs, fast_dev_run=fast_dev_run)}
-    given = {key: value for key, value in named.items() if value is not None}
-    if trust:
-        trust_folder(resume or Path(data))
-    timed = [MaxTime(max_time)] if max_time else []
+    given = settings_of(
+        model=model, weights=weights, init=str(init or ""), strict=None if strict else False, task=task, loss=loss,
+        optimizer=optimizer, lr=rate, crop=crop, batch=batch, steps=steps, epochs=epochs, patience=patience,
+        limit=limit, overfit=overfit, fast_dev_run=fast_dev_run, seed=seed, device=device, start=start, until=until,
+        follow=follow or None, replay_ratio=replay_ratio, stall_timeout=stall_timeout, retries=retries,
+    )  # fmt: skip
+    given |= {**({"hooks": hook} if hook else {}), **parsed(settings)}
+    check_given(given)
     resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
+    if resume is None:
+        _check_data(data)
+    _prepare()
     if resume is not None:
-        changes = [*(f"{key}={_toml(value)}" for key, value in given.items()), *settings]
-        folder, outcome = resume_run(
-            resume, changes, timed, checkpoint=checkpoint, on_event=show, accept_changes=accept_changes
+        return _conclude(
+            ps.resume(
+                resume, settings=given, checkpoint=checkpoint, max_time=max_time, on_event=show, trust=trust,
+                accept_changes=accept_changes,
+            )
+        )  # fmt: skip
+    return _conclude(
+        ps.train(
+            data, settings=given, max_time=max_time, runs=runs or "runs", name=name, go_on=go_on, on_event=show,
+            trust=trust, accept_changes=accept_changes,
         )
-    else:
-        recipe = _resolved(data, {**given, **parsed(settings)})
-        folder, outcome = train_recipe(
-            recipe, runs or Path("runs"), name, timed, on_event=show, go_on=go_on, accept_changes=accept_changes
-        )
-    return _conclude(folder, outcome)
+    )  # fmt: skip
 
 
-def _part(overfit: int | None, epochs: float | None, *, fast_dev_run: bool) -> dict[str, Any]:
-    """The settings of a training that tries something on a few records.
+def _prepare() -> None:
+    """Set up the process: memory that is kept between steps, and as many threads as there are cores."""
+    from penstock import devices
 
-    Raises:
-        RecipeError: two steps are to be tried, and epochs were given.
-    """
-    if fast_dev_run and epochs is not None:
-        raise RecipeError(
-            "--fast-dev-run",
-            expected="no --epochs",
-            found=f"{epochs:g}",
-            remedy="Remove one of the two options",
-            message="--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options.",
-        )
-    settings: dict[str, Any] = {}
-    if fast_dev_run:
-        settings = {f"train.{name}": 2 for name in ("steps", "evaluate_every", "save_every")}
-        settings |= {"train.log_every": 1, "optimizer.warmup_steps": 0, "data.limit": 32}
-    if overfit is not None:
-        settings |= {"data.limit": overfit, "data.validation": "train"}
-    return settings
+    devices.keep_freed_memory()
+    devices.use_available_cores()
 
 
-def _conclude(folder: RunFolder, outcome: Outcome) -> int:
+def _conclude(run: ps.Run) -> int:
     """Say how a training ended and what to do next, on the first rank; the code to exit with."""
+    from penstock import ranks
+
+    outcome = run.outcome
+    assert outcome is not None  # noqa: S101 - it has just ended
     here = ranks.from_environment()
     ends_with = 128 + outcome.signal if outcome.signal else 0
     if outcome.is_paused and here.world_size == 1:  # torchrun would take it for a failure
@@ -218,11 +192,11 @@ def _conclude(folder: RunFolder, outcome: Outcome) -> int:
     if not here.is_main:
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
-        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {folder.path}")
-    if folder.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
-        print(f"report {write_report(folder)}")
+        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}")
+    if run.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
+        print(f"report {run.report()}")
     if outcome.status == "finished":
-        print(f"predict with: penstock predict {folder.path} IMAGES -o predictions")
+        print(f"predict with: penstock predict {run.path} IMAGES -o predictions")
     return ends_with
 
 
@@ -250,7 +224,7 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
 
 def recipe(
     file: Annotated[Path | None, Parameter(help="A recipe in TOML. By default the defaults are shown.")] = None, /, *,
-    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(TASKS)}.")] = "",
+    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(KINDS)}.")] = "",
     model: Annotated[
         str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
@@ -272,6 +246,8 @@ def recipe(
             "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
         )
     given = parsed(settings)
+    from penstock.assembly import explained, resolve, settings_in
+
     if file:
         given = {**settings_in(file), **given}
     if model:
@@ -281,6 +257,8 @@ def recipe(
 
 def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
     """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
+    from penstock.tasks import find_task
+
     location = locate(str(given.get("data.path", "")))
     if task and not given.get("task"):
         return find_task(task, "")
@@ -290,7 +268,8 @@ def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
     return find_task(str(given.get("task", "")), described)
 
 
-def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
+def _check_data(data: str) -> None:
+    """Refuse nothing to learn from, and recipes of other formats."""
     if not data:
         raise RecipeError(
             "penstock train",
@@ -305,12 +284,3 @@ def _resolved(data: str, given: Mapping[str, Any]) -> Resolved:
             found=f"a {Path(data).suffix} file",
             remedy="Write the recipe as FILE.toml: penstock recipe > FILE.toml gives one with every setting",
         )
-    if Path(data).suffix == ".toml" and not locate(data).remote:
-        return resolve_settings(settings_of_file(Path(data), given), data)
-    return resolve_settings({"data.path": data, **given})
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

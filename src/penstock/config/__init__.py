@@ -1,10 +1,12 @@
 """Settings as text: recipes in TOML, and what is given beside them. Without torch.
 
 toml.py    to and from TOML, --set, and the errors of both
+options.py the options of train, as settings
 checks.py  rules between fields, and what a resume may change
 places.py  where custom parts and data lie
 """
 
-from penstock.config.toml import apply, dump, load, parsed, settings_in
+from penstock.config.options import settings_of
+from penstock.config.toml import apply, check_given, dump, load, parsed, settings_in
 
-__all__ = ["apply", "dump", "load", "parsed", "settings_in"]
+__all__ = ["apply", "check_given", "dump", "load", "parsed", "settings_in", "settings_of"]

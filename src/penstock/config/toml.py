@@ -174,11 +174,21 @@ def parsed(settings: Sequence[str]) -> dict[str, Any]:
         overlay = _nested(key.strip(), _value(value.strip()))
         _known(overlay, Recipe, f"--set {setting}", "")
         found |= _flat(overlay)
+    check_given(found)
+    return found
+
+
+def check_given(settings: Mapping[str, Any]) -> None:
+    """Whether settings, named as `section.key`, are known and have values that fit, whatever rules there are between
+    them.
+
+    Raises:
+        RecipeError: one is not known, or its value does not fit it.
+    """
     tree: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in settings.items():
         _merge(tree, _nested(key, value))
     typed(tree, "")
-    return found
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:

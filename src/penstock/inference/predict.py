@@ -14,8 +14,8 @@ from penstock.images.volumes import is_volume
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
 from penstock.runs import RunFolder
+from penstock.settings.predicting import SHOWN
 from penstock.tasks import Ability, Style, refusal
-from penstock.tasks.predictions import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

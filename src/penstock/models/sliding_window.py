@@ -12,8 +12,8 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 from penstock.models.segmentation import filled
+from penstock.settings.predicting import OVERLAP
 
-OVERLAP: Final = 0.25
 _TINY: Final = 1e-12
 
 

@@ -6,6 +6,7 @@ augment.py     what training does to an image
 regularize.py  what training does to a batch of images
 objective.py   what training makes small
 optimizer.py   how weights are updated
+predicting.py  defaults of predictions
 task.py        the sections that a task is made from
 """
 

@@ -27,12 +27,13 @@ from penstock.progress import counted
 from penstock.records.schema import decode_detection
 from penstock.settings import Augment
 from penstock.settings.augment import QUARTERS
+from penstock.settings.predicting import SHOWN
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
 from penstock.tasks.exported import Graph, ObjectPredictor
 from penstock.tasks.normalizing import of_data
-from penstock.tasks.predictions import SHOWN, BoxPrediction
+from penstock.tasks.predictions import BoxPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

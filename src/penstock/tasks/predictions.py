@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.files import write_atomically
 from penstock.images import codecs, drawing
+from penstock.settings.predicting import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from penstock.unpacked import CocoDocument
     from penstock.values import Pixels
 
-
-SHOWN: Final = 0.3
-"""Score above which a box is drawn."""
 
 NAMED: Final = 5
 """Classes of each image in a table."""

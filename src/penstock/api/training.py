@@ -1,0 +1,159 @@
+"""Training: start a run, go on with one. Mistakes are named before PyTorch is imported, which takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from penstock.api.arguments import suggested
+from penstock.api.data import Data
+from penstock.config import toml
+from penstock.config.options import Options, settings_of
+from penstock.datasets import locate
+from penstock.errors import RecipeError
+from penstock.settings import Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.api.runs import Run
+    from penstock.assembly.presets import Resolved
+    from penstock.events import OnEvent
+    from penstock.session import Hook
+
+
+@suggested
+def train(
+    data: Data | Recipe | str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    hooks: Sequence[str | Mapping[str, Any] | Hook] = (),
+    runs: str | Path = "runs",
+    name: str = "",
+    go_on: bool = False,
+    max_time: str = "",
+    on_event: OnEvent | None = None,
+    accept_changes: bool = False,
+    trust: bool = False,
+    **options: Unpack[Options],
+) -> Run:
+    """Train a model; settings that are not given are filled in as on the command line.
+
+    Args:
+        data: a dataset or where it is, a recipe, or the path of one in TOML.
+        settings: any settings of the recipe, named as `section.key`.
+        hooks: names, FILE.py:NAME, tables with settings, or hooks themselves.
+        runs: where run folders are kept.
+        name: of the run, behind its number.
+        go_on: whether to go on with the newest run of that name, where there is one.
+        max_time: after which to save and stop, such as "3h55m"; `resume` goes on.
+        on_event: called with every event; `logging` has them too.
+        accept_changes: whether to go on although samples are not what they were.
+        trust: whether custom code that a dataset carries or a recipe in TOML names may be executed.
+        options: the settings that the command has options for: `model`, `lr`, `steps` and the others of `Options`.
+
+    Raises:
+        PenstockError: something cannot be had, or does not fit.
+    """
+    _check_listed(hooks)
+    named = [each for each in hooks if _is_named(each)]
+    given = {**settings_of(**options), **({"hooks": named} if named else {}), **(settings or {})}
+    _check(data, given)
+
+    from penstock import training  # noqa: PLC0415 - with PyTorch
+    from penstock.api.runs import Run  # noqa: PLC0415 - the same
+
+    recipe = _recipe(data, given, trust=trust)
+    attached = _attached(hooks, max_time)
+    folder, outcome = training.train(
+        recipe, Path(runs), name, attached, on_event, go_on=go_on, accept_changes=accept_changes
+    )
+    return Run(folder.path, outcome)
+
+
+@suggested
+def resume(
+    run: str | Path | Run,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = (),
+    max_time: str = "",
+    checkpoint: str = "last",
+    on_event: OnEvent | None = None,
+    trust: bool = False,
+    accept_changes: bool = False,
+    **options: Unpack[Options],
+) -> Run:
+    """Go on with a run.
+
+    Args:
+        run: the run or its folder.
+        settings: changes to its recipe, named as `section.key`.
+        hooks: more of them.
+        max_time: after which to save and stop, such as "3h55m".
+        checkpoint: "last", "best" or "step-NNNNNNNN".
+        on_event: called with every event; `logging` has them too.
+        trust: whether code from elsewhere, which the run carries, may be executed.
+        accept_changes: whether to go on although data, code or a decoder gives other samples than before.
+        options: changes to its recipe, as those of `train`.
+
+    Raises:
+        PenstockError: it cannot go on.
+    """
+    given = {**settings_of(**options), **(settings or {})}
+    toml.check_given(given)
+
+    from penstock import training  # noqa: PLC0415 - with PyTorch
+    from penstock.api.runs import Run, trusted  # noqa: PLC0415 - the same
+
+    path = trusted(run, trust=trust)
+    attached = _attached(hooks, max_time)
+    folder, outcome = training.resume(path, given, attached, checkpoint, on_event, accept_changes=accept_changes)
+    return Run(folder.path, outcome)
+
+
+def _check_listed(hooks: object) -> None:
+    if isinstance(hooks, str):
+        raise RecipeError("hooks", expected="a list", found="a string", remedy=f"Write hooks=[{hooks!r}]")
+    if not isinstance(hooks, Iterable):
+        name = getattr(hooks, "__name__", type(hooks).__name__)
+        raise RecipeError("hooks", expected="a list", found=name, remedy=f"Write hooks=[{name}()]")
+
+
+def _is_named(hook: object) -> bool:
+    """Whether a hook is one that a recipe can name; classes and functions are not hooks themselves, and are refused."""
+    return isinstance(hook, (str, Mapping)) or callable(hook)
+
+
+def _check(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> None:
+    """Name a mistake in the settings, and data that is not there.
+
+    Raises:
+        PenstockError: a setting is not known, its value does not fit it, or there is no such dataset.
+    """
+    toml.check_given(given)
+    if isinstance(data, (str, Path)) and Path(data).suffix != ".toml":
+        location = locate(str(data))
+        if not location.exists:
+            location.open()
+
+
+def _attached(hooks: Sequence[Any], max_time: str) -> list[Hook]:
+    """Those of some hooks that are objects, and the one that minds the time."""
+    from penstock.hooks import MaxTime  # noqa: PLC0415 - with PyTorch
+
+    return [*(each for each in hooks if not _is_named(each)), *([MaxTime(max_time)] if max_time else [])]
+
+
+def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any], *, trust: bool) -> Recipe | Resolved:
+    from penstock import assembly  # noqa: PLC0415 - with PyTorch
+
+    if trust and isinstance(data, (str, Path)):
+        assembly.trust(Path(data))
+    if isinstance(data, Recipe):
+        return toml.filled(data, given, "")
+    path = data.path if isinstance(data, Data) else str(data)
+    if path.endswith(".toml"):
+        return assembly.resolve_settings(assembly.settings_of_file(Path(path), given), path)
+    return assembly.resolve_settings({"data.path": path, **given})
