@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: readers see the old or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with named(path):
-        with temporary.open("wb") as handle:
+        with _new(temporary) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)  # until it has its name: `sweep` takes it for somebody's
             handle.write(data)
             handle.flush()
@@ -86,16 +86,27 @@ def replace_whole(path: Path, data: bytes) -> None:
             return
         temporary = place.with_name(f".{place.name}.{os.getpid()}.partial")
         place.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as handle:
+        with _new(temporary) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             handle.write(data)
             handle.flush()
             temporary.replace(place)
 
 
+def _new(temporary: Path) -> BinaryIO:
+    """A file under a temporary name, which is made anew: who knows the name could have put a link there."""
+    temporary.unlink(missing_ok=True)
+    return temporary.open("xb")
+
+
 def leftovers(folder: Path) -> list[Path]:
     """What Penstock was writing or removing in a folder, by its names: others may end in .partial too."""
-    return [path for path in folder.glob(PARTIAL) if _OURS.fullmatch(path.name)]
+    return [path for path in folder.glob(PARTIAL) if is_leftover(path)]
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a path is called as what Penstock writes is before it has its name."""
+    return _OURS.fullmatch(path.name) is not None
 
 
 def sweep(folder: Path) -> None:

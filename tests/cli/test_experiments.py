@@ -9,7 +9,7 @@ from support.commands import call
 from support.run_folders import write_run
 
 import penstock as ps
-from penstock.runs import RunFolder
+from penstock.runs import RunFolder, manifests
 
 
 @pytest.fixture
@@ -70,6 +70,7 @@ def checkpoints(run, *steps, best):
         (run / f"checkpoints/step-{step:08d}").mkdir()
         (run / f"checkpoints/step-{step:08d}/model.safetensors").write_bytes(bytes(500_000))
         (run / f"checkpoints/step-{step:08d}/state.json").write_bytes(bytes(1000 * step))
+        manifests.write(run / f"checkpoints/step-{step:08d}", step)
     for link, step in (("last", steps[-1]), ("best", best)):
         (run / "checkpoints" / link).symlink_to(f"step-{step:08d}")
 
@@ -109,7 +110,8 @@ def test_no_question_is_asked_where_the_answer_is_given(runs, capsys):
     assert call("prune", "--yes", "--match", "new", capsys=capsys)[0] == 0
     assert len(there(runs / "0001-a")) == 4
     assert there(runs / "0003-new") == ["best", "last", own[0], "step-00000002", own[1]]
-    assert ps.Run(runs / "0001-a").prune() == 501_000
+    spare = sum(path.stat().st_size for path in (runs / "0001-a/checkpoints/step-00000001").iterdir())
+    assert ps.Run(runs / "0001-a").prune() == spare > 501_000
     assert ps.Run(runs / "0001-a").prune() == 0
     assert call("prune", "--match", "new", capsys=capsys)[1] == (
         "nothing to remove: no finished run in runs fits and has more than one checkpoint\n"
@@ -215,3 +217,30 @@ def test_they_are_there_at_once(runs, words):
         cwd=runs.parent,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_nothing_goes_where_the_one_that_stays_is_damaged(runs, capsys):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    before = there(runs / "0001-a")
+    path = runs / "0001-a/checkpoints/step-00000002/model.safetensors"
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    code, _, err = call("prune", "--yes", capsys=capsys)
+    assert (code, there(runs / "0001-a")) == (2, before)
+    assert err.startswith(f"error: {path.relative_to(runs.parent)}: expected a file with SHA-256 ")
+
+
+def test_links_stay_and_what_a_killed_process_left_goes(runs):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    folder = runs / "0001-a/checkpoints"
+    (folder / "step-00000009").symlink_to("step-00000002")
+    (folder / ".step-00000001.old.partial").mkdir()
+    (folder / ".step-00000001.old.partial/model.safetensors").write_bytes(b"x")
+    ps.Run(runs / "0001-a").prune()
+    assert there(runs / "0001-a") == ["best", "last", "step-00000002", "step-00000009"]
+
+
+def test_a_note_of_several_lines_is_one_row(runs, capsys):
+    (runs / "0001-a/note.txt").write_text("good\n0009-made-up  finished  1/1\n")
+    out = call("runs", capsys=capsys)[1]
+    assert not [line for line in out.splitlines() if line.startswith("0009")]
+    assert "good 0009-made-up finished 1/1" in out

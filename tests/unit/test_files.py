@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 from pathlib import Path
 
@@ -94,3 +95,11 @@ def test_only_what_is_named_as_penstock_names_it_is_left_over(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         ".a.123.partial2", ".my.notes.partial", ".notes.partial", "a.1.partial",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [files.write_atomically, files.replace_whole])
+def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path, write):
+    (tmp_path / "dear").write_text("mine")
+    (tmp_path / f".a.txt.{os.getpid()}.partial").symlink_to(tmp_path / "dear")
+    write(tmp_path / "a.txt", b"new")
+    assert ((tmp_path / "dear").read_text(), (tmp_path / "a.txt").read_text()) == ("mine", "new")

@@ -41,7 +41,7 @@ class Run:
         """What it trained."""
         from penstock.assembly.runs import run_recipe  # noqa: PLC0415 - with PyTorch
 
-        return run_recipe(self.path)
+        return run_recipe(RunFolder.open(self.path).path)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -129,7 +129,8 @@ class Run:
         return f"<Run {self.path}{ended}>"
 
     def _repr_html_(self) -> str:
-        scores = "".join(f"<li>{html.escape(name)}: {value}</li>" for name, value in (self.best or {}).items())
+        best = (self.best or {}).items()
+        scores = "".join(f"<li>{html.escape(name)}: {html.escape(str(value))}</li>" for name, value in best)
         return f"<b>{html.escape(str(self.path))}</b><ul>{scores}</ul>"
 
 

@@ -52,7 +52,9 @@ def _check_version(path: Path) -> None:
     environment = path / "environment.json"
     if (path / "settings.json").exists() or not environment.exists():
         return
-    version = str(RunFolder(path).read_json("environment.json").get("packages", {}).get("penstock"))
+    folder = RunFolder(path)
+    with folder.reading("environment.json"):
+        version = str(folder.read_json("environment.json").get("packages", {}).get("penstock"))
     if version.startswith("0.1."):
         raise RunError(
             str(path),

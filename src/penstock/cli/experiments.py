@@ -168,7 +168,8 @@ def _fits(run: RunSummary, match: str) -> bool:
 def _row(run: RunSummary) -> tuple[str, ...]:
     best = "" if run.best is None else f"{run.metric} {run.best:.4f} at {run.best_step:,}"
     step = f"{run.step:,}/{run.steps:,}" if run.steps else ""
-    return run.name, run.state, step, best, run.model, run.data, duration(run.seconds), ", ".join(run.tags), run.note
+    cells = run.name, run.state, step, best, run.model, run.data, duration(run.seconds), ", ".join(run.tags), run.note
+    return tuple(" ".join(cell.split()) for cell in cells)  # a name or a note of several lines would look like runs
 
 
 def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[tuple[str, ...]]:

@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, UnicodeDecodeError, numbers of thousands of digits
         found = "values nested too deeply" if isinstance(error, RecursionError) else f"a syntax error ({error})"
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Fix the file") from None
 

@@ -108,7 +108,19 @@ def trust_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of all files below code/, by their paths from there, but for what was left half written."""
+    """The bytes of all files below code/, by their paths from there, but for what was left half written.
+
+    Raises:
+        RunError: a link is among them.
+    """
     root = folder / FOLDER
-    found = (path for path in sorted(root.rglob("*")) if path.is_file() and not path.match(files.PARTIAL))
+    there = sorted(root.rglob("*"))
+    if link := next((path for path in (root, *there) if path.is_symlink()), None):
+        raise RunError(
+            str(link),
+            expected="files that were copied",
+            found=f"a link to {link.readlink()}",
+            remedy="Put the file itself in its place",
+        )
+    found = (path for path in there if path.is_file() and not files.is_leftover(path))
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}

@@ -139,7 +139,7 @@ class Description:
     value_range: tuple[float, float] | None = None
     code: dict[str, str] = field(default_factory=dict)
     home: str = ""
-    colors: tuple[tuple[int, int, int], ...] = ()
+    colors: tuple[tuple[LabelId, LabelId, LabelId], ...] = ()
 
     @property
     def of_raw(self) -> dict[int, int]:

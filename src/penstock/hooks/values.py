@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, Any]
 
+_WIDE: Final = re.compile(r"\d{4}")
 _FEW: Final = 8  # numbers that are printed one by one
 
 
@@ -67,6 +69,10 @@ class LogValues(Hook):
         self.names, self.format, self.formatter = tuple(values), format, formatter
         self.every = Either(Steps(every), AtEnd()) if at_end else Steps(every)
         self.wants = tuple(name for name in self.names if name not in _OWN)
+        if _WIDE.search(format):
+            raise RecipeError(
+                "log_values: format", expected="widths of at most three digits", found=format[:80], remedy="Shorten it"
+            )
         if not self.names:
             raise RecipeError(
                 "log_values", expected="at least one value", found="none", remedy='Write values = ["loss"]'

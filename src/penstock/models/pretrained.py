@@ -229,7 +229,7 @@ def account_of(backbone: str, path: Path) -> Loaded:
     """
     expected = timm.create_model(backbone, num_classes=0).state_dict()
     try:
-        found = timm.models.load_state_dict(str(path))
+        found = timm.models.load_state_dict(str(path), weights_only=True)
     except Exception as error:
         # torch, pickle and safetensors raise unrelated types here.
         raise _no_fit(path, f"a file that cannot be read ({type(error).__name__})") from error

@@ -50,7 +50,7 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         section("Environment", _differences(names, found.environment)),
     ]
     summary = {"runs": f"{counted(len(names), 'run')}: {', '.join(names)}", "metric": found.metric or "none"}
-    outputs.write(output, page_of("Comparison of runs", summary, sections).encode(), _COMMAND)
+    outputs.write(output, page_of("Comparison of runs", summary, sections).encode(errors="backslashreplace"), _COMMAND)
     return output
 
 

@@ -33,6 +33,7 @@ MOST: Final = 500
 COLORS: Final = ("#2a7a8c", "#d1495b", "#edae49", "#66a182", "#7b5ea7", "#2e4057", "#8d6b94", "#b0883f")
 _WIDTH, _HEIGHT = 400, 220  # of the drawn area, in units of the SVG
 _TICKS: Final = 4
+_HIGHEST: Final = 10**300
 _LEAST: Final = 1e-6  # times the values: what differs by less is the same
 
 
@@ -168,7 +169,8 @@ def _nice(low: float, high: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+    digits = 2 - math.floor(math.log10(step))  # a step has at most two
+    return [round(number * step, digits) for number in range(first, last + 1)]
 
 
 def values_over(lines: Sequence[dict[str, Any]], key: str) -> list[tuple[float, float]]:
@@ -176,5 +178,10 @@ def values_over(lines: Sequence[dict[str, Any]], key: str) -> list[tuple[float, 
     return [
         (float(line["step"]), float(line[key]))
         for line in lines
-        if isinstance(line.get(key), int | float) and "step" in line
+        if _is_number(line.get(key)) and _is_number(line.get("step"))
     ]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value can be a float: an integer of hundreds of digits cannot."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < _HIGHEST)

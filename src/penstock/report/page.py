@@ -33,7 +33,7 @@ def write_report(folder: RunFolder) -> Path:
     sections += [*_evaluations(folder, {line["step"] for line in best.values()}), *_figures(folder)]
     sections += [_events(folder), *(_folded(folder, name) for name in ("recipe.toml", "environment.json"))]
     path = folder.path / "report.html"
-    files.replace_whole(path, page_of(folder.path.name, summary, sections).encode())
+    files.replace_whole(path, page_of(folder.path.name, summary, sections).encode(errors="backslashreplace"))
     return path
 
 

@@ -73,7 +73,7 @@ def format_value(value: Any, length: int) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
@@ -96,7 +96,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     folders = [RunFolder.open(path) for path in paths]
     recipes = [read_recipe(folder) for folder in folders]
     best = [best_of(folder) for folder in folders]
-    scores = [dict(line.get("evaluation", {})) for line in best]
+    scores = [_scores(folder, line) for folder, line in zip(folders, best, strict=True)]
     data = [_data(folder, recipe) for folder, recipe in zip(folders, recipes, strict=True)]
     environments = [folder.read_json("environment.json") for folder in folders]
     metric = deciding(recipes[0], scores[0]) if scores[0] else ""
@@ -112,6 +112,11 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         tuple(_cautions(recipes, data, scores)),
         tuple(_spreads(paths, recipes, data, [each.get(metric) for each in scores])),
     )
+
+
+def _scores(folder: RunFolder, best: Mapping[str, Any]) -> dict[str, Any]:
+    with folder.reading("metrics.jsonl"):
+        return {name: best["evaluation"][name] for name in best.get("evaluation", {})}
 
 
 def _summary(path: Path) -> RunSummary:

@@ -41,7 +41,7 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
     changes = revision = b""
     if not _may_execute():
         changes = _git("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
-        revision = _git("describe", "--always", "--dirty", "--abbrev=40")
+        revision = _git("rev-parse", "HEAD")  # `describe --dirty` would ask submodules, whose settings are their own
     digest = hashlib.sha256(changes).hexdigest()[:16] if changes else None
     if folder and 0 < len(changes) <= _LARGEST:
         files.write_atomically(folder / f"uncommitted-{digest}.patch", changes)
@@ -51,7 +51,7 @@ def environment(folder: Path | None = None) -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
-        "revision": revision.decode().strip() or None,
+        "revision": revision.decode().strip() + ("-dirty" if changes else "") or None,
         "uncommitted": digest,
     }
 

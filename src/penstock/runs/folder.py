@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
-_PARTS = ("checkpoints", "evaluations", "figures", "tensorboard", "profiles", "code")
+_PARTS = ("checkpoints", "evaluations", "figures", "fed", "nonfinite", "tensorboard", "profiles", "code")
+_LARGEST = 1 << 28  # bytes of a JSON file
+_LONGEST = 1 << 22  # bytes of a line
 _YOUNG = 60.0  # seconds after which whoever makes a folder has locked it
 
 
@@ -105,7 +108,7 @@ class RunFolder:
         """An existing run.
 
         Raises:
-            RunError: the path is no run folder, or a link in it leads out of it.
+            RunError: the path is no run folder, a link in it leads out of it, or a pipe or a device is in it.
         """
         if not (path / "recipe.toml").is_file():
             missing = "a file" if path.is_file() else "no such folder"
@@ -115,7 +118,14 @@ class RunFolder:
                 found="a folder without one" if path.is_dir() else missing,
                 remedy="Name a folder that penstock train made, for example runs/0001-...",
             )
-        for link in _links(path):
+        for link in _not_files(path):
+            if not link.is_symlink():
+                raise RunError(
+                    str(link),
+                    expected="files and folders alone, as they are read",
+                    found="a pipe, a socket or a device",
+                    remedy="Remove it",
+                )
             if not _stays_within(link, path):
                 raise RunError(
                     str(link),
@@ -170,6 +180,8 @@ class RunFolder:
             RunError: it is missing or damaged.
         """
         try:
+            if (self.path / name).stat().st_size > _LARGEST:
+                raise self.damaged(name, f"a file of at most {_LARGEST:,} bytes", "a larger one")
             found = json.loads((self.path / name).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise self.damaged(name, "a JSON file", str(error)) from error
@@ -200,9 +212,10 @@ class RunFolder:
         if not path.is_file():
             return []
         found = []
-        for line in path.read_bytes().split(b"\n"):
-            with contextlib.suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
+        with path.open("rb") as handle:
+            while line := handle.readline(_LONGEST):
+                with contextlib.suppress(ValueError, RecursionError):
+                    found.append(json.loads(line))
         return [line for line in found if isinstance(line, dict)]
 
     @contextlib.contextmanager
@@ -247,10 +260,15 @@ def _stays_within(link: Path, folder: Path) -> bool:
         return False
 
 
-def _links(folder: Path) -> Iterator[Path]:
-    """The links at the top of a run, and in the folders that Penstock writes; trackers keep their own in theirs."""
+def _not_files(folder: Path) -> Iterator[Path]:
+    """Links, pipes and devices at the top of a run, and in the folders that Penstock writes; trackers keep their own
+    in theirs.
+    """
     parts = [path for name in _PARTS for path in (folder / name).rglob("*")]
-    return (path for path in [*folder.iterdir(), *parts] if path.is_symlink())
+    for path in [*folder.iterdir(), *parts]:
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            yield path
 
 
 def _sweep(root: Path) -> None:
@@ -270,7 +288,7 @@ def cut_back(path: Path, size: int) -> None:
     """
     with path.open("ab") as handle:
         found = handle.seek(0, os.SEEK_END)
-        if found < size:
+        if not 0 <= size <= found:
             raise RunError(
                 str(path),
                 expected=f"at least the {counted(size, 'byte')} that the checkpoint counted",

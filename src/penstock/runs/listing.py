@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NOTE: Final = "note.txt"
 """What somebody wrote of the run."""
 TAGS: Final = "tags.txt"
+_LONGEST: Final = 1 << 20  # letters of either
 """Words that somebody has put the run under, one a line."""
 OPEN: Final = "open"
 """The state of a run that is being trained, or was broken off."""
@@ -79,15 +80,17 @@ def summarize(path: Path) -> RunSummary:
             best = best_of(folder)
             metric = deciding(recipe, best["evaluation"]) if best else ""
             value = float(best["evaluation"][metric]) if best else None
+            best_step = int(best["step"]) if best else 0
         with folder.reading("timings.jsonl"):
             seconds = sum(float(line.get("seconds", 0.0)) for line in folder.lines("timings.jsonl"))
+            int(seconds)  # which is refused where it is infinite or no number
         state, written = _state(folder)
         wanted = int(recipe.get("train.steps", 0))
     except (RunError, ValueError, TypeError, OverflowError):
         return RunSummary(path, DAMAGED)
     return RunSummary(
         path, state, str(recipe.get("model.name", "")), str(recipe.get("data.path", "")), max(steps, default=0), wanted,
-        metric, value, int(best["step"]) if best else 0, seconds, written, read_note(folder), read_tags(folder),
+        metric, value, best_step, seconds, written, read_note(folder), read_tags(folder),
     )  # fmt: skip
 
 
@@ -142,7 +145,7 @@ def deciding(recipe: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
 def read_note(folder: RunFolder) -> str:
     """What somebody wrote of a run; "" for nothing."""
     path = folder.path / NOTE
-    return path.read_text(errors="replace").strip() if path.is_file() else ""
+    return _text(path).strip()
 
 
 def write_note(folder: RunFolder, text: str) -> None:
@@ -170,8 +173,15 @@ def _in_utf8(what: str, text: str) -> bytes:
 
 def read_tags(folder: RunFolder) -> tuple[str, ...]:
     """The words that a run is put under, in alphabetical order."""
-    path = folder.path / TAGS
-    return tuple(sorted(set(path.read_text(errors="replace").split()))) if path.is_file() else ()
+    return tuple(sorted(set(_text(folder.path / TAGS).split())))
+
+
+def _text(path: Path) -> str:
+    """The beginning of a file; "" where there is none."""
+    if not path.is_file():
+        return ""
+    with path.open(errors="replace") as handle:
+        return handle.read(_LONGEST)
 
 
 def change_tags(folder: RunFolder, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock import files
+from penstock.runs import manifests
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import summarize
 
@@ -47,19 +48,23 @@ def prune(run: Prunable) -> None:
 
     Raises:
         RunError: another process trains the run.
+        CheckpointError: the checkpoint that is to stay is damaged.
     """
     with run.folder.locked():
+        manifests.check(run.folder.checkpoints / run.kept)
         last = run.folder.checkpoints / "last"
         if last.is_symlink() and last.resolve().name != run.kept:
             files.link_atomically(last, run.kept)
         for path in run.checkpoints:
             trash = path.with_name(f".{path.name}.old.partial")
+            shutil.rmtree(trash, ignore_errors=True)  # of a process that was killed
             path.rename(trash)
             shutil.rmtree(trash)
 
 
 def _of(folder: RunFolder) -> Prunable:
-    there = sorted(path for path in folder.checkpoints.iterdir() if path.is_dir() and _is_checkpoint(path.name))
+    folders = (path for path in folder.checkpoints.iterdir() if path.is_dir() and not path.is_symlink())
+    there = sorted(path for path in folders if _is_checkpoint(path.name))
     others = sorted(path.name for path in folder.checkpoints.glob("best-*"))
     names = _marked(folder, ["best", *others]) or _marked(folder, ["last"])
     kept = names[0] if names else ""

@@ -6,8 +6,6 @@ checkpoints/last -> step-00002000, best -> step-00001500
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
 from penstock.errors import CheckpointError
+from penstock.runs import manifests
 from penstock.session import state as states
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
 _LINKS: Final = ("last", "best")
-_DAMAGED: Final = "The checkpoint is damaged: use another one of the run"
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,7 @@ class CheckpointStore:
         for name, tensors in checkpoint.tensors.items():
             states.write_tensors(temporary / f"{name}.safetensors", tensors)
         files.write_synced(temporary / "state.json", files.to_json(dict(checkpoint.state)))
-        hashes = {path.name: files.sha256(path) for path in sorted(temporary.iterdir())}
-        manifest = {"format": 1, "step": checkpoint.step, "sha256": hashes}
-        sealed = {**manifest, "seal": _seal(manifest)}
-        files.write_synced(temporary / "manifest.json", files.to_json(sealed))
+        manifests.write(temporary, checkpoint.step)
         files.sync_folder(temporary)
         if final.exists():  # of a run that was killed before `last` moved here
             self._discard(final)
@@ -207,22 +202,16 @@ def _read(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: it is damaged.
     """
-    manifest = _read_json(path / "manifest.json")
-    if not _is_whole(manifest, path.name):
-        raise CheckpointError(
-            str(path / "manifest.json"),
-            expected="a sealed manifest that names the checkpoint's step and files",
-            found="something else",
-            remedy=_DAMAGED,
-        )
-    for file, expected in manifest["sha256"].items():
-        _check_hash(path / file, expected)
+    step, names = manifests.check(path)
     tensors = {
         file.removesuffix(".safetensors"): states.read_tensors(path / file)
-        for file in manifest["sha256"]
+        for file in names
         if file.endswith(".safetensors")
     }
-    return Checkpoint(manifest["step"], tensors, _read_json(path / "state.json"))
+    state = manifests.read_json(path / "state.json")
+    if not isinstance(state, dict):
+        raise manifests.damaged(path / "state.json", "the state of a training", "something else")
+    return Checkpoint(step, tensors, state)
 
 
 def _is_sound(path: Path) -> bool:
@@ -231,40 +220,3 @@ def _is_sound(path: Path) -> bool:
     except CheckpointError:
         return False
     return True
-
-
-def _seal(manifest: Mapping[str, Any]) -> str:
-    """The SHA-256 of a manifest without its seal."""
-    return hashlib.sha256(json.dumps({**manifest, "seal": None}, sort_keys=True).encode()).hexdigest()
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            str(path), expected="a JSON file", found=f"an unreadable one ({error})", remedy=_DAMAGED
-        ) from error
-
-
-def _is_whole(manifest: Any, folder: str) -> bool:
-    """Whether a manifest is as it was written: with the hashes of the files that there must be, and the step that its
-    folder is named after. A folder of another name is a link that was followed when the run was copied.
-    """
-    hashes = manifest.get("sha256") if isinstance(manifest, dict) else None
-    if not isinstance(hashes, dict) or not {"model.safetensors", "state.json"} <= set(hashes):
-        return False
-    step, seal = manifest.get("step"), manifest.get("seal")
-    names = {f"step-{step:08d}", "last", "best"} if type(step) is int else set()
-    return folder in names and seal == _seal(manifest)
-
-
-def _check_hash(path: Path, expected: str) -> None:
-    found = files.sha256(path) if path.is_file() else "no such file"
-    if found != expected:
-        raise CheckpointError(
-            str(path),
-            expected=f"a file with SHA-256 {expected[:16]}...",
-            found=found if found == "no such file" else f"{found[:16]}...",
-            remedy=_DAMAGED,
-        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from penstock import devices, seeds
+from penstock.runs import manifests
 from penstock.session import diagnosis, finite, sharding, state
 from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.ema import Average
@@ -193,8 +195,12 @@ class Learner:
         Raises:
             CheckpointError: they are of another model.
         """
+        wanted = {"model", "optimizer", *(["ema"] if self.average else [])}
+        if missing := sorted(wanted - set(tensors)):
+            found = f"no {missing[0]}.safetensors"
+            raise manifests.damaged(Path(where), "the weights and the state of the optimizer", found)
         state.load_model(self.model, tensors["model"], where)
-        state.load_optimizer(self.optimizer, self.model, tensors["optimizer"])
+        state.load_optimizer(self.optimizer, self.model, tensors["optimizer"], where)
         if self.average:
             state.load_model(self.average.model, tensors["ema"], where)
 

@@ -8,18 +8,21 @@ import os
 import threading
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from penstock.errors import CheckpointError
 from penstock.feed import fingerprint
 from penstock.progress import counted
+from penstock.runs import manifests
 from penstock.session import finite
 from penstock.session.checkpoint import Checkpoint
 from penstock.values import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     import torch
 
@@ -83,6 +86,23 @@ def _nothing() -> None:
     """What ranks above 0 write."""
 
 
+class _Sample(msgspec.Struct):
+    position: int
+    origin: Any
+    tensors: dict[str, str]
+
+
+class _Saved(msgspec.Struct):
+    """A `Standing` as a checkpoint has it."""
+
+    cursor: Cursor
+    best: tuple[int, float] | None
+    pending_evaluation: bool
+    hooks: dict[str, dict[str, Any]]
+    left_out: tuple[int, ...] = ()
+    sample: _Sample | None = None
+
+
 @dataclass
 class Standing:
     """Where a training stands.
@@ -116,11 +136,18 @@ class Standing:
         }
 
     @classmethod
-    def from_json(cls, step: int, saved: Mapping[str, Any]) -> Standing:
-        """What `as_json` gave."""
-        best = tuple(saved["best"]) if saved["best"] else None
-        left_out = tuple(saved.get("left_out", ()))
-        return cls(step, Cursor(**saved["cursor"]), best, saved["pending_evaluation"], left_out, saved.get("sample"))
+    def from_json(cls, step: int, saved: Mapping[str, Any], where: str) -> Standing:
+        """What `as_json` gave.
+
+        Raises:
+            CheckpointError: it is something else; `where` names the checkpoint.
+        """
+        try:
+            found = msgspec.convert(saved, _Saved)
+        except msgspec.ValidationError as error:
+            raise manifests.damaged(Path(where) / "state.json", "the state of a training", str(error)) from None
+        sample = msgspec.to_builtins(found.sample)
+        return cls(step, found.cursor, found.best, found.pending_evaluation, found.left_out, sample)
 
     def check_position(self, batch: int, where: str) -> None:
         """A step leaves the data path at one position.

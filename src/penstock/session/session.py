@@ -161,7 +161,7 @@ class Session:
             return
         where = f"{self.saver.store.folder}/step-{checkpoint.step:08d}"
         self.learner.load(checkpoint.tensors, where)
-        self.standing = Standing.from_json(checkpoint.step, checkpoint.state)
+        self.standing = Standing.from_json(checkpoint.step, checkpoint.state, where)
         self.standing.check_position(self.feed.batch, where)
         if self.follow:
             self.follow.load_state_dict(checkpoint.state["follow"])

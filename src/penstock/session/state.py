@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,11 +11,11 @@ from safetensors.torch import load_file, save
 
 from penstock import files
 from penstock.errors import CheckpointError
+from penstock.runs import manifests
 from penstock.session.sharding import cut_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from torch import nn
 
@@ -33,7 +34,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """
     try:
         return load_file(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, RuntimeError, OverflowError) as error:
         raise CheckpointError(
             str(path),
             expected="a safetensors file",
@@ -58,12 +59,21 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave; what the optimizer has beside it goes."""
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str
+) -> None:
+    """Put back what `optimizer_tensors` gave; what the optimizer has beside it goes.
+
+    Raises:
+        CheckpointError: it is of another model; `where` names the checkpoint.
+    """
     parameters = dict(model.named_parameters())
     optimizer.state.clear()
     for name, tensor in tensors.items():
         owner, _, entry = name.rpartition("/")
+        if owner not in parameters:
+            expected = "the state of the optimizer, for parameters of the model"
+            raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, f"the tensor {name}")
         parameter = parameters[owner]
         if tensor.shape != parameter.shape:  # a step counter
             optimizer.state[parameter][entry] = tensor.clone()

@@ -65,5 +65,6 @@ def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
         folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
         files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         settings = folder.read_json("settings.json", "given")
-        given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
+        with folder.reading("settings.json"):
+            given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
         folder.write_json("settings.json", {**settings, "given": given, "code": carried.digests(folder.path)})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -78,3 +80,10 @@ def test_objects_that_must_be_named_are_refused(packed, tmp_path, options, messa
     with pytest.raises(RecipeError) as caught:
         ps.train(packed.folder, runs=tmp_path, **options)
     assert str(caught.value) == message
+
+
+def test_scores_are_no_markup(tmp_path):
+    (tmp_path / "recipe.toml").write_text("")
+    line = {"step": 1, "best": True, "evaluation": {"mean_iou": "<img src=x>"}}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line))
+    assert "<img" not in ps.Run(tmp_path)._repr_html_()

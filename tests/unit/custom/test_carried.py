@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
 from support.training import recipe
 
 import penstock as ps
 from penstock import custom
+from penstock.errors import RunError
 
 
 def test_what_a_file_imports_from_beside_is_copied_with_it(packed, tmp_path):
@@ -34,3 +36,23 @@ def test_files_of_one_name_in_two_folders_are_two(tmp_path):
     found = [custom.load(custom.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
 
     assert found == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["code/x.py", "code/deep/x.py", "code/folder", "code"])
+def test_links_below_code_are_refused(tmp_path, name):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / name).parent.mkdir(parents=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError) as caught:
+        custom.carried.check(tmp_path / "run", {})
+    assert str(caught.value) == (
+        f"{tmp_path / 'run' / name}: expected files that were copied, found a link to {tmp_path}/elsewhere. Put the file "
+        "itself in its place."
+    )
+
+
+def test_a_file_that_was_added_is_refused_whatever_its_name(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/.x.partial").write_text("")
+    with pytest.raises(RunError, match="was not copied"):
+        custom.carried.check(tmp_path, {})

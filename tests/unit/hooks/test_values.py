@@ -108,3 +108,8 @@ def test_a_recipe_may_name_it_and_modules_with_it(packed, tmp_path):
     (line,) = [line for line in (folder.path / "log.txt").read_text().splitlines() if "std" in line]
 
     assert line.startswith("step      2  mean ")
+
+
+def test_a_width_without_an_end_is_refused():
+    with pytest.raises(RecipeError, match="expected widths of at most three digits"):
+        LogValues(format="{loss:1500000000}")

@@ -74,6 +74,15 @@ class TestWeights:
         with pytest.raises(WeightsError, match="found a Mix Transformer"):
             build_segmenter("segformer:mit_b0", 2, str(tmp_path / "other.pth"))
 
+    def test_a_file_is_read_without_executing_anything(self, tmp_path, monkeypatch):
+        """Some versions of timm that are supported execute pickles unless they are told not to."""
+        told = []
+        monkeypatch.setattr(timm.models, "load_state_dict", lambda path, **options: told.append(options) or {})
+        (tmp_path / "a.pth").write_bytes(b"x")
+        with pytest.raises(WeightsError):
+            pretrained.from_file(lambda **_: None, "resnet18", tmp_path / "a.pth", native=False)
+        assert told == [{"weights_only": True}]
+
     def test_partial_loads_account_for_every_tensor(self):
         first = build_segmenter("unet:test_resnet", 2, "none")
         second = build_segmenter("unet:test_resnet", 3, "none")

@@ -142,3 +142,10 @@ def test_complaints_of_a_page_are_heard(tmp_path):
     _, complaints = run_in("<html><body><script>nothing.there;</script></body></html>", "return 1;", tmp_path)
     assert len(complaints) == 1
     assert "nothing is not defined" in complaints[0]
+
+
+def test_numbers_of_any_size_are_drawn(tmp_path):
+    assert values_over(
+        [{"step": 1, "loss": 10**400}, {"step": 10**400, "loss": 1}, {"step": 2, "loss": 3}], "loss"
+    ) == [(2.0, 3.0)]
+    assert "polyline" in chart("lr", [Curve("lr", [(1, 1e-14), (2, 2e-14)])])

@@ -85,3 +85,21 @@ def test_a_strangers_repository_has_nothing_executed(tmp_path, monkeypatch, sett
     monkeypatch.chdir(tmp_path)
     environment()
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_strangers_submodule_has_nothing_executed(tmp_path, monkeypatch):
+    inside = tmp_path / "sub"
+    inside.mkdir()
+    for folder in (inside, tmp_path):
+        run = partial(subprocess.run, cwd=folder, check=True, capture_output=True)
+        run(["git", "init", "-q", "."])
+        (folder / "a.txt").write_text("one")
+        run(["git", "add", "."])
+        run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"])
+    (inside / ".gitattributes").write_text("* filter=x")
+    subprocess.run(["git", "config", "filter.x.clean", f"touch {tmp_path / 'executed'}; cat"], cwd=inside, check=True)
+    (inside / "a.txt").write_text("two!")
+    monkeypatch.chdir(tmp_path)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert environment()["revision"] == head
+    assert not (tmp_path / "executed").exists()

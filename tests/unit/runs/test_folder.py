@@ -19,6 +19,7 @@ from penstock.errors import RunError
 from penstock.events import Events
 from penstock.ranks import Launch, Ranks
 from penstock.runs import RunFolder
+from penstock.runs.folder import cut_back
 from penstock.training import resume, train
 from penstock.training.agreement import begun_by_launch
 
@@ -171,3 +172,32 @@ class TestCreation:
         monkeypatch.setattr(Path, "rename", rename)
         with pytest.raises(OSError, match="Input/output error"):
             RunFolder.create(tmp_path, "run")
+
+
+class TestStrangers:
+    """A run may come from somebody else."""
+
+    @pytest.mark.parametrize("name", ["environment.json", "metrics.jsonl", "evaluations/a.json", "fed/a.png"])
+    def test_a_pipe_is_not_waited_for(self, tmp_path, name):
+        run = RunFolder.create(tmp_path, "a", lambda folder: (folder.path / "recipe.toml").write_text(""))
+        (run.path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(run.path / name)
+        with pytest.raises(RunError) as caught:
+            RunFolder.open(run.path)
+        assert str(caught.value) == (
+            f"{run.path / name}: expected files and folders alone, as they are read, found a pipe, a socket or a device. "
+            "Remove it."
+        )
+
+    @pytest.mark.parametrize("name", ["fed/.step-00000001.png.1.partial", "nonfinite/step-00000001"])
+    def test_no_link_leads_out_of_where_images_are_drawn(self, tmp_path, name):
+        run = RunFolder.create(tmp_path, "a", lambda folder: (folder.path / "recipe.toml").write_text(""))
+        (run.path / name).parent.mkdir()
+        (run.path / name).symlink_to(tmp_path / "dear")
+        with pytest.raises(RunError, match="found a link to"):
+            RunFolder.open(run.path)
+
+    def test_a_file_is_not_cut_back_to_less_than_nothing(self, tmp_path):
+        (tmp_path / "a").write_text("abc")
+        with pytest.raises(RunError, match="expected at least the -7 bytes that the checkpoint counted, found 3"):
+            cut_back(tmp_path / "a", -7)

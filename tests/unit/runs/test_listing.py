@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import tracemalloc
 
 import pytest
 from support.errors import refused
@@ -75,7 +76,9 @@ def test_a_run_that_was_not_evaluated_has_no_best_score(tmp_path):
     [
         ("recipe.toml", "no toml"), ("recipe.toml", "train = {steps = inf}"), ("recipe.toml", "x = " + "[" * 5000),
         ("recipe.toml", ".".join("a" * 3000) + " = 1"), ("metrics.jsonl", '{"step": "x", "loss": 1.0}\n'), ("timings.jsonl", '{"seconds": []}\n'),
-        ("events.jsonl", '{"time": 1}\n'),
+        ("events.jsonl", '{"time": 1}\n'), ("timings.jsonl", '{"seconds": NaN}\n'), ("timings.jsonl", '{"seconds": 1e999}\n'),
+        ("metrics.jsonl", '{"best": true, "evaluation": {"loss": 1.0}}\n'),
+        ("metrics.jsonl", '{"step": [1], "best": true, "evaluation": {"loss": 1.0}}\n'),
     ],
 )  # fmt: skip
 def test_a_damaged_run_is_listed_as_one(tmp_path, name, text):
@@ -138,3 +141,16 @@ def test_of_real_trainings(packed, tmp_path):
     assert (first.state, first.step, first.steps, first.data) == ("finished", 4, 4, str(packed.folder))
     assert (first.metric, first.best) == ("mean_iou", ps.Run(whole.path).best["mean_iou"])
     assert (second.state, second.step, second.best_step) == ("stopped", 2, 0)
+
+
+def test_of_files_without_an_end_the_beginning_is_read(tmp_path):
+    path = write_run(tmp_path / "0001-a")
+    for name in ("note.txt", "tags.txt", "metrics.jsonl"):
+        with (path / name).open("wb") as handle:
+            handle.truncate(1 << 29)
+    tracemalloc.start()
+    (found,) = find_runs(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.state == "finished"
+    assert peak < 1 << 27

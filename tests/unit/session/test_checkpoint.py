@@ -12,6 +12,7 @@ from support.commands import call
 from support.training import recipe
 
 from penstock.errors import CheckpointError
+from penstock.runs import manifests
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.training import resume, train
 
@@ -196,3 +197,13 @@ class TestCheckpoints:
         resume(folder.path, ["train.steps=4"])
 
         assert [p.name for p in folder.checkpoints.iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("name", ["/proc/kmsg", "../outside.safetensors", ".."])
+def test_a_manifest_names_files_of_its_own_folder_alone(store, name):
+    path = store.save(small(1)) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["sha256"][name] = "0" * 64
+    path.write_text(json.dumps({**manifest, "seal": manifests._seal(manifest)}))
+    with pytest.raises(CheckpointError, match="expected a sealed manifest"):
+        store.load()

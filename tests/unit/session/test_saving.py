@@ -21,7 +21,8 @@ from penstock.values import Cursor
 def test_where_a_training_stands_is_kept_as_json(best):
     standing = Standing(7, Cursor(56, "plan"), best, pending_evaluation=True)
 
-    assert Standing.from_json(7, json.loads(json.dumps(standing.as_json()))) == standing
+    saved = json.loads(json.dumps({**standing.as_json(), "hooks": {}}))
+    assert Standing.from_json(7, saved, "run/step") == standing
 
 
 def test_a_step_leaves_the_data_path_at_one_position():
@@ -221,3 +222,18 @@ def test_the_best_is_marked_once_it_is_there(tmp_path):
     made.train()
     assert best == [True]
     assert store.load("best").step == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cursor": []}, {"cursor": {"position": "4", "plan": ""}}, {"best": "abc"}, {"best": [1]}, {"left_out": 5},
+        {"sample": 5}, {"sample": {}}, {"hooks": 5}, {"hooks": {"MetricsLog": [1]}}, {"pending_evaluation": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_another_state_is_a_damaged_checkpoint(change):
+    saved = {**Standing(7, Cursor(56, "plan")).as_json(), "hooks": {}, **change}
+    with pytest.raises(CheckpointError) as caught:
+        Standing.from_json(7, saved, "run/step")
+    assert str(caught.value).startswith("run/step/state.json: expected the state of a training, found ")
