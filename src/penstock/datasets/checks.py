@@ -78,7 +78,9 @@ def check_together(
     yield from _elsewhere(items, folder)
     yield from _otherwise(layout, items, folder)
     yield from class_names.doubts(items, labels, folder)
-    if not labels.classes and not any(problem.fatal for each in items for problem in each.problems):
+    is_empty = not labels.classes or not any(layout.kind.count(items, len(labels.classes)))
+    found = (*layout.problems, *(problem for each in items for problem in each.problems))
+    if is_empty and not any(problem.fatal for problem in found):
         name = named(items[0].item.image, folder)
         message = (
             f"{name}: expected {layout.kind.nothing}, found none. Check where the labels are, and how they were "

@@ -55,9 +55,12 @@ def recognise(folder: Path) -> Layout | None:
         "34 label ids become 19 train ids; the test split has no labels",
     )
     labels = Labels(CLASSES, 255, to_train_ids())
-    own = labels_of(folder).classes
+    legend = labels_of(folder)
+    own = legend.classes
     if own and not set(own) <= {*CLASSES}:  # another data set in folders of the same names
         labels = Labels(own)
+        if not legend.colors and own[0].lower() != "background":
+            problems.append(_no_background(str(folder), own[0]))
         reasons = (reasons[0], "the classes are those of a file beside them, and label ids are taken as they are")
     return Layout("segmentation", "Cityscapes", reasons, tuple(items), labels, tuple(problems))
 
@@ -66,6 +69,15 @@ def to_train_ids() -> dict[int, int]:
     """Label ids to train ids; what is not evaluated, and the id of license plates, become 255."""
     trained = {label: train for train, label in enumerate(LABEL_IDS)}
     return {**{label: trained.get(label, 255) for label in range(_IDS)}, 255: 255}
+
+
+def _no_background(name: str, first: str) -> Problem:
+    message = (
+        f"{name}: expected background as the first of the classes, as the tools that write such folders give id 0 to "
+        f"it, found {first}. Write it in front of them if it is missing, or name all classes with --classes and choose "
+        "--layout masks with --images leftImg8bit --masks gtFine."
+    )
+    return Problem("no background", name, message, whole=True)
 
 
 def _no_mask(name: str, mask: str) -> Problem:

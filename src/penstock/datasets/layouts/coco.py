@@ -207,6 +207,8 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
         if place is None:
             problems.append(_missing(name, image, elsewhere.among(image.file_name)))
         else:
+            if broken := file.broken.get(image.id):
+                problems.append(replace(broken, file=named(place, folder)))
             yield _Shown(image, place, own.get(image.id, []))
 
 

@@ -41,7 +41,7 @@ class Annotation(msgspec.Struct):
     image_id: int
     category_id: int
     bbox: tuple[float, float, float, float] | None = None
-    iscrowd: bool | int = False
+    iscrowd: bool | int | float = False
     area: float | None = None
     segmentation: list[list[float]] | Runs | None = None
 
@@ -67,6 +67,7 @@ class File(NamedTuple):
 
     path: Path
     tree: Tree
+    broken: dict[int, Problem] = {}  # noqa: RUF012 - by the id of the image that an annotation of it costs
 
 
 def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
@@ -84,11 +85,20 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
             found = f"another structure ({str(error) or 'nested too deeply'})"
             raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
-        problems += [_broken(path.relative_to(folder).as_posix(), *each) for each in broken]
+        costly: dict[int, Problem] = {}
+        for place, each, wrong in broken:
+            problem = _broken(path.relative_to(folder).as_posix(), place, each, wrong)
+            image = each.get("image_id") if isinstance(each, dict) else None
+            if isinstance(image, int) and any(known.id == image for known in tree.images):
+                costly.setdefault(image, problem)
+            else:
+                problems.append(problem)
         split = split_of(folder, path)
-        if split in files and not path.stem.startswith("person_keypoints"):
-            problems.append(_second(path.relative_to(folder).as_posix(), split, files[split].path.name))
-        files.setdefault(split, File(path, tree))
+        before = files.get(split)
+        if before is None or not before.tree.annotations:  # image_info_train.json, which lists images alone
+            files[split] = File(path, tree, costly)
+        elif tree.annotations and not path.stem.startswith("person_keypoints"):
+            problems.append(_second(path.relative_to(folder).as_posix(), split, before.path.name))
     problems += _without_parents(files)
     return files, problems
 

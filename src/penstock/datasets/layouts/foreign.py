@@ -76,6 +76,12 @@ _FORMATS: Final = (
         f"Export the annotations as JSON there, or {_OWN}",
     ),
     _format(
+        "Label Studio's CSV of boxes or outlines",
+        r"\.(csv|tsv)$",
+        rb"[^\n]*\bannotation_id\b.*(rectangle|polygon|brush|ellipse|keypoint)labels",
+        f"Export the annotations as JSON there, or {_OWN}",
+    ),
+    _format(
         "CVAT's XML of videos",
         r"\.xml$",
         rb".*<annotations>.*<track\b",

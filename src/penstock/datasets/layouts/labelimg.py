@@ -44,7 +44,7 @@ def recognise(folder: Path) -> Layout | None:
         found, wrong = _items(folder, split, images, texts, trees, classes)
         items += found
         problems += wrong
-    problems += _lonely(folder, pairs)
+    problems += [*_lonely(folder, pairs), *voc.from_zero(items, folder)]
     where = "beside the images" if all(images == xml for images, xml in pairs.values()) else "in a folder of their own"
     reason = f"XML files {where}, of the same names, with boxes of {counted(len(classes), 'class')}, counted from 1"
     return Layout("detection", "Pascal VOC XML", (reason,), tuple(items), Labels(classes), tuple(problems))

@@ -9,7 +9,7 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated
 from penstock.datasets.layouts.csv_files import columns_of, read_cells, read_rows
-from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
@@ -36,7 +36,7 @@ def recognise(folder: Path) -> Layout | None:
     classes = class_lists.check_names(sorted(set(known.values())), str(tables[0]))
     items: list[Item] = []
     problems: list[Problem] = []
-    images = Images(folder)
+    images, seen = Images(folder), []
     for path, lines in rows.items():
         split = _split(path, folder)
         by_image: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
@@ -47,12 +47,14 @@ def recognise(folder: Path) -> Layout | None:
             if image is None:
                 problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
                 continue
+            seen.append(image)
             try:
                 boxes = tuple(_box(path, number, row, classes.index(known[row["labelname"]])) for number, row in own)
             except DatasetError as error:
                 problems.append(Problem("row without a box", named(image, folder), str(error)))
                 continue
             items.append(Item(split, wanted, image, boxes=boxes, relative=True))
+    problems += unnamed_images(folder, seen)
     reason = f"{', '.join(named(path, folder) for path in tables)}: boxes of {counted(len(classes), 'class')}"
     return Layout("detection", "Open Images", (reason,), tuple(items), Labels(classes), tuple(problems))
 

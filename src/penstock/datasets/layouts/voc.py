@@ -26,6 +26,10 @@ _AUGMENTED: Final = ("train_aug.txt", "trainaug.txt")
 _AUGMENTED_COUNT: Final = 10_582
 _PARTS: Final = {"filename", "folder", "object", "path", "segmented", "size", "source"}
 """What an annotation holds, any of which shows that it is one."""
+_OTHERS: Final = {
+    "robndbox": "a rotated box in <robndbox>, as roLabelImg writes it",
+    "polygon": "an outline in <polygon>, as LabelMe's website and CVAT's LabelMe 3.0 write it",
+}
 
 
 def recognise_masks(folder: Path) -> Layout | None:
@@ -96,6 +100,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 except DatasetError as error:
                     problems.append(Problem("object without a box", image.relative_to(folder).as_posix(), str(error)))
                 items.append(Item(split, name, image, boxes=there, size=size(tree)))
+    problems += from_zero(items, folder)
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
 
@@ -168,6 +173,18 @@ def size(tree: ET.Element) -> tuple[int, int]:
     return typed.size(*(_text(tree, f"size/{side}") for side in ("height", "width")))
 
 
+def from_zero(items: Iterable[Item], folder: Path) -> Iterator[Problem]:
+    """A note where a box begins at 0: edges that are counted from 1 never do."""
+    first = next((each for each in items for box in each.boxes or () if min(box.left, box.top) == -1), None)
+    if first is not None:
+        name = named(first.image, folder)
+        message = (
+            f"{name}: a box begins at 0, so that edges may be counted from 0. They are taken as Pascal VOC counts "
+            "them, from 1: then all boxes lie a pixel too far left and up."
+        )
+        yield Problem("counted from 0", name, message, fatal=False, whole=True)
+
+
 def other_image(tree: ET.Element, image: Path, folder: Path) -> Iterator[Problem]:
     """A note where the XML of an image says the name of another one that lies beside it."""
     other = listing.file_of(image.parent, _text(tree, "filename"))
@@ -194,11 +211,11 @@ def boxes(tree: ET.Element, classes: tuple[str, ...], path: Path) -> Iterator[Bo
     """
     for each in tree.iter("object"):
         name = _text(each, "name")
-        if each.find("robndbox") is not None:
+        if other := next((tag for tag in _OTHERS if each.find(tag) is not None and each.find("bndbox") is None), None):
             raise DatasetError(
                 str(path),
                 expected="upright boxes in <bndbox>",
-                found=f"{name}: a rotated box in <robndbox>, as roLabelImg writes it",
+                found=f"{name}: {_OTHERS[other]}",
                 remedy="Write the upright box around it, or leave the image out with --skip-bad",
             )
         edges: Mapping[str, str] = {edge: _text(each, f"bndbox/{edge}") for edge in ("xmin", "ymin", "xmax", "ymax")}

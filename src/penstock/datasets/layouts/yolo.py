@@ -216,20 +216,40 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 
 def _names(folder: Path) -> tuple[str, ...]:
-    """The `names` of the first YAML file, a list or a table by id; or classes.txt, beside the labels, or the only one
-    below the folder.
+    """The one list of names below the folder, in YAML files (`names`, a list or a table by id), classes.txt or
+    obj.names; of lists that begin alike the longest.
+
+    Raises:
+        DatasetError: an id has different names in two of them.
     """
+    found: dict[Path, tuple[str, ...]] = {}
     for path, tree in _trees(folder):
         if names := tree.get("names"):
-            return _checked(names, path)
-    places = (folder, folder / "labels", *(labels for _, _, labels in _folders(folder)))
-    below = {path.parent for path in listing.files(folder) if path.name in class_lists.CLASS_FILES}
-    return next(filter(None, map(class_lists.read_classes, (*places, *(below if len(below) == 1 else ())))), ())
+            found[path] = _checked(names, path)
+    for path in listing.files(folder):
+        if path.name in class_lists.CLASS_FILES and (names := class_lists.read_classes(path.parent)):
+            found[path] = names
+    found = dict(sorted(found.items()))
+    longest = max(found, key=lambda path: len(found[path]), default=None)
+    if longest is None:
+        return ()
+    if other := next((path for path, names in found.items() if names != found[longest][: len(names)]), None):
+        pairs = enumerate(zip(found[longest], found[other], strict=False))
+        label, both = next((number, pair) for number, pair in pairs if len(set(pair)) > 1)
+        raise DatasetError(
+            str(other),
+            expected=f"the names of {longest.relative_to(folder)}, as an id is one class in the whole dataset",
+            found=f"{both[1]} instead of {both[0]} for id {label}",
+            remedy="Number the classes alike in all text files, and keep one list of names",
+        )
+    return found[longest]
 
 
 def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The YAML files that hold a table."""
-    for path in listing.plain(folder, "*.yaml", "*.yml"):
+    """The YAML files that hold a table, in the folder and below it."""
+    for path in listing.files(folder):
+        if path.suffix.lower() not in {".yaml", ".yml"}:
+            continue
         try:
             tree = yaml.load(listing.text_of(path), yaml.BaseLoader)  # all is text: the class no is a name
         except (yaml.YAMLError, RecursionError) as error:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from support import miniatures
 from support.datasets import records
-from support.layouts import pack_miniature
+from support.layouts import pack_miniature, words
 
 from penstock.datasets import Labels, inspect, pack
 from penstock.datasets.layouts import cityscapes
@@ -59,8 +59,19 @@ def test_cityscapes_label_ids_become_train_ids(tmp_path):
 def test_other_classes_beside_such_folders_are_taken(tmp_path):
     """A data set of one's own in the folders of Cityscapes, as Datumaro writes it."""
     miniatures.cityscapes_(tmp_path)
-    names = [f"thing {number}" for number in range(40)]
+    names = ["background", *(f"thing {number}" for number in range(1, 40))]
     miniatures.write(tmp_path / "label_colors.txt", "\n".join(names) + "\n")
     found = inspect(tmp_path)
     assert found.labels.classes == tuple(names)
     assert [i for i, _ in found.items[0].pixels] == [*range(34)]
+
+
+def test_classes_without_colours_begin_with_the_background(tmp_path):
+    miniatures.cityscapes_(tmp_path)
+    miniatures.write(tmp_path / "label_colors.txt", " sky\n lawn\n")
+    (message,) = (each for each in words(tmp_path) if "background" in each)
+    assert message == (
+        f"{tmp_path}: expected background as the first of the classes, as the tools that write such folders give id 0 to "
+        "it, found sky. Write it in front of them if it is missing, or name all classes with --classes and choose "
+        "--layout masks with --images leftImg8bit --masks gtFine."
+    )

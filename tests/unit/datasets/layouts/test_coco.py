@@ -366,14 +366,15 @@ def test_annotations_of_another_structure_are_named_and_the_others_read(tmp_path
     assert messages == [
         f"{name}: expected COCO's structure in annotation 1, found another (Object missing required field `image_id`). Fix "
         "it, or leave it out.",
-        f"{name}: expected COCO's structure in annotation 2, found another (Expected `array` of length 4, got 3 - at "
-        "`$.bbox`). Fix it, or leave it out.",
         f"{name}: expected COCO's structure in annotation 4 of the list, found another (Expected `object`, got `str`). Fix "
         "it, or leave it out.",
+        f"{name}: expected COCO's structure in annotation 2, found another (Expected `array` of length 4, got 3 - at "
+        "`$.bbox`). Fix it, or leave it out.",
     ]
     out = pack_skipping(tmp_path, capsys)
-    assert f"skipped: {name}, annotation 2 (damaged annotation)" in out
-    assert {len(each) for each in boxes(tmp_path).values()} == {0, 1}
+    assert "skipped: train2017/000000000000.jpg (damaged annotation)" in out
+    assert sorted(map(len, boxes(tmp_path).values())) == [0, 1]
+    assert "000000000000" not in boxes(tmp_path)
 
 
 def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_path):
@@ -606,3 +607,18 @@ class TestClasses:
             "supported: leave one, or leave the image out with --skip-bad."
             for split in ("train", "val")
         ]
+
+
+def test_crowds_may_be_counted_in_numbers_with_a_point(tmp_path):
+    changed_coco(tmp_path, lambda tree: [each.update(iscrowd=0.0) for each in tree["annotations"]])
+    assert inspect(tmp_path).fatal == []
+
+
+def test_a_file_that_lists_images_alone_is_no_second_one(tmp_path):
+    changed_coco(tmp_path, lambda tree: None)
+    tree = {**miniatures.coco_tree(), "annotations": []}
+    for name in ("a_info_train", "image_info_train"):
+        miniatures.write(tmp_path / f"annotations/{name}.json", json.dumps(tree))
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert "info" not in found.layout.reasons[0]

@@ -34,6 +34,11 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
         ("a.jpg", "via.csv", 'filename,file_size,file_attributes,region_count,region_id,region_shape_attributes,region_attributes\na.jpg,1,"{}",1,0,"{}","{}"\n', "the CSV of VGG Image Annotator", f"Export the annotations as JSON there, or {OWN}."),
         ("images/0.jpg", "annotations.xml", '<?xml version="1.0"?>\n<annotations><version>1.1</version><track id="0" label="car"/></annotations>', "CVAT's XML of videos", f"Export it as 'CVAT for images' there, which comes with the frames, or {OWN}."),
         ("WIDER_train/images/a/a.jpg", "wider_face_split/wider_face_train_bbx_gt.txt", "a/a.jpg\n1\n1 2 3 4\n", "WIDER FACE", f"Write the boxes as COCO or YOLO, or {OWN}."),
+        (
+            "images/a.jpg", "project-1.csv",
+            'annotation_id,annotator,id,image,label\n1,1,1,a.jpg,"[{""x"": 1, ""rectanglelabels"": [""cat""]}]"\n',
+            "Label Studio's CSV of boxes or outlines", f"Export the annotations as JSON there, or {OWN}.",
+        ),
         ("images/train/a.jpg", "annotations/train-annotations-object-segmentation.csv", "MaskPath,ImageID,LabelName\na_m.png,a,/m/1\n", "masks of Open Images", f"Write them as COCO, or {OWN}."),
         ("JPEGImages/a.jpg", "ImageSets/Main/cat_train.txt", "a -1\n", "Pascal VOC's lists of the images of a class", f"Images may have several of these classes, which has no task. Write a table of one class each, or {OWN}."),
         ("", "mnist_train.csv", "label," + ",".join(f"p{i}" for i in range(784)), "a table of pixels, as MNIST is passed on in CSV", "Write the images to a folder for each class."),

@@ -91,14 +91,35 @@ def test_an_xml_that_names_another_image_is_noted(tmp_path):
     )
 
 
-def test_a_rotated_box_is_refused_by_its_name(tmp_path):
+@pytest.mark.parametrize(
+    ("inside", "called"),
+    [
+        ("<robndbox><cx>9</cx></robndbox>", "a rotated box in <robndbox>, as roLabelImg writes it"),
+        (
+            "<polygon><pt><x>1</x></pt></polygon>",
+            "an outline in <polygon>, as LabelMe's website and CVAT's LabelMe 3.0 write it",
+        ),
+    ],
+)
+def test_what_is_no_upright_box_is_refused_by_its_name(tmp_path, inside, called):
     write(tmp_path / "a.jpg", make_image(seed=0))
     write(tmp_path / "b.jpg", make_image(seed=1))
     write(tmp_path / "a.xml", xml(("dog", 3, 4, 12, 14)))
-    rotated = "<robndbox><cx>9</cx><cy>9</cy><w>4</w><h>3</h><angle>0.7</angle></robndbox>"
-    write(tmp_path / "b.xml", f"<annotation><object><name>ship</name>{rotated}</object></annotation>")
+    write(tmp_path / "b.xml", f"<annotation><object><name>ship</name>{inside}</object></annotation>")
 
     assert words(tmp_path) == [
-        f"{tmp_path}/b.xml: expected upright boxes in <bndbox>, found ship: a rotated box in <robndbox>, as roLabelImg "
-        "writes it. Write the upright box around it, or leave the image out with --skip-bad."
+        f"{tmp_path}/b.xml: expected upright boxes in <bndbox>, found ship: {called}. "
+        "Write the upright box around it, or leave the image out with --skip-bad."
     ]
+
+
+def test_a_box_that_begins_at_0_is_noted(tmp_path):
+    for number, name in enumerate("ab"):
+        write(tmp_path / f"{name}.jpg", make_image(seed=number))
+        write(tmp_path / f"{name}.xml", xml(("dog", number, 4, 12, 14)))
+    (note,) = inspect(tmp_path).problems
+    assert (note.fatal, note.message) == (
+        False,
+        "a.jpg: a box begins at 0, so that edges may be counted from 0. They are taken as Pascal VOC counts them, from 1: "
+        "then all boxes lie a pixel too far left and up.",
+    )

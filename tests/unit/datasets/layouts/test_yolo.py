@@ -8,6 +8,7 @@ from support.datasets import records
 from support.layouts import names_of, notes, pack_miniature, pack_skipping, words
 
 from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.errors import DatasetError
 from penstock.records.schema import decode_detection
 
 
@@ -300,4 +301,47 @@ def test_boxes_in_pixels_are_named_as_such(tmp_path):
     assert words(tmp_path, How("yolo")) == [
         f"{tmp_path}/labels/1.txt, line 1: expected the middle, the width and the height of a box in fractions of the image's "
         "width and height, found 0 10 12 30 40. If the numbers are pixels, divide them by the image's width and height."
+    ]
+
+
+def named_twice(root, first, second, files):
+    """Images and boxes in two splits, and a list of names in two files."""
+    for number, split in enumerate(("train", "val")):
+        miniatures.write(root / f"{split}/images/{split}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(root / f"{split}/labels/{split}.txt", "1 0.5 0.5 0.2 0.3\n")
+    for file, names in zip(files, (first, second), strict=True):
+        is_yaml = file.endswith("yaml")
+        miniatures.write(root / file, f"names: [{', '.join(names)}]" if is_yaml else "\n".join(names) + "\n")
+
+
+PLACES = [
+    ("train/labels/classes.txt", "val/labels/classes.txt"), ("train/dataset.yaml", "val/dataset.yaml"),
+    ("data.yaml", "dataset.yaml"), ("train/obj.names", "val/data.yaml"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("files", PLACES)
+def test_lists_of_names_that_contradict_each_other_are_refused(tmp_path, files):
+    named_twice(tmp_path, ("cat", "dog"), ("dog", "cat"), files)
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/{files[1]}: expected the names of {files[0]}, as an id is one class in the whole dataset, found dog "
+        "instead of cat for id 0. Number the classes alike in all text files, and keep one list of names."
+    )
+
+
+@pytest.mark.parametrize("files", PLACES)
+def test_of_lists_that_begin_alike_the_longest_counts(tmp_path, files):
+    named_twice(tmp_path, ("cat", "dog"), ("cat", "dog", "eel"), files)
+    assert inspect(tmp_path).labels.classes == ("cat", "dog", "eel")
+
+
+def test_a_dataset_without_any_object_is_refused(tmp_path):
+    named_twice(tmp_path, ("cat", "dog"), ("cat", "dog"), PLACES[2])
+    for path in tmp_path.glob("*/labels/*.txt"):
+        path.write_text("")
+    assert words(tmp_path) == [
+        "train/images/train.jpg: expected an object in any image, found none. Check where the labels are, and how they "
+        "were exported."
     ]
