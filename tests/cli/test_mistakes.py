@@ -15,8 +15,12 @@ from support import miniatures, processes
 from support.commands import call
 from support.training import recipe
 
+from penstock.cli.overview import COMMANDS, name_of
 from penstock.training import train
 
+COMMANDS_OF_RUNS = (
+    ["evaluate"], ["predict", "a.jpg", "-o", "out"], ["export", "-o", "a.onnx"], ["replay", "--step", "1"], ["report"],
+)  # fmt: skip
 DEEP = "[" * 100_000
 
 
@@ -251,3 +255,32 @@ def test_a_range_that_is_none_is_a_sentence(packed, capsys, name, value, found):
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {name}: expected ")
     assert found in err
+
+
+def test_help_and_mistakes_are_answered_without_importing_pytorch(tmp_path):
+    """It takes seconds."""
+    (tmp_path / "bad.toml").write_text("train = {stepz = 3}\n")
+    mistakes = [
+        ["train", "nothing"], ["train", "data", "--set", "train.stepz=3"], ["train", "data", "--batch", "0"],
+        ["train", "data", "--bach", "3"], ["train", "--resume", "nothing"], ["train", tmp_path / "bad.toml"],
+        ["recipe", tmp_path / "bad.toml"], ["recipe", "--set", "seed=x"], ["doctor", "data", "--set", "seed=x"],
+        *([command, "nothing", *more] for command, *more in COMMANDS_OF_RUNS),
+    ]  # fmt: skip
+    calls = [
+        *([name_of(place), "--help"] for place in COMMANDS),
+        *([str(word) for word in words] for words in mistakes),
+    ]
+    code = f"""
+import sys
+from penstock.cli import main
+for words in {calls!r}:
+    try:
+        main(words)
+    except SystemExit as ended:
+        assert bool(ended.code) == (words[1:] != ["--help"]), (words, ended.code)
+    assert "torch" not in sys.modules, words
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=processes.quiet(), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -116,9 +116,10 @@ class Run:
 
     def report(self) -> Path:
         """Write report.html, the page of the run; its path."""
+        folder = RunFolder.open(self.path)
         from penstock.report import write_report  # noqa: PLC0415 - with PyTorch
 
-        return write_report(RunFolder.open(self.path))
+        return write_report(folder)
 
     def load(self, *, checkpoint: str = "", device: str = "auto") -> LoadedModel:
         """Its model, ready to predict."""

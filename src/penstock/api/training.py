@@ -12,6 +12,7 @@ from penstock.config import toml
 from penstock.config.options import Options, settings_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
+from penstock.runs import RunFolder
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def train(
     _check_listed(hooks)
     named = [each for each in hooks if _is_named(each)]
     given = {**settings_of(**options), **({"hooks": named} if named else {}), **(settings or {})}
-    _check(data, given)
+    check(data, given)
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
     from penstock.api.runs import Run  # noqa: PLC0415 - the same
@@ -103,6 +104,7 @@ def resume(
     """
     given = {**settings_of(**options), **(settings or {})}
     toml.check_given(given)
+    RunFolder.open(Path(run) if isinstance(run, (str, Path)) else run.path)
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
     from penstock.api.runs import Run, trusted  # noqa: PLC0415 - the same
@@ -126,17 +128,20 @@ def _is_named(hook: object) -> bool:
     return isinstance(hook, (str, Mapping)) or callable(hook)
 
 
-def _check(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> None:
+def check(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> None:
     """Name a mistake in the settings, and data that is not there.
 
     Raises:
-        PenstockError: a setting is not known, its value does not fit it, or there is no such dataset.
+        PenstockError: a setting is not known, its value does not fit it, or there is no such recipe or dataset.
     """
     toml.check_given(given)
-    if isinstance(data, (str, Path)) and Path(data).suffix != ".toml":
-        location = locate(str(data))
-        if not location.exists:
-            location.open()
+    if not isinstance(data, (str, Path)):
+        return
+    location = locate(str(data))
+    if not location.remote and Path(data).suffix == ".toml":
+        toml.settings_in(Path(data))
+    elif not location.exists:
+        location.open()
 
 
 def _attached(hooks: Sequence[Any], max_time: str) -> list[Hook]:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
 from penstock.progress import counted
+from penstock.runs import RunFolder
 
 if TYPE_CHECKING:
     from penstock.inference.comparing import Comparison
@@ -50,6 +51,7 @@ def export(
     names, and what of an image to give it, are in its metadata. ONNX and .pt2 files are read again and compared with
     the model; exits with 1 if they differ.
     """
+    RunFolder.open(run)
     from penstock.assembly import trust as trust_folder
     from penstock.inference import export_run, load_model
     from penstock.models import TestTimeAugmentation

@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 from penstock.cli.runs import Checkpoint, Device, Flip, Overlap, Run, Scales, Shift, Side, Trust, chosen_window
 from penstock.errors import RecipeError
 from penstock.progress import Progress, counted
+from penstock.runs import RunFolder
 from penstock.settings.predicting import OVERLAP, SHOWN
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def predict(
     CASE.nii.gz in their own geometry, and CASE-slices.png. Prints the names of images that cannot be read, and then
     exits with 1.
     """
+    RunFolder.open(run)
     from penstock.assembly import trust as trust_folder
     from penstock.inference import load_model
     from penstock.inference.inputs import parsed

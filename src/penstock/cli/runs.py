@@ -12,6 +12,7 @@ import penstock as ps
 from penstock import files, outputs
 from penstock.errors import RecipeError, RunError
 from penstock.progress import Progress, silent
+from penstock.runs import RunFolder
 from penstock.settings.predicting import OVERLAP
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def evaluate(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class; under torchrun by all ranks together."""
+    RunFolder.open(run)
     from penstock import devices
     from penstock import ranks as ranking
     from penstock.assembly import open_run
@@ -147,13 +149,14 @@ def replay(
     data: Where = "", trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw the images of any step of a run, exactly as the model saw them, and name their records."""
+    RunFolder.open(run)
+    if output:
+        outputs.check(output, _REPLAY, (".png",))
     from penstock.assembly import open_run
     from penstock.assembly import trust as trust_folder
     from penstock.report import samples_sheet
     from penstock.report.sheets import encode
 
-    if output:
-        outputs.check(output, _REPLAY, (".png",))
     if trust:
         trust_folder(run)
     parts = open_run(run, data)

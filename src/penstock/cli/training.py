@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import penstock as ps
+from penstock.api.training import check
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
 from penstock.cli.options import Crop, ModelName, TaskName
 from penstock.config import check_given, parsed, settings_of
+from penstock.config import settings_in as stated_in
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.kinds import KINDS
@@ -151,10 +153,13 @@ def train(
         follow=follow or None, replay_ratio=replay_ratio, stall_timeout=stall_timeout, retries=retries,
     )  # fmt: skip
     given |= {**({"hooks": hook} if hook else {}), **parsed(settings)}
-    check_given(given)
     resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
     if resume is None:
         _check_data(data)
+        check(data, given)
+    else:
+        check_given(given)
+        RunFolder.open(resume)
     _prepare()
     if resume is not None:
         return _conclude(
@@ -246,6 +251,8 @@ def recipe(
             "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
         )
     given = parsed(settings)
+    if file:
+        stated_in(file)
     from penstock.assembly import explained, resolve, settings_in
 
     if file:
