@@ -11,6 +11,7 @@ import penstock as ps
 from penstock.cli.app import main
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.config import toml
+from penstock.config.options import Options
 from penstock.assembly.effects import ABILITIES
 from penstock.assembly.reference import attributes
 from penstock.settings import Recipe
@@ -100,10 +101,12 @@ def api():
         "[the names for extensions](extending.md) are public. Everything else may change without notice.",
     ]
     functions = [name for name in ps.__all__ if name[0].islower()]
+    keywords = documented(Options, f"{Options.__module__}.{Options.__qualname__}")
     for title, names in (("Functions", functions), ("Classes", [name for name in ps.__all__ if name not in functions])):
         lines += ["", f"## {title}"]
         for name in names:
             lines += documented(getattr(ps, name), f"penstock.{name}")
+        lines += keywords if title == "Functions" else []
     return "\n".join(lines) + "\n"
 
 
