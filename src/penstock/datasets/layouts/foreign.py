@@ -50,6 +50,7 @@ def _format(name: str, files: str, begins: bytes, remedy: str) -> _Format:
 _NUMBER: Final = rb"-?\d+(\.\d+)?"
 _FORMATS: Final = (
     _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
+    _format("BDD100K's JSON", r"\.json$", rb'.*"labels".*"box2d"', _EXPORT),
     _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
     _format(
         "KITTI's boxes",
