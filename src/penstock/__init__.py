@@ -6,8 +6,9 @@ without notice.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from penstock.lazy import names_of
 
 if TYPE_CHECKING:
     from penstock.api.data import Data, Sample, Split, inspect, open, pack  # noqa: A004 - as `PIL.Image.open`
@@ -27,23 +28,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES: Final = {
-    "api.data": ("Data", "Sample", "Split", "inspect", "open", "pack"),
-    "api.loaded": ("LoadedModel",),
-    "api.runs": ("Run", "compare", "export", "list_runs", "load"),
-    "api.training": ("resume", "train"),
-    "datasets": ("Inspection", "Layout"),
-    "errors": ("PenstockError",),
-    "events": ("Event",),
-    "feed": ("Batch", "Feed"),
-    "inference": ("Evaluation",),
-    "kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
-    "session": ("Hook",),
-    "settings": ("Recipe",),
-    "tasks": ("Prediction", "Style", "Task"),
-    "values": ("Cursor",),
-}
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+__getattr__ = names_of(
+    __name__,
+    {
+        "penstock.api.data": ("Data", "Sample", "Split", "inspect", "open", "pack"),
+        "penstock.api.loaded": ("LoadedModel",),
+        "penstock.api.runs": ("Run", "compare", "export", "list_runs", "load"),
+        "penstock.api.training": ("resume", "train"),
+        "penstock.datasets": ("Inspection", "Layout"),
+        "penstock.errors": ("PenstockError",),
+        "penstock.events": ("Event",),
+        "penstock.feed": ("Batch", "Feed"),
+        "penstock.inference": ("Evaluation",),
+        "penstock.kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
+        "penstock.session": ("Hook",),
+        "penstock.settings": ("Recipe",),
+        "penstock.tasks": ("Prediction", "Style", "Task"),
+        "penstock.values": ("Cursor",),
+    },
+)
 
 __all__ = [
     "Batch",
@@ -80,16 +83,6 @@ __all__ = [
     "resume",
     "train",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, once its module is imported."""
-    if name not in _HOME_OF:
-        message = f"module 'penstock' has no attribute {name!r}"
-        raise AttributeError(message)
-    found = getattr(importlib.import_module(f"penstock.{_HOME_OF[name]}"), name)
-    globals()[name] = found
-    return found
 
 
 def __dir__() -> list[str]:

@@ -24,19 +24,43 @@ download.py       published archives
 scenes.py         made-up images with exact masks, of any size and number
 """
 
-from penstock.datasets.description import FolderDataset
-from penstock.datasets.inspection import Inspection, inspect
-from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import How
-from penstock.datasets.locations import Dataset, Location, locate
-from penstock.datasets.packing import PackOptions, pack
-from penstock.datasets.publishing import Published, Publisher, publish
-from penstock.datasets.pulling import pull
-from penstock.datasets.topic_format import About
-from penstock.datasets.topics import TopicDataset
-from penstock.datasets.unpacking import Unpacked, unpack
-from penstock.datasets.verification import verify, verify_topics
-from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
+from typing import TYPE_CHECKING
+
+from penstock.lazy import names_of
+
+if TYPE_CHECKING:
+    from penstock.datasets.description import FolderDataset
+    from penstock.datasets.inspection import Inspection, inspect
+    from penstock.datasets.layout import Layout
+    from penstock.datasets.layouts import How
+    from penstock.datasets.locations import Dataset, Location, locate
+    from penstock.datasets.packing import PackOptions, pack
+    from penstock.datasets.publishing import Published, Publisher, publish
+    from penstock.datasets.pulling import pull
+    from penstock.datasets.topic_format import About
+    from penstock.datasets.topics import TopicDataset
+    from penstock.datasets.unpacking import Unpacked, unpack
+    from penstock.datasets.verification import verify, verify_topics
+    from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "penstock.datasets.description": ("FolderDataset",),
+        "penstock.datasets.inspection": ("Inspection", "inspect"),
+        "penstock.datasets.layout": ("Layout",),
+        "penstock.datasets.layouts": ("How",),
+        "penstock.datasets.locations": ("Dataset", "Location", "locate"),
+        "penstock.datasets.packing": ("PackOptions", "pack"),
+        "penstock.datasets.publishing": ("Published", "Publisher", "publish"),
+        "penstock.datasets.pulling": ("pull",),
+        "penstock.datasets.topic_format": ("About",),
+        "penstock.datasets.topics": ("TopicDataset",),
+        "penstock.datasets.unpacking": ("Unpacked", "unpack"),
+        "penstock.datasets.verification": ("verify", "verify_topics"),
+        "penstock.kinds.items": ("Box", "FilePart", "Item", "Labels", "Problem"),
+    },
+)
 
 __all__ = [
     "About",
