@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.distributed as dist
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import nn
+
+_JOINS: Final = itertools.count()  # every rank joins the others as often
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +152,21 @@ def joined(device: torch.device) -> Iterator[Ranks]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    # Started again, ranks must not find the addresses of those that failed, which torchrun's store still holds.
-    store, rank, size = next(rendezvous("env://"))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    fresh = PrefixStore(f"penstock/attempt-{attempt}", store)
+    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+    # Ranks that are started again, or join again, must not find the addresses of before: torchrun's store keeps them.
+    fresh = PrefixStore(f"penstock/attempt-{attempt}/join-{next(_JOINS)}", _store(address, ranks))
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=fresh, rank=rank, world_size=size)
+    dist.init_process_group(backend, store=fresh, rank=ranks.rank, world_size=ranks.world_size)
     yield ranks
     # Only after a good end: with NCCL it would wait for ranks that wait for this one, and hide this one's error.
     dist.destroy_process_group()
+
+
+@functools.cache
+def _store(address: str, ranks: Ranks) -> Any:
+    """Where the ranks find each other, made once in a process: a rank that joins again would else reach the store of
+    before, which the first one is about to close.
+    """
+    del address, ranks
+    return next(rendezvous("env://"))[0]

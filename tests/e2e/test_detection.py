@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 
 import cv2
 import numpy as np
@@ -115,6 +116,9 @@ class TestTraining:
 
         assert code == 0
         shape = cv2.imread(str(image)).shape
+        coco = json.loads((tmp_path / "out/predictions.json").read_text())
+        assert coco["images"] == [{"id": 1, "file_name": image.name, "height": shape[0], "width": shape[1]}]
+        assert [(each["bbox"], each["score"]) for each in coco["annotations"]] == [([1, 2, 29, 38], 0.75)]
         drawn = cv2.imread(str(tmp_path / "out" / f"{image.stem}-boxes.png"))
         scale = drawn.shape[0] // shape[0]
         assert (drawn.shape[:2], scale > 1) == ((scale * shape[0], scale * shape[1]), True)

@@ -300,3 +300,23 @@ def test_torchrun_trains_the_batches_of_one_process(packed, tmp_path):
         return steps, (run / "origins.jsonl").read_text()
 
     assert trained("two") == trained("one")
+
+
+JOINING = """
+import torch
+from penstock import ranks
+for _ in range(30):
+    with ranks.joined(torch.device("cpu")) as joined:
+        joined.wrap(torch.nn.Linear(2, 2), torch.device("cpu"))
+"""
+
+
+def test_ranks_may_join_again_and_again(tmp_path):
+    """As a program does that trains and then goes on. The store of torchrun keeps the addresses of the time before."""
+    program = tmp_path / "joining.py"
+    program.write_text(JOINING)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*torchrun, program], env=processes.quiet(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr

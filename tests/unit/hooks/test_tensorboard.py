@@ -30,7 +30,9 @@ def test_tensorboard_shows_curves_and_what_weights_are_like(packed, tmp_path):
     assert {event.step: event.value for event in found.Scalars("train/grad_norm")} == pytest.approx(norms)
     assert [event.step for event in found.Scalars("train/images_per_second")] == [*range(1, 13)]
     assert all(event.value > 0 for event in found.Scalars("train/images_per_second"))
-    assert all(0 <= event.value < 1 for event in found.Scalars("train/data_wait"))
+    times = {each["step"]: each for each in map(json.loads, (folder.path / "timings.jsonl").read_text().splitlines())}
+    waits = {step: each["wait"] / each["seconds"] for step, each in times.items() if step in losses}
+    assert {event.step: event.value for event in found.Scalars("train/data_wait")} == pytest.approx(waits, abs=1e-3)
     assert [event.step for event in found.Scalars("evaluation/mean_iou")] == [4, 8, 12]
     name = "segmentation_head.0.weight"
     weight = CheckpointStore(folder.checkpoints).load().tensors["model"][name]

@@ -64,6 +64,11 @@ def test_classifiers_that_have_diverged_are_scored_as_wrong():
 
     assert (found["top1"], found["top5"]) == (0.0, 0.0)
 
+    predictions = PredictionCounts(7)
+    probabilities[1:] = torch.eye(7)[[1, 6, 2]]  # one image alone
+    predictions.update(probabilities, torch.tensor([0, 1, 6, 3]))
+    assert predictions.scores([str(n) for n in range(7)]).as_json()["top1"] == 0.5
+
 
 def test_calibration_is_counted_in_all_of_fifteen_bins():
     """Of 40 classes the surest predicted may be less sure than a fifteenth."""

@@ -16,9 +16,8 @@ from support.errors import refused
 from torchvision.models import detection as tv
 
 import penstock as ps
-from penstock.assembly import resolve_settings
+from penstock.assembly import reference, resolve_settings
 from penstock.assembly.runs import run_recipe
-from penstock.config import reference
 from penstock.models import (
     DETECTORS,
     INSTANCE_NETWORKS,
