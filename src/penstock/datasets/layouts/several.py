@@ -59,11 +59,22 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     counts = Counter(end for row in masked for end in row.ends)
     usual = sorted(end for end, count in counts.items() if count >= _MOSTLY * len(masked))
     numbered = all(len(end.strip(_SIGNS)) <= _SHORT or end.strip(_SIGNS).isdigit() for end in usual)
-    if numbered or not 1 < len(usual) <= _MOST or len(usual) < len(counts):
+    absent = len(usual) < len(counts)
+    if absent and _are_names(counts):
+        usual, numbered, absent = sorted(counts), False, False
+    if numbered or absent or not 1 < len(usual) <= _MOST:
         return _objects(layout, rows)
     if any(map(_RATER.search, usual)):
         return _by_rater(layout, rows, usual)
     return _by_class(layout, rows, usual)
+
+
+def _are_names(counts: Counter[str]) -> bool:
+    """Whether endings are rather classes of which some images have none than numbers of objects: words without a number
+    behind them, each of several images.
+    """
+    words = [end.strip(_SIGNS) for end in counts]
+    return all(len(word) > _SHORT and not word[-1].isdigit() for word in words) and min(counts.values()) > 1
 
 
 def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layout:
@@ -75,6 +86,8 @@ def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layou
         mask = FilePart(row.masks[0].parent, row.item.name, partial(_ids_of, parts)) if parts else None
         items.append(replace(row.item, mask=mask))
     about = f"a mask for each class is put together with the others: {', '.join(names)}; class 0 is what none shows"
+    without = sum(0 < len(row.masks) < len(ends) for row in rows)
+    about += f"; in {counted(without, 'image')} a class has no mask, and is taken as absent" if without else ""
     problems = (*layout.problems, *_overlaps(rows))
     return replace(
         layout, items=tuple(items), labels=Labels(("background", *names)), problems=problems, names_masks=True,

@@ -51,5 +51,5 @@ def _meant(column: str, cells: set[str]) -> dict[str, str]:
         return {cell: split if cell.lower() in _YES else _OTHER[split] for cell in cells}
     if len(cells) > len(listing.SPLITS) + _SEVERAL:
         return {}
-    named = {cell: split for cell in cells if (split := listing.role_of(cell)[1])}
+    named = {cell: split for cell in cells if "." not in cell and (split := listing.role_of(cell)[1])}
     return named if len(named) == len(cells) and len(set(named.values())) >= _SEVERAL else {}

@@ -39,6 +39,8 @@ def divide(folder: Path, found: Layout) -> Layout:
     """
     if {item.split for item in found.items} != {"train"} or any(item.slices for item in found.items):
         return found
+    if divided := _by_folders(folder, found):
+        return divided
     paths = [*_paths(folder)]
     names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
     lists = {path: lines for path in paths if (lines := _lines(path, names))}
@@ -58,6 +60,21 @@ def divide(folder: Path, found: Layout) -> Layout:
     files = dict.fromkeys(named(path, folder) for path, _ in parts.values())
     about = f"the splits are those of {', '.join(files)}"
     return replace(found, items=items, problems=(*found.problems, *problems), reasons=(*found.reasons, about))
+
+
+def _by_folders(folder: Path, found: Layout) -> Layout | None:
+    """The layout with the splits that the folders of its images are called; None where some lie outside of them."""
+    items = []
+    for item in found.items:
+        parts = named(item.image, folder).split("/")[:-1]
+        splits = {split for part in parts if (split := listing.split_of(part))}
+        if len(splits) != 1:
+            return None
+        items.append(replace(item, split=splits.pop()))
+    if len({item.split for item in items}) < _SEVERAL:
+        return None
+    about = "the splits are those of the folders that the images lie in"
+    return replace(found, items=tuple(items), reasons=(*found.reasons, about))
 
 
 def _paths(folder: Path) -> Iterator[Path]:

@@ -82,11 +82,23 @@ def recognise(folder: Path) -> Layout | None:
     beside = all(images == labels for images, labels in pairs.values())
     where = "text files beside the images" if beside else "images/ and text files in labels/"
     reason = f"{where}: boxes as middle and size, in fractions of the image"
+    problems += _from_one(folder, items, names)
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
     outlines = Annotations("YOLO outlines", f"{where}, with outlines", drawn, names, problems)
     return replace(layout, others=(outlines.masks(folder), outlines.instances(folder)))
+
+
+def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterator[Problem]:
+    """A note where no box has the id 0, as where ids are counted from 1."""
+    used = {box.label for item in items for box in item.boxes or ()}
+    if names and used and 0 not in used:
+        message = (
+            f"{folder}: no box has the id 0, {names[0]}. If ids are counted from 1, all boxes have the name of the "
+            "next class: subtract 1 from the ids."
+        )
+        yield Problem("id 0 is not used", str(folder), message, fatal=False, whole=True)
 
 
 def _read_text(folder: Path, image: Path, text: Path, problems: list[Problem], *, posed: bool) -> list[_Object]:
@@ -164,8 +176,9 @@ def _apart(folder: Path) -> Iterator[tuple[str, Path, Path]]:
                 yield split, path, folder / "labels" / path.name
         return
     for split, path in listing.splits(folder).items():
-        if (path / "images").is_dir() and (path / "labels").is_dir():
-            yield split, path / "images", path / "labels"
+        images, labels = listing.subfolder(path, ("images",)), listing.subfolder(path, ("labels",))
+        if images and labels:
+            yield split, images, labels
 
 
 def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:

@@ -107,3 +107,23 @@ def test_a_mask_of_the_name_of_the_image_beside_another_is_a_problem(tmp_path):
     assert words(tmp_path)[0] == (
         "masks/0.png: expected one mask of this name, found masks/0_color.png too. Rename or remove one of them."
     )
+
+
+@pytest.mark.parametrize("pattern", ["masks/{1}/{0}.png", "masks/{0}_{1}.png", "masks/{0}/{1}.png"])
+def test_a_class_may_have_no_mask_in_some_images(tmp_path, pattern):
+    fill(tmp_path / "raw", {"nucleus": TOP, "cell": CORNER}, pattern, count=4)
+    (tmp_path / "raw" / pattern.format(1, "cell")).unlink()
+    found = inspect(tmp_path / "raw")
+    assert (found.fatal, found.labels.classes) == ([], ("background", "cell", "nucleus"))
+    assert found.layout.reasons[-1].endswith("in 1 image a class has no mask, and is taken as absent")
+    for number, mask in enumerate(masks_of(found, tmp_path / "data")):
+        assert np.array_equal(mask, TOP * 2 + (CORNER * 1 if number != 1 else 0))
+
+
+def test_numbered_masks_of_which_some_images_have_more_are_objects(tmp_path):
+    for number, names in enumerate((("one_1", "one_2"), ("one_1", "one_2", "one_3"), ("one_1", "one_2", "one_3"))):
+        for name in names:
+            miniatures.write(tmp_path / f"masks/{number}/{name}.png", miniatures.gray(TOP.astype(np.uint8) * 255))
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    found = inspect(tmp_path)
+    assert (found.layout.kind.name, found.labels.classes) == ("instances", ("object",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from support import miniatures
@@ -131,3 +133,36 @@ class TestNumberedImages:
             f"{birds}/train_test_split.txt, line 2: expected the number of an image in images.txt, and 1 for train or 0 "
             f"for test, found {line}. Fix the line."
         )
+
+
+class TestFolders:
+    """A table or a JSON file of all images, which lie in folders that are called as splits are."""
+
+    @pytest.fixture
+    def parted(self, tmp_path):
+        for number in range(6):
+            split = "train" if number < 4 else "val"
+            miniatures.write(tmp_path / f"{split}/{number}.jpg", miniatures.make_image(seed=number))
+        return tmp_path
+
+    def test_they_divide_a_table(self, parted):
+        rows = (f"{'train' if number < 4 else 'val'}/{number}.jpg,{'ab'[number % 2]}\n" for number in range(6))
+        miniatures.write(parted / "labels.csv", "image,label\n" + "".join(rows))
+        assert splits_of(parted) == {"train": [*"0123"], "val": [*"45"]}
+        assert "the splits are those of the folders that the images lie in" in inspect(parted).layout.reasons
+
+    def test_they_divide_coco(self, parted):
+        images = [
+            {"id": number, "file_name": f"{'train' if number < 4 else 'val'}/{number}.jpg", "width": 32, "height": 24}
+            for number in range(6)
+        ]
+        boxes = [{"id": n, "image_id": n, "category_id": 1, "bbox": [1, 2, 9, 9]} for n in range(6)]
+        tree = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "fig"}]}
+        miniatures.write(parted / "annotations.json", json.dumps(tree))
+        assert splits_of(parted) == {"train": [*"0123"], "val": [*"45"]}
+
+    def test_an_image_outside_of_them_leaves_all_undivided(self, parted):
+        (parted / "val/5.jpg").rename(parted / "5.jpg")
+        rows = (f"{'train/' if n < 4 else 'val/' if n < 5 else ''}{n}.jpg,{'ab'[n % 2]}\n" for n in range(6))
+        miniatures.write(parted / "labels.csv", "image,label\n" + "".join(rows))
+        assert splits_of(parted) == {"train": [*"012345"]}

@@ -345,3 +345,21 @@ def test_a_dataset_without_any_object_is_refused(tmp_path):
         "train/images/train.jpg: expected an object in any image, found none. Check where the labels are, and how they "
         "were exported."
     ]
+
+
+def test_ids_that_begin_at_1_are_noted(tmp_path):
+    named_twice(tmp_path, ("cat", "dog"), ("cat", "dog"), PLACES[2])
+    (note,) = (each for each in inspect(tmp_path).problems if each.kind == "id 0 is not used")
+    assert (note.fatal, note.message) == (
+        False,
+        f"{tmp_path}: no box has the id 0, cat. If ids are counted from 1, all boxes have the name of the next class: "
+        "subtract 1 from the ids.",
+    )
+
+
+def test_folders_of_splits_may_be_written_in_capitals(tmp_path):
+    for number, split in enumerate(("Train", "Valid")):
+        miniatures.write(tmp_path / f"{split}/Images/{split}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{split}/Labels/{split}.txt", "0 0.5 0.5 0.2 0.3\n")
+    found = inspect(tmp_path)
+    assert (found.layout.name, found.fatal, [*found.splits]) == ("YOLO", [], ["train", "val"])
