@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections import Counter
@@ -23,12 +24,24 @@ _SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
 
 
 def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
-    """Notes of names that differ in capitals and spaces, that may be misspelt, or that join other names."""
+    """Names that are one number, and notes of names that differ in capitals and spaces, that may be misspelt, or that
+    join other names.
+    """
     if not items:
         return
     place = named(items[0].item.image, folder)
+    yield from (Problem("numbers alike", place, message, whole=True) for message in _equal(labels.classes))
     for message in (*_alike(labels.classes), *_misspelt(items, labels.classes), *_joined(labels.classes)):
         yield Problem("classes alike", place, message, fatal=False, whole=True)
+
+
+def _equal(classes: Sequence[str]) -> Iterator[str]:
+    """Classes such as 1 and 1.0, as tables of several programs have them."""
+    first: dict[float, str] = {}
+    for name in classes:
+        with contextlib.suppress(ValueError):
+            if name.strip()[-1:].isdigit() and (other := first.setdefault(float(name), name)) != name:
+                yield f"classes {other!r} and {name!r} are one number: write it in the same way everywhere."
 
 
 def _alike(classes: Sequence[str]) -> Iterator[str]:

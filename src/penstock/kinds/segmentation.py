@@ -110,6 +110,9 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
         )
         yield Problem(_BINARY_KIND, mask_name(example, folder), message, whole=True)
         return
+    if found == {0, 1, labels.ignore} and (mixed := _two_kinds(items, labels.ignore, folder)):
+        yield mixed
+        return
     classes = found - {labels.ignore}
     if not classes:
         return
@@ -127,6 +130,21 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
             "--classes."
         )
         yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
+
+
+def _two_kinds(items: Sequence[InspectedItem], ignore: int, folder: Path) -> Problem | None:
+    """Masks of 0 and 1 beside masks of 0 and 255, as where two sources were joined; None where one holds all three."""
+    kinds = [{i for i, _ in each.pixels} - {0} for each in items]
+    if {1, ignore} in kinds:
+        return None
+    first = items[kinds.index({ignore})]
+    name = mask_name(first, folder)
+    message = (
+        f"{name}: expected the values of the other masks, 0 and 1, found 0 and {ignore}, where {ignore} is the ignore "
+        f"label. If it is the foreground too, use --map {ignore}=1. If it is to be ignored, name the classes with "
+        "--classes."
+    )
+    return Problem("masks of two kinds", name, message, whole=True)
 
 
 def _moved_colors(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:

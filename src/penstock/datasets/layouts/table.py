@@ -203,6 +203,14 @@ def _several(table: str, line: int, classes: Sequence[str]) -> Problem:
     return Problem("row without one class", place, message)
 
 
+def _without_split(place: str, column: str) -> Problem:
+    message = (
+        f"{place}: expected a split in the column {column}, found nothing. Write train, val or test, or leave the row "
+        "out with --skip-bad."
+    )
+    return Problem("row without a split", place, message)
+
+
 def _second(folder: Path, path: Path, first: Path) -> Problem:
     name = path.relative_to(folder).as_posix()
     message = f"{name}: expected one table, found {first.name} too, which is read. Join them, with a column split."
@@ -246,6 +254,11 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
         if image := places[row[file]]:
+            if split in columns and not row.get(split):
+                problems.append(
+                    _without_split(f"{path.relative_to(folder).as_posix()}, line {number}", splits or split)
+                )
+                continue
             part = listing.split_named(row.get(split) or usual, str(path))
             objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
     items = []
@@ -289,7 +302,8 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 
 def _by_number(name: str) -> tuple[int, str]:
-    return (int(name), "") if name.isdecimal() and len(name) <= _MOST_DIGITS else (-1, name)
+    whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
+    return (int(whole), "") if whole.isdecimal() and len(whole) <= _MOST_DIGITS else (-1, name)
 
 
 def _stem(name: str) -> str:

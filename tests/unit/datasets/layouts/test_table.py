@@ -628,3 +628,35 @@ def test_a_table_without_names_of_columns_is_not_offered_its_first_row_as_names(
     text = (tmp_path / "labels.csv").read_text()
     (tmp_path / "labels.csv").write_text(f"file,label\n{text}")
     assert len(inspect(tmp_path).items) == 4
+
+
+def test_a_row_without_a_split_is_named(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "labels.csv", "file,label,split\n0.jpg,a,train\n1.jpg,b,train\n2.jpg,a,val\n3.jpg,b,\n")
+    assert words(tmp_path) == [
+        "labels.csv, line 5: expected a split in the column split, found nothing. Write train, val or test, or leave the "
+        "row out with --skip-bad."
+    ]
+
+
+def test_numbers_that_are_written_in_two_ways_are_refused(tmp_path):
+    for split in ("train", "val"):
+        for number in range(4):
+            miniatures.write(
+                tmp_path / f"{split}/{number}.jpg", miniatures.make_image(seed=number + 4 * (split == "val"))
+            )
+        end = ".0" if split == "val" else ""
+        rows = (f"{number}.jpg,{number % 2}{end}\n" for number in range(4))
+        miniatures.write(tmp_path / f"{split}.csv", "file,label\n" + "".join(rows))
+    messages = words(tmp_path)
+    for label in (0, 1):
+        assert f"classes '{label}.0' and '{label}' are one number: write it in the same way everywhere." in messages
+
+
+def test_numbers_with_a_point_have_the_order_of_numbers(tmp_path):
+    for number in range(12):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    rows = (f"{number}.jpg,{number}.0\n" for number in range(12))
+    miniatures.write(tmp_path / "labels.csv", "file,label\n" + "".join(rows))
+    assert inspect(tmp_path).labels.classes == tuple(f"{number}.0" for number in range(12))
