@@ -303,7 +303,7 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 def _by_number(name: str) -> tuple[int, str]:
     whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
-    return (int(whole), "") if whole.isdecimal() and len(whole) <= _MOST_DIGITS else (-1, name)
+    return (int(whole), name) if whole.isdecimal() and len(whole) <= _MOST_DIGITS else (-1, name)
 
 
 def _stem(name: str) -> str:

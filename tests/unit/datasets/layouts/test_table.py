@@ -651,7 +651,7 @@ def test_numbers_that_are_written_in_two_ways_are_refused(tmp_path):
         miniatures.write(tmp_path / f"{split}.csv", "file,label\n" + "".join(rows))
     messages = words(tmp_path)
     for label in (0, 1):
-        assert f"classes '{label}.0' and '{label}' are one number: write it in the same way everywhere." in messages
+        assert f"classes '{label}' and '{label}.0' are one number: write it in the same way everywhere." in messages
 
 
 def test_numbers_with_a_point_have_the_order_of_numbers(tmp_path):
