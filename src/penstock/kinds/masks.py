@@ -66,6 +66,8 @@ class MaskKind(Kind):
         inspected = replace(inspected, size=inspected.size + size, key=inspected.keyed(hashed(ids.tobytes())))
         if info.size != image.size:
             return inspected.with_problem(_other_size(name, image, info))
+        if image.orientation != 1 and info.orientation == 1 and (image.height, image.width) == info.size:
+            inspected = inspected.with_problem(_perhaps_turned(name, image))
         return replace(inspected, pixels=_counted(ids))
 
     def check_header(self, name: str, info: ImageInfo) -> Problem | None:
@@ -240,6 +242,15 @@ def mask_name(inspected: InspectedItem, folder: Path) -> str:
     """The mask of an item that has pixels, as people call it."""
     assert inspected.item.mask is not None  # noqa: S101 - it has pixels
     return named(inspected.item.mask, folder)
+
+
+def _perhaps_turned(name: str, image: ImageInfo) -> Problem:
+    """A note of a mask that would fit its image turned upright as well as stored."""
+    message = (
+        f"{name}: its image is turned upright by its EXIF orientation {image.orientation}, and the mask fits it in "
+        "both ways. It is taken as drawn on the upright image: penstock show tells whether that is right."
+    )
+    return Problem("perhaps turned", name, message, fatal=False)
 
 
 def _other_size(name: str, image: ImageInfo, mask: ImageInfo) -> Problem:

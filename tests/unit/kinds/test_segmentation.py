@@ -96,3 +96,23 @@ def test_masks_of_0_and_1_beside_masks_of_0_and_255_are_refused(tmp_path):
         "it is the foreground too, use --map 255=1. If it is to be ignored, name the classes with --classes."
     ]
     assert inspect(tmp_path, Labels(("background", "thing"))).fatal == []
+
+
+@pytest.mark.parametrize(("orientation", "told"), [(1, False), (3, True), (2, True), (6, False)])
+def test_a_mask_that_fits_a_turned_image_in_both_ways_is_noted(tmp_path, orientation, told):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    done = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)).save(done, "JPEG", exif=exif)
+    write(tmp_path / "images/0.jpg", done.getvalue())
+    ids = np.zeros((32, 24) if orientation == 6 else (24, 32), np.uint8)
+    ids[:7] = 1
+    write(tmp_path / "masks/0.png", encode_png(ids[..., np.newaxis]))
+
+    expected = (
+        f"masks/0.png: its image is turned upright by its EXIF orientation {orientation}, and the mask fits it in both "
+        "ways. It is taken as drawn on the upright image: penstock show tells whether that is right."
+    )
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert (expected in [each.message for each in found.problems]) == told

@@ -176,5 +176,8 @@ def _parent(file: str, number: int, name: str) -> Problem:
 
 
 def _second(name: str, split: str, first: str) -> Problem:
-    message = f"{name}: expected one file for {split}, found {first} too, which is read. Join them, or rename this one."
+    message = (
+        f"{name}: expected one file for {split}, found {first} too, which is read. Join them, with ids of their own "
+        "for images, or rename this one by its split (train, val, test)."
+    )
     return Problem("two files of one split", name, message, whole=True)

@@ -17,7 +17,7 @@ from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ _BINARY: Final = 2  # values
 _SAMPLED: Final = 32  # images whose masks are compared
 _RATER: Final = re.compile(r"rater|reader|expert|observer|annotator|doctor|radiologist|grader", re.IGNORECASE)
 _SIGNS: Final = " _-./"
+_NUMBERED: Final = re.compile(r"(.*?\D)\d+")
 RATERS: Final = "several raters"
 MAJORITY: Final = "majority"
 
@@ -57,6 +58,8 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     """
     masked = [row for row in rows if row.masks]
     counts = Counter(end for row in masked for end in row.ends)
+    if classes := _classes_of_objects(counts):
+        return _objects(layout, rows, classes)
     usual = sorted(end for end, count in counts.items() if count >= _MOSTLY * len(masked))
     numbered = all(len(end.strip(_SIGNS)) <= _SHORT or end.strip(_SIGNS).isdigit() for end in usual)
     absent = len(usual) < len(counts)
@@ -67,6 +70,16 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     if any(map(_RATER.search, usual)):
         return _by_rater(layout, rows, usual)
     return _by_class(layout, rows, usual)
+
+
+def _classes_of_objects(ends: Iterable[str]) -> dict[str, str]:
+    """The classes of endings such as cat_1, dog_1 and dog_2, of two or more classes, one of which has several numbers;
+    none of others.
+    """
+    found = {end: match[1].strip(_SIGNS) for end in ends if (match := _NUMBERED.fullmatch(end.strip(_SIGNS)))}
+    counts = Counter(found.values())
+    named = all(len(name) > _SHORT for name in counts) and len(counts) > 1 and max(counts.values()) > 1
+    return found if named and len(found) == len({*ends}) else {}
 
 
 def _are_names(counts: Counter[str]) -> bool:
@@ -188,29 +201,33 @@ def _majority(masks: Sequence[Path]) -> bytes:
     return codecs.plain_mask(values[votes.argmax(axis=0)].astype(np.uint8))
 
 
-def _objects(layout: Layout, rows: Sequence[Row]) -> Layout:
-    """Each mask is an object, for instance segmentation, and all of them the foreground, for segmentation."""
-    whole = [
-        replace(row.item, mask=FilePart(row.masks[0].parent, row.item.name, partial(_any_of, row.masks)))
-        if row.masks
-        else row.item
-        for row in rows
-    ]
-    single = [
-        replace(row.item, instances=tuple(Instance(0, partial(_pixels, path)) for path in row.masks)) for row in rows
-    ]
-    reasons = (*layout.reasons, "each mask of an image is one object")
+def _objects(layout: Layout, rows: Sequence[Row], classes: Mapping[str, str] | None = None) -> Layout:
+    """Each mask is an object, for instance segmentation, and all of them the foreground, for segmentation.
+
+    Args:
+        layout: of the images.
+        rows: their masks.
+        classes: by the endings of the masks, where they name some.
+    """
+    names = tuple(sorted(set((classes or {}).values()))) or ("object",)
+    order = {end: names.index(name) for end, name in (classes or {}).items()}
+    whole, single = [], []
+    for row in rows:
+        own = [(order.get(end, 0), path) for end, path in zip(row.ends, row.masks, strict=True)]
+        ids = partial(_ids_of, [(label + 1, path) for label, path in own])
+        mask = FilePart(row.masks[0].parent, row.item.name, ids) if own else None
+        whole.append(replace(row.item, mask=mask))
+        instances = tuple(Instance(label, partial(_pixels, path)) for label, path in own)
+        single.append(replace(row.item, instances=instances))
+    about = f" of the class before its number: {', '.join(names)}" if classes else ""
+    reasons = (*layout.reasons, f"each mask of an image is one object{about}")
     segmentation = replace(
-        layout, items=tuple(whole), labels=Labels(("background", "object")), reasons=reasons, names_masks=True
+        layout, items=tuple(whole), labels=Labels(("background", *names)), reasons=reasons, names_masks=True
     )
     return replace(
-        layout, task="instances", items=tuple(single), labels=Labels(("object",)), reasons=reasons, nameless=True,
+        layout, task="instances", items=tuple(single), labels=Labels(names), reasons=reasons, nameless=not classes,
         complete=True, others=(segmentation,),
     )  # fmt: skip
-
-
-def _any_of(masks: Sequence[Path]) -> bytes:
-    return _ids_of([(1, path) for path in masks])
 
 
 def _pixels(path: Path, size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -130,7 +130,16 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     check_columns(path, columns)
     if edges := table_boxes.columns_of_boxes(columns):
         rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
+    rows = _with_names(rows, _first(_LABEL, columns), class_lists.read_classes(folder))
     return _Table(path, rows, columns, called, column if column.lower() not in _SPLIT else ""), wrong
+
+
+def _with_names(rows: dict[int, Row], label: str, names: Sequence[str]) -> dict[int, Row]:
+    """Rows whose labels are the ids of classes that classes.txt names, with these names."""
+    found = {row.get(label, "") for row in rows.values()} - {""}
+    if not found or found & set(names) or not all(each.isdecimal() and int(each) < len(names) for each in found):
+        return rows
+    return {n: {**row, label: names[int(row[label])]} if row.get(label) else row for n, row in rows.items()}
 
 
 def _without_objects(row: Row, label: str, edges: Sequence[str]) -> Row:

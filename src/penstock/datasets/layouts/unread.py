@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets.layouts.columns import image_column
@@ -14,7 +15,6 @@ from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from penstock.datasets.layout import Layout
 
@@ -25,6 +25,7 @@ _READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
 
 class _Table(NamedTuple):
     path: Path
+    rows: Mapping[int, Mapping[str, str]]
     column: str
     header: list[str]
     likely: str
@@ -45,6 +46,13 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         name = named(table.path, folder)
         if re.search(rf"(^|[\s/]){re.escape(table.path.name)}($|[\s,:])", said):
             continue
+        if others := _other_masks(table, folder, found):
+            message = (
+                f"{name}: expected the pairs of images and masks that are found by their names, found others: "
+                f"{others}. Rename the masks as their images, or remove the table."
+            )
+            yield Problem("table of other pairs", name, message, whole=True)
+            continue
         if doubtful:
             message = (
                 f"{name}: expected a layout that reads it, as its column {table.column} names images, found one folder "
@@ -53,6 +61,20 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         else:
             message = f"{name}: its column {table.column} names images, but it is not read. {_columns(table)}."
         yield Problem("table that is not read", name, message, fatal=doubtful, whole=True)
+
+
+def _other_masks(table: _Table, folder: Path, found: Layout) -> str:
+    """The first image of a table that has another mask there than in the layout, in words; "" where none has."""
+    images = Images(folder)
+    masks = {each.image: each.mask for each in found.items if isinstance(each.mask, Path)}
+    known = set(masks.values())
+    for row in table.rows.values():
+        own = masks.get(images.find(row.get(table.column.lower(), "")) or folder)
+        for cell in row.values():
+            said = images.find(cell) if cell else None
+            if own and said in known and said != own:
+                return f"{named(said, folder)} instead of {named(own, folder)}"
+    return ""
 
 
 def refusal(folder: Path) -> DatasetError | None:
@@ -76,7 +98,7 @@ def _tables(folder: Path) -> Iterator[_Table]:
     for path, rows, header in readable(folder, "*.csv", "*.tsv"):
         if len(header) > 1 and (column := image_column(rows, header, images)):
             likely = _likely_class(rows, [name for name in header if name != column])
-            yield _Table(path, column, header, likely, any(images.find(cell) for cell in header if cell))
+            yield _Table(path, rows, column, header, likely, any(images.find(cell) for cell in header if cell))
 
 
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:

@@ -308,7 +308,7 @@ def _checked(names: object, path: Path) -> tuple[str, ...]:
             f"{path}: names",
             expected="a list of names, or a table of them by the ids 0, 1, 2, ... without gaps",
             found=reprlib.repr(names)[:80],
-            remedy="List the names in the order of their ids",
+            remedy="List the names in the order of their ids, which count from 0 in the text files too",
         )
     return class_lists.check_names([listing.composed(name) for name in names], str(path))
 

@@ -395,7 +395,7 @@ def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_
     )
     assert problems["two files of one split"] == (
         "annotations/more_train.json: expected one file for train, found instances_train2017.json too, which is read. Join "
-        "them, or rename this one."
+        "them, with ids of their own for images, or rename this one by its split (train, val, test)."
     )
 
 

@@ -127,3 +127,17 @@ def test_numbered_masks_of_which_some_images_have_more_are_objects(tmp_path):
         miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
     found = inspect(tmp_path)
     assert (found.layout.kind.name, found.labels.classes) == ("instances", ("object",))
+
+
+@pytest.mark.parametrize("pattern", ["masks/{0}/{1}_{2}.png", "masks/{0}/{1}/{2}.png", "masks/{0}_{1}{2}.png"])
+def test_numbered_masks_of_classes_are_objects_of_these_classes(tmp_path, pattern):
+    masks = {("cat", 1): TOP, ("dog", 1): LEFT, ("dog", 2): CORNER}
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        for (name, which), there in masks.items():
+            path = tmp_path / pattern.format(number, name, which)
+            miniatures.write(path, miniatures.gray(there.astype(np.uint8) * 255))
+    found = inspect(tmp_path)
+    assert (found.fatal, found.layout.kind.name, found.labels.classes) == ([], "instances", ("cat", "dog"))
+    assert [[one.label for one in each.item.instances] for each in found.items] == [[0, 1, 1]] * 3
+    assert inspect(tmp_path, how=How(task="segmentation")).labels.classes == ("background", "cat", "dog")

@@ -660,3 +660,13 @@ def test_numbers_with_a_point_have_the_order_of_numbers(tmp_path):
     rows = (f"{number}.jpg,{number}.0\n" for number in range(12))
     miniatures.write(tmp_path / "labels.csv", "file,label\n" + "".join(rows))
     assert inspect(tmp_path).labels.classes == tuple(f"{number}.0" for number in range(12))
+
+
+def test_labels_may_be_the_ids_of_named_classes(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "labels.csv", "file,label\n0.jpg,1\n1.jpg,0\n2.jpg,1\n3.jpg,0\n")
+    miniatures.write(tmp_path / "classes.txt", "dog\ncat\n")
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("dog", "cat"))
+    assert [each.item.label for each in found.items] == [1, 0, 1, 0]

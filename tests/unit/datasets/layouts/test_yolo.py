@@ -178,9 +178,9 @@ def test_shares_may_be_a_little_beyond_the_image(tmp_path, box, shares):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("{0: fig, 5: date}", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found {'0': 'fig', '5': 'date'}. List the names in the order of their ids."),
-        ("fig", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found 'fig'. List the names in the order of their ids."),
-        ("[fig, [date]]", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found ['fig', ['date']]. List the names in the order of their ids."),
+        ("{0: fig, 5: date}", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found {'0': 'fig', '5': 'date'}. List the names in the order of their ids, which count from 0 in the text files too."),
+        ("fig", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found 'fig'. List the names in the order of their ids, which count from 0 in the text files too."),
+        ("[fig, [date]]", "expected a list of names, or a table of them by the ids 0, 1, 2, ... without gaps, found ['fig', ['date']]. List the names in the order of their ids, which count from 0 in the text files too."),
     ],
 )  # fmt: skip
 def test_yolos_names_are_checked(tmp_path, names, message):
