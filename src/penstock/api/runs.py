@@ -175,7 +175,7 @@ def compare(*runs: str | Path | Run) -> RunComparison:
     Raises:
         RunError: there are fewer, or a file of one is missing or damaged.
     """
-    return compare_runs([each.path if isinstance(each, Run) else Path(each) for each in runs])
+    return compare_runs([*map(folder_of, runs)])
 
 
 @suggested
@@ -206,9 +206,14 @@ def export(
     return inference.export_run(trained, Path(path), size, dynamic=dynamic, any_size=any_size)
 
 
+def folder_of(run: str | Path | Run) -> Path:
+    """Where a run is."""
+    return run.path if isinstance(run, Run) else Path(run)
+
+
 def trusted(run: str | Path | Run, *, trust: bool) -> Path:
     """The folder of a run, whose code may be executed from now on if that was said."""
-    path = run.path if isinstance(run, Run) else Path(run)
+    path = folder_of(run)
     if trust:
         from penstock import assembly  # noqa: PLC0415 - with PyTorch
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock.api.arguments import suggested
 from penstock.api.data import Data
+from penstock.api.runs import Run, folder_of, trusted
 from penstock.config import toml
 from penstock.config.options import Options, settings_of
 from penstock.datasets import locate
@@ -18,7 +19,6 @@ from penstock.settings import Recipe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.api.runs import Run
     from penstock.assembly.presets import Resolved
     from penstock.events import OnEvent
     from penstock.session import Hook
@@ -63,7 +63,6 @@ def train(
     check(data, given)
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
-    from penstock.api.runs import Run  # noqa: PLC0415 - the same
 
     recipe = _recipe(data, given, trust=trust)
     attached = _attached(hooks, max_time)
@@ -104,10 +103,9 @@ def resume(
     """
     given = {**settings_of(**options), **(settings or {})}
     toml.check_given(given)
-    RunFolder.open(Path(run) if isinstance(run, (str, Path)) else run.path)
+    RunFolder.open(folder_of(run))
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
-    from penstock.api.runs import Run, trusted  # noqa: PLC0415 - the same
 
     path = trusted(run, trust=trust)
     attached = _attached(hooks, max_time)

@@ -95,7 +95,7 @@ _FAST: Final = {
 
 
 def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **options: Any) -> dict[str, Any]:
-    """The settings of the options that were given, named as `section.key`; None, "" and empty lists were not.
+    """The settings of the options that were given, named as `section.key`; None and "" were not.
 
     Args:
         overfit: records to learn and to evaluate on.

@@ -7,6 +7,7 @@ curves.py   values over steps as SVG, whose values can be asked for
 summary.py  the head of a report: what was trained on what
 template.py the page itself
 page.py     report.html of a run
+evaluated.py  what an evaluation draws, and what its model costs
 comparison.py  a page for several runs
 """
 

@@ -12,6 +12,11 @@ from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.errors import DatasetError
 
 
+def sealed(folder, described):
+    """A dataset.json whose hash is right."""
+    FolderDataset(folder, dataclasses.replace(described, content=described.digest())).save()
+
+
 def leaves(tree, above=()):
     """The places of all values in JSON."""
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
@@ -41,7 +46,7 @@ class TestDescription:
 
     def test_a_kind_that_is_not_known_is_named(self, raw, tmp_path):
         described = dataclasses.replace(pack(inspect(raw), tmp_path).description, task="cooking")
-        FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+        sealed(tmp_path, described)
         with pytest.raises(DatasetError) as caught:
             FolderDataset.open(tmp_path)
         assert str(caught.value) == (
@@ -133,8 +138,7 @@ class TestDescription:
 def test_names_of_splits_are_plain(packed, tmp_path, name):
     """They become parts of the names of files."""
     described = dataclasses.replace(packed.description, splits={name: packed.description.splits["val"]})
-    described = dataclasses.replace(described, content=described.digest())
-    FolderDataset(tmp_path, described).save()
+    sealed(tmp_path, described)
     refused(
         FolderDataset.open, tmp_path,
         message=f"{tmp_path / 'dataset.json'}: expected splits with plain names, which become parts of the names of files, "
@@ -147,7 +151,7 @@ def test_shards_lie_in_the_folder(packed, tmp_path, name):
     val = packed.description.splits["val"]
     val = dataclasses.replace(val, shards=(dataclasses.replace(val.shards[0], name=name),))
     described = dataclasses.replace(packed.description, splits={"val": val})
-    FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+    sealed(tmp_path, described)
     refused(
         FolderDataset.open, tmp_path,
         message=f"{tmp_path / 'dataset.json'}: expected shards with plain names of files in this folder, found {name!r}. Pack "
@@ -182,7 +186,7 @@ def test_numbers_without_a_meaning_are_named(packed, tmp_path, change, found):
         described = dataclasses.replace(
             described, splits={"val": dataclasses.replace(described.splits["val"], **change)}
         )
-    FolderDataset(tmp_path, dataclasses.replace(described, content=described.digest())).save()
+    sealed(tmp_path, described)
     refused(
         FolderDataset.open, tmp_path,
         message=f"{tmp_path / 'dataset.json'}: expected a description of a dataset, found invalid contents ({found}). Restore it, or "

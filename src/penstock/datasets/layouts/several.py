@@ -209,8 +209,9 @@ def _objects(layout: Layout, rows: Sequence[Row], classes: Mapping[str, str] | N
         rows: their masks.
         classes: by the endings of the masks, where they name some.
     """
-    names = tuple(sorted(set((classes or {}).values()))) or ("object",)
-    order = {end: names.index(name) for end, name in (classes or {}).items()}
+    classes = classes or {}
+    names = tuple(sorted(set(classes.values()))) or ("object",)
+    order = {end: names.index(name) for end, name in classes.items()}
     whole, single = [], []
     for row in rows:
         own = [(order.get(end, 0), path) for end, path in zip(row.ends, row.masks, strict=True)]

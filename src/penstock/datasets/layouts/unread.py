@@ -26,6 +26,7 @@ _READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
 class _Table(NamedTuple):
     path: Path
     rows: Mapping[int, Mapping[str, str]]
+    images: Images
     column: str
     header: list[str]
     likely: str
@@ -65,13 +66,12 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
 
 def _other_masks(table: _Table, folder: Path, found: Layout) -> str:
     """The first image of a table that has another mask there than in the layout, in words; "" where none has."""
-    images = Images(folder)
     masks = {each.image: each.mask for each in found.items if isinstance(each.mask, Path)}
     known = set(masks.values())
-    for row in table.rows.values():
-        own = masks.get(images.find(row.get(table.column.lower(), "")) or folder)
+    for row in table.rows.values() if masks else ():
+        own = masks.get(table.images.find(row.get(table.column.lower(), "")) or folder)
         for cell in row.values():
-            said = images.find(cell) if cell else None
+            said = table.images.find(cell) if cell else None
             if own and said in known and said != own:
                 return f"{named(said, folder)} instead of {named(own, folder)}"
     return ""
@@ -98,7 +98,7 @@ def _tables(folder: Path) -> Iterator[_Table]:
     for path, rows, header in readable(folder, "*.csv", "*.tsv"):
         if len(header) > 1 and (column := image_column(rows, header, images)):
             likely = _likely_class(rows, [name for name in header if name != column])
-            yield _Table(path, rows, column, header, likely, any(images.find(cell) for cell in header if cell))
+            yield _Table(path, rows, images, column, header, likely, any(images.find(cell) for cell in header if cell))
 
 
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -48,12 +48,13 @@ def recognise(folder: Path) -> Layout | None:
     items: list[Item] = []
     drawn: list[AnnotatedImage] = []
     problems: list[Problem] = []
-    names = _names(folder)
-    posed = any("kpt_shape" in tree for _, tree in _trees(folder))
+    trees = _trees(folder)
+    names = _names(folder, trees)
+    posed = any("kpt_shape" in tree for tree in trees.values())
     problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
     root = folder / "images" if (folder / "images").is_dir() else folder
     divided = listing.splits(root)
-    stated = _stated_splits(folder)
+    stated = _stated_splits(folder, trees)
     if root != folder and not all(any(each.is_relative_to(path) for path in divided.values()) for each in stated):
         pairs, divided = {"train": (root, folder / "labels")}, {}  # folders that are not called as the splits are
     problems += outside(folder, root, divided) if divided else []
@@ -228,17 +229,14 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
     return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
 
 
-def _names(folder: Path) -> tuple[str, ...]:
+def _names(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> tuple[str, ...]:
     """The one list of names below the folder, in YAML files (`names`, a list or a table by id), classes.txt or
     obj.names; of lists that begin alike the longest.
 
     Raises:
         DatasetError: an id has different names in two of them.
     """
-    found: dict[Path, tuple[str, ...]] = {}
-    for path, tree in _trees(folder):
-        if names := tree.get("names"):
-            found[path] = _checked(names, path)
+    found = {path: _checked(names, path) for path, tree in trees.items() if (names := tree.get("names"))}
     for path in listing.files(folder):
         if path.name in class_lists.CLASS_FILES and (names := class_lists.read_classes(path.parent)):
             found[path] = names
@@ -258,8 +256,9 @@ def _names(folder: Path) -> tuple[str, ...]:
     return found[longest]
 
 
-def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _trees(folder: Path) -> dict[Path, dict[str, Any]]:
     """The YAML files that hold a table, in the folder and below it."""
+    trees = {}
     for path in listing.files(folder):
         if path.suffix.lower() not in {".yaml", ".yml"}:
             continue
@@ -269,16 +268,17 @@ def _trees(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             found = re.sub(r"\s+", " ", str(error))
             raise DatasetError(str(path), expected="YAML", found=found, remedy="Fix or remove it") from None
         if isinstance(tree, dict):
-            yield path, tree
+            trees[path] = tree
+    return trees
 
 
-def _stated_splits(folder: Path) -> dict[Path, str]:
+def _stated_splits(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
     """The splits of the folders of images that the YAML file names, wherever it says that the data lies; none where it
     names lists, or folders that are not there.
     """
     there = {path.parent for path in listing.files(folder) if listing.is_image(path)}
     found: dict[Path, str] = {}
-    for _, tree in _trees(folder):
+    for tree in trees.values():
         for split, names in listing.SPLITS.items():
             for value in filter(None, map(tree.get, names)):
                 texts = value if isinstance(value, list) else [value]
