@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NoReturn
 
 from penstock.errors import DatasetError
@@ -165,7 +165,7 @@ def plain(folder: Path, *patterns: str) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]
 
 
-def is_image(path: Path) -> bool:
+def is_image(path: PurePath) -> bool:
     """Whether a name ends as those of the images we read do."""
     return path.suffix.lower() in IMAGES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from penstock.kinds.base import Described
     from penstock.kinds.items import InspectedItem, Labels
     from penstock.values import Pixels, Record
+
+
+_NAMED: Final = 5  # classes in a sentence
 
 
 def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Problem:
@@ -46,6 +49,21 @@ def _contradictions(items: Sequence[InspectedItem], labels: Labels, folder: Path
                 "class. Remove the wrong one."
             )
             yield Problem("one image, two classes", name, message, fatal=False)
+
+
+def _other_classes(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
+    """The problem of a val split without a class of train, as where two tables spell the classes otherwise."""
+    there: dict[str, set[str]] = {}
+    for each in items:
+        if isinstance(each.item.label, int) and 0 <= each.item.label < len(labels.classes):
+            there.setdefault(each.item.split, set()).add(labels.classes[each.item.label])
+    train, val = (there.get(split, set()) for split in ("train", "val"))
+    if min(len(train), len(val)) > 1 and train.isdisjoint(val):  # one class each may be chance
+        found = " and ".join(
+            f"{', '.join(sorted(names)[:_NAMED])} in {split}" for split, names in (("train", train), ("val", val))
+        )
+        message = f"{folder}: expected the classes of train in val, found {found}. Name them alike."
+        yield Problem("other classes in val", str(folder), message, whole=True)
 
 
 class ClassificationKind(Kind):
@@ -81,6 +99,7 @@ class ClassificationKind(Kind):
             if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
                 yield outside_classes(named(each.item.image, folder), labels, label)
         yield from _contradictions(items, labels, folder)
+        yield from _other_classes(items, labels, folder)
         if items and len(labels.classes) == 1:
             yield _one_class(items, labels, folder)
 

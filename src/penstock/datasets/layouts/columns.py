@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.errors import DatasetError
+from penstock.kinds.items import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +75,46 @@ def image_column(rows: Mapping[int, Row], header: Sequence[str], images: Images)
     found = {column: _named_images([row.get(column.lower(), "") for row in first], images) for column in header}
     best = max(header, key=found.__getitem__, default="")
     return best if best and found[best][0] > len(first) / 2 else ""
+
+
+def other_images(
+    table: str, rows: Mapping[int, Row], header: Sequence[str], taken: str, images: Images
+) -> list[Problem]:
+    """The problem of a table of pairs of images: another column names images that the taken one never names."""
+    if not taken:
+        return []
+    first = list(islice(rows.values(), _LOOKED_AT))
+    own = {row.get(taken.lower(), "") for row in rows.values()}
+    for column in header:
+        cells = [row.get(column.lower(), "") for row in first]
+        if column != taken and own.isdisjoint(cells) and _named_images(cells, images)[1] > len(first) / 2:
+            message = (
+                f"{table}: expected one column of images, found {taken} and {column}. Choose one, for example with "
+                f"--field image={shlex.quote(taken)}. Pairs of images have no task."
+            )
+            return [Problem("two columns of images", table, message, whole=True)]
+    return []
+
+
+def class_column(table: str, rows: Mapping[int, Row], columns: Sequence[str]) -> tuple[str, list[Problem]]:
+    """Which of several columns of classes is read: that of words, where all say the same; "" for the first one.
+
+    Returns:
+        The column, and the problem of columns that say different things.
+    """
+    if len(columns) <= 1:
+        return "", []
+    first = columns[0]
+    for other in columns[1:]:
+        pairs = {(row.get(first, ""), row.get(other, "")) for row in rows.values()}
+        if not len(pairs) == len({one for one, _ in pairs}) == len({two for _, two in pairs}):
+            message = (
+                f"{table}: expected one column of classes, found {first} and {other}, which divide the images "
+                f"otherwise. Choose one, for example with --field label={shlex.quote(other)}."
+            )
+            return "", [Problem("two columns of classes", table, message, whole=True)]
+    worded = (name for name in columns if not all(row.get(name, "").isdecimal() for row in rows.values()))
+    return next(worded, ""), []
 
 
 def _named_images(cells: Sequence[str], images: Images) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import sides
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
@@ -18,9 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_NO_CLASS: Final = re.compile(
+    r"un-?_?labell?ed|unsup(ervised)?|outputs?|results?|predictions?|models?|checkpoints?|runs|logs|"
+    r"rejected|trash|backup|tmp|temp|original_images|thumbnails?",
+    re.IGNORECASE,
+)
+"""Folders that people keep beside those of the classes."""
+_COPY: Final = re.compile(r"(.+?)( - copy| copy)?( ?\(\d+\)|(?<=copy) \d+)?", re.IGNORECASE)
+"""As Windows and macOS call what is copied beside itself."""
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
 DOUBTS: Final = frozenset(
-    {sides.KIND, "data sets as classes", "splits as classes", "splits in classes", "one folder as a class"}
+    {
+        sides.KIND,
+        "data sets as classes",
+        "splits as classes",
+        "splits in classes",
+        "one folder as a class",
+        "folder of no class",
+    }
 )
 """Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
@@ -32,7 +48,8 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
     depth = _depth(splits.values())
-    classes = sorted({listing.composed(name) for path in splits.values() for name in _classes(path, depth)})
+    called = {listing.composed(name) for path in splits.values() for name in _classes(path, depth)}
+    classes = sorted(called, key=lambda name: (int(name) if _NUMBER.fullmatch(name) else -1, name))
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
@@ -41,36 +58,59 @@ def recognise(folder: Path) -> Layout | None:
     problems += [_alone(folder, classes[0])] if len(classes) == 1 else []
     ignored: list[str] = []
     for split, root in splits.items():
-        names: set[str] = set()
-        for path in listing.files(root):
-            inside = path.relative_to(root)
-            if not listing.is_image(path):
-                ignored.append(str(path.relative_to(folder)))
-                continue
-            if len(inside.parts) <= depth + 1:
-                problems.append(_classless(named(path, folder)))
-                continue
-            name = inside.with_suffix("").as_posix()
-            if name in names:  # a.jpg and a.png
-                name = inside.as_posix()
-            names.add(name)
-            group = "/".join(inside.parts[depth + 1 : -1])
-            items.append(
-                Item(split, name, path, label=classes.index(listing.composed(inside.parts[depth])), group=group)
-            )
-        problems += _empty_classes(folder, split, root, classes, items)
+        found, wrong, left = _of_split(folder, split, root, classes, depth)
+        items += found
+        problems += [*wrong, *_empty_classes(folder, split, root, classes, items)]
+        ignored += left
+    names = _names(folder, classes)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"
-    reasons = f"{which}; found {len(classes)}", how
+    named_by = ["classes have the names of the list beside the folders, which are called by their ids"] if names else []
+    reasons = (f"{which}; found {len(classes)}", how, *named_by)
     return Layout(
         "classification",
         "one folder per class",
         reasons,
         tuple(items),
-        Labels(tuple(classes)),
+        Labels(names or tuple(classes)),
         tuple(problems),
         tuple(ignored),
     )
+
+
+def _of_split(
+    folder: Path, split: str, root: Path, classes: Sequence[str], depth: int
+) -> tuple[list[Item], list[Problem], list[str]]:
+    """The images of a split, those that lie in no class, and the files that are none."""
+    items: list[Item] = []
+    problems: list[Problem] = []
+    ignored: list[str] = []
+    names: set[str] = set()
+    for path in listing.files(root):
+        inside = path.relative_to(root)
+        if not listing.is_image(path):
+            ignored.append(str(path.relative_to(folder)))
+            continue
+        if len(inside.parts) <= depth + 1:
+            problems.append(_classless(named(path, folder)))
+            continue
+        name = inside.with_suffix("").as_posix()
+        if name in names:  # a.jpg and a.png
+            name = inside.as_posix()
+        names.add(name)
+        label = classes.index(listing.composed(inside.parts[depth]))
+        items.append(Item(split, name, path, label=label, group="/".join(inside.parts[depth + 1 : -1])))
+    return items, problems, ignored
+
+
+def _names(folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
+    """The names that a list gives to folders that are called 0, 1, 2, ...; none where they are called otherwise."""
+    names = class_lists.read_classes(folder)
+    return names if len(names) == len(classes) and all(map(_is_id, classes, range(len(classes)))) else ()
+
+
+def _is_id(name: str, number: int) -> bool:
+    return _NUMBER.fullmatch(name) is not None and int(name) == number
 
 
 def _classless(name: str) -> Problem:
@@ -126,6 +166,23 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
     if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
     yield from sides.problems(folder, folders)
+    yield from _no_classes(folder, folders)
+
+
+def _no_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
+    """Folders that are called as no class is: what programs write, and copies of another folder."""
+    there = {path.name for path in folders}
+    for path in folders:
+        original = _COPY.fullmatch(path.name)
+        copied = original is not None and original[1] != path.name and original[1] in there
+        if copied or _NO_CLASS.fullmatch(path.name):
+            name = named(path, folder)
+            found = f"a copy of {original[1]}/" if copied and original else "one whose name is hardly that of a class"
+            message = (
+                f"{name}: expected a folder of a class, found {found}. Move it away, or confirm it with --layout "
+                "folders."
+            )
+            yield Problem("folder of no class", name, message, whole=True)
 
 
 def _splits_inside(folder: Path, folders: Sequence[Path]) -> Problem:

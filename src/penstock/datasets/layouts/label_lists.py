@@ -46,7 +46,8 @@ def _rows(path: Path, images: Images) -> dict[int, Row]:
         return {}
     lines = {number: line.rsplit(None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
     first = [*lines.values()][:_LOOKED_AT]
-    known = [parts for parts in first if len(parts) == _PAIR and images.find(parts[0]) and not images.find(parts[1])]
+    pairs = (parts for parts in first if len(parts) == _PAIR and not listing.is_image(PurePosixPath(parts[1])))
+    known = [parts for parts in pairs if images.find(parts[0]) and not images.find(parts[1])]
     if len(known) <= _MOSTLY * len(first):
         return {}
     return {

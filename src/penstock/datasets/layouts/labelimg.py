@@ -4,6 +4,7 @@ Roboflow exports it in `train/`, `valid/` and `test/`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
@@ -69,7 +70,20 @@ def _pair(path: Path) -> tuple[Path, Path]:
 
 
 def _xml_files(folder: Path) -> list[Path]:
-    return listing.plain(folder, "*.xml")
+    """Those in the folder; if it holds none, those below it."""
+    return listing.plain(folder, "*.xml") or [path for path in listing.files(folder) if path.suffix.lower() == ".xml"]
+
+
+def _by_name(texts: Path) -> dict[str, Path]:
+    """The XML files by their paths without suffix, and by the names that only one of them has."""
+    paths = _xml_files(texts)
+    often = Counter(_name(path.parent, path) for path in paths)
+    single = {name: path for path in paths if often[name := _name(path.parent, path)] == 1}
+    return {**single, **{_name(texts, path): path for path in paths}}
+
+
+def _name(root: Path, path: Path) -> str:
+    return listing.composed(path.relative_to(root).with_suffix("").as_posix())
 
 
 def _items(
@@ -78,11 +92,12 @@ def _items(
     """The images of a split with the boxes of their XML, and what does not fit."""
     items: list[Item] = []
     problems: list[Problem] = []
-    there = {listing.composed(path.stem): path for path in _xml_files(texts)}
+    there = _by_name(texts)
+    flat = images == folder and any(path.parent == folder for path in there.values())
     for image in listing.files(images):
-        if not listing.is_image(image) or (images == folder and image.parent != folder):
+        if not listing.is_image(image) or (flat and image.parent != folder):
             continue
-        path = there.get(listing.composed(image.stem), texts / f"{image.stem}.xml")
+        path = there.get(_name(images, image)) or there.get(_name(image.parent, image)) or texts / f"{image.stem}.xml"
         if path not in trees:
             if not path.is_file():
                 problems.append(_unlabelled(named(image, folder), named(path, folder)))

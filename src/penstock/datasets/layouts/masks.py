@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import groups, legend, roles, several
-from penstock.datasets.layouts.matching import ending, match
+from penstock.datasets.layouts.matching import are_shifted, ending, match
 from penstock.datasets.layouts.roles import Pair
 from penstock.datasets.layouts.several import Row
 from penstock.errors import DatasetError
@@ -259,9 +259,19 @@ def _pair(folder: Path, pair: Pair) -> tuple[list[Row], list[Problem], list[str]
         rows.append(Row(item, [masks[name] for name in names], [ending(stem, name) for name in names]))
     end = _usual_end(rows)
     problems += [_no_mask(folder, row.item.image, pair, end) for row in rows if not row.masks]
+    problems += [_shifted(folder, pair)] if are_shifted(images, masks, found) else []
     known = {name for names in found.values() for name in names}
     problems += [_orphan(folder, path) for name, path in masks.items() if name not in known]
     return rows, problems, ignored
+
+
+def _shifted(folder: Path, pair: Pair) -> Problem:
+    name, masks = named(pair.images, folder), named(pair.masks or folder, folder)
+    message = (
+        f"{name} and {masks}: expected images and masks of equal numbers, found that they count from different ones. "
+        "Rename either, so that an image and its mask have one number."
+    )
+    return Problem("numbers that begin otherwise", name, message, whole=True)
 
 
 def _images(folder: Path, images: Path) -> tuple[dict[str, Path], list[Problem], list[str]]:
@@ -282,12 +292,11 @@ def _stem(root: Path, path: Path) -> str:
 
 
 def _usual_end(rows: Sequence[Row]) -> str:
-    """What most masks have behind the names of their images, with the suffix of the file."""
-    ends = Counter(
-        row.masks[0].name.removeprefix(row.item.image.stem)
-        for row in rows
-        if row.masks and isinstance(row.item.image, Path)
-    )
+    """What most masks have behind the names of their images, with the suffix of the file; "" where they are named
+    otherwise.
+    """
+    pairs = [(row.masks[0].name, row.item.image.stem) for row in rows if row.masks and isinstance(row.item.image, Path)]
+    ends = Counter(name.removeprefix(stem) if name.startswith(stem) else "" for name, stem in pairs)
     return ends.most_common(1)[0][0] if ends else ".png"
 
 
@@ -296,7 +305,7 @@ def _no_mask(folder: Path, image: Path | FilePart, pair: Pair, end: str) -> Prob
     name, wanted, found = named(image, folder), "in masks/", "none"
     if pair.masks and isinstance(image, Path):
         place = pair.masks / image.relative_to(pair.images)
-        wanted = named(place.with_name(place.stem + end), folder)
+        wanted = named(place.with_name(place.stem + end), folder) if end else f"in {named(place.parent, folder)}/"
         found = next((path.name for path in listing.plain(place.parent, f"{glob.escape(place.stem)}.*")), "none")
     message = f"{name}: expected a mask {wanted}, found {found}. Add the mask, or leave the image out with --skip-bad."
     return Problem("mask missing", name, message)

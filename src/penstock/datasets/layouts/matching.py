@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _TOKENS: Final = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 _SEVERAL: Final = 2  # names show what they have in common
@@ -30,6 +30,31 @@ def match(images: Collection[str], masks: Collection[str]) -> dict[str, list[str
     if not best and len(images) == 1 < len(masks):  # a folder for each image, with its objects
         return {image: [*masks] for image in images}
     return best
+
+
+def are_shifted(images: Collection[str], masks: Collection[str], found: Mapping[str, Sequence[str]]) -> bool:
+    """Whether images and masks that are paired by their numbers seem to count from different ones: there are as many,
+    no two have one name, and the numbers without a partner are below all images and above all masks, or the reverse.
+
+    Args:
+        images: all names, without suffix.
+        masks: those of the masks.
+        found: the masks of every image that has some.
+    """
+    used = {mask for names in found.values() for mask in names}
+    lonely = (
+        [_number(name) for name in images if name not in found],
+        [_number(name) for name in masks if name not in used],
+    )
+    if len(images) != len(masks) or not all(lonely) or used & {*images}:
+        return False
+    paired = [_number(name) for name in found]
+    return any(max(below) < min(paired) and max(paired) < min(above) for below, above in (lonely, lonely[::-1]))
+
+
+def _number(name: str) -> int:
+    """The last number in a name; -1 for none."""
+    return int(["-1", *re.findall(r"\d+", name)][-1])
 
 
 def ending(image: str, mask: str) -> str:

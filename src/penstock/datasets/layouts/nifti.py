@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import legend
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, dicom, volumes
@@ -77,7 +78,7 @@ def _recognise(folder: Path, name: str, how: str, cut: Cut) -> Layout | None:
         with _named(folder, case, problems):
             items += list(cut(split, case, channels))
     reason = f"{counted(len(found), 'volume')} of {counted(most, 'modality')}, {how}"
-    labels = Labels(class_lists.read_classes(folder))
+    labels = legend.nnunet(folder) or Labels(class_lists.read_classes(folder))
     return Layout(
         "segmentation", name, (reason,), tuple(items), labels, tuple(problems), channels=channels, modalities=most
     )

@@ -5,16 +5,16 @@ the two tables of CUB-200 (Wah et al. 2011) and NABirds.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.lookup import plain
 from penstock.errors import DatasetError
-from penstock.kinds.items import Item, Problem, named
+from penstock.kinds.items import Item, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from penstock.datasets.layout import Layout
 
@@ -43,7 +43,10 @@ def divide(folder: Path, found: Layout) -> Layout:
         return divided
     paths = [*_paths(folder)]
     names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
-    lists = {path: lines for path in paths if (lines := _lines(path, names))}
+    near = {path: there for path in paths if (there := _of_itself(folder, path, found.items))}
+    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names))}
+    notes = [unlabelled_split(folder, there, path) for path, there in near.items()]
+    found = replace(found, problems=(*found.problems, *notes))
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
@@ -60,6 +63,16 @@ def divide(folder: Path, found: Layout) -> Layout:
     files = dict.fromkeys(named(path, folder) for path, _ in parts.values())
     about = f"the splits are those of {', '.join(files)}"
     return replace(found, items=items, problems=(*found.problems, *problems), reasons=(*found.reasons, about))
+
+
+def _of_itself(folder: Path, path: Path, items: Sequence[Item]) -> Path | None:
+    """The folder of a split without labels whose files its list names, as those of train may be called too."""
+    there = listing.splits(folder).get(_split_of(path))
+    if there is None or any(isinstance(each.image, Path) and each.image.is_relative_to(there) for each in items):
+        return None
+    own = {name for each in listing.files(there) if listing.is_image(each) for name in (each.name, each.stem)}
+    words = [_first_word(line) for line in listing.text_of(path).splitlines() if line.strip()]
+    return there if words and all(word in own for word in words[1:]) else None
 
 
 def _by_folders(folder: Path, found: Layout) -> Layout | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, table_boxes
-from penstock.datasets.layouts.columns import check_fields, image_column, renamed
+from penstock.datasets.layouts.columns import check_fields, class_column, image_column, other_images, renamed
 from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
@@ -112,15 +112,21 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     rows, column = with_splits(rows, header, stated)
     rows, header = renamed(rows, header, {held: name for held, name in fields.items() if held != "split" or not column})
     header = [*header, SPLIT] if column and SPLIT not in map(str.lower, header) else header
+    place, wrong = path.relative_to(folder).as_posix(), []
     if not _first(_FILE, [name.lower() for name in header]):
-        column = image_column(rows, header, Images(folder))
-        rows, header = renamed(rows, header, {"image": column} if column else {})
-    columns, wrong = [name.lower() for name in header], []
+        images = image_column(rows, header, Images(folder))
+        wrong += other_images(place, rows, header, images, Images(folder))
+        rows, header = renamed(rows, header, {"image": images} if images else {})
+    columns = [name.lower() for name in header]
     if not _first(_FILE, columns):
         return None, []
+    if "label" not in fields:
+        taken, doubts = class_column(place, rows, [name for name in columns if name in _LABEL])
+        rows, header = renamed(rows, header, {"label": taken} if taken else {})
+        columns, wrong = [name.lower() for name in header], [*wrong, *doubts]
     possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
     if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
-        wrong = [_several(path.relative_to(folder).as_posix(), line, names) for line, names in hot.wrong.items()]
+        wrong += [_several(place, line, names) for line, names in hot.wrong.items()]
         rows, columns = hot.rows, [*columns, LABEL]
     if not _first(_LABEL, columns) and (edges := table_boxes.columns_of_boxes(columns)):
         rows = {line: _with_class(row, edges) for line, row in rows.items()}
@@ -288,7 +294,8 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative, group=group))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (
-        f"{path.name} with columns {', '.join(called)}",
+        f"{path.name} with columns {', '.join(called)}"
+        + _unread(columns, called, {file, label, split, *edges, of_group, splits.lower()}),
         *_read_as(file, label, columns, called),
         *([f"the splits are those of column {splits}"] if splits else []),
         *([read.how] if read else []),
@@ -304,6 +311,15 @@ def _read_as(file: str, label: str, columns: Sequence[str], called: Sequence[str
     if (names.get(file), names.get(label)) in ((file, label), (file, None)):
         return []
     return [f"images are named by the column {names[file]}, classes by {names[label]}"]
+
+
+def _unread(columns: Sequence[str], called: Sequence[str], used: set[str]) -> str:
+    """The end of a sentence about the columns of a table: which ones are not read; "" where classes have columns."""
+    if LABEL in columns[len(called) :]:
+        return ""
+    left = [name for own, name in zip(columns, called, strict=False) if used.isdisjoint({own, name})]
+    verb = "is" if len(left) == 1 else "are"
+    return f", of which {', '.join(left)} {verb} not read" if left else ""
 
 
 def _first(names: tuple[str, ...], columns: list[str]) -> str:

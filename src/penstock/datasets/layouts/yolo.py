@@ -83,10 +83,12 @@ def recognise(folder: Path) -> Layout | None:
     beside = all(images == labels for images, labels in pairs.values())
     where = "text files beside the images" if beside else "images/ and text files in labels/"
     reason = f"{where}: boxes as middle and size, in fractions of the image"
+    reason += "; key points, which have no task, are left out" if posed else ""
     problems += _from_one(folder, items, names)
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
+    layout = replace(layout, reasons=(reason, "boxes are the upright ones around outlines"))
     outlines = Annotations("YOLO outlines", f"{where}, with outlines", drawn, names, problems)
     return replace(layout, others=(outlines.masks(folder), outlines.instances(folder)))
 

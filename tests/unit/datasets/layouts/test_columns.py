@@ -30,7 +30,7 @@ def test_fields_name_the_columns(raw, capsys):
     out = call(
         "inspect", raw, *(word for each in fields.items() for word in ("--field", "=".join(each))), capsys=capsys
     )[1]
-    assert "because export.csv with columns no, photo, animal, part\n" in out
+    assert "because export.csv with columns no, photo, animal, part, of which no is not read\n" in out
     assert "because images are named by the column photo, classes by animal\n" in out
 
 

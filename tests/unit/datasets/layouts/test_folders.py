@@ -181,11 +181,10 @@ class TestClasses:
     def test_names_that_differ_in_capitals_alone_are_told_of(self, tmp_path):
         miniatures.csv_labels(tmp_path)
         table = tmp_path / "labels.csv"
-        table.write_text(table.read_text().replace("p2.jpg,dog", "p2.jpg,Dog").replace("p3.jpg,cat", "p3.jpg,ca t"))
+        table.write_text(table.read_text().replace("p2.jpg,dog", "p2.jpg,Do g"))
 
         assert notes(tmp_path) == [
-            "classes 'ca t' and 'cat' differ in capitals and spaces alone: if they are one, write it once.",
-            "classes 'Dog' and 'dog' differ in capitals and spaces alone: if they are one, write it once.",
+            "classes 'Do g' and 'dog' differ in capitals and spaces alone: if they are one, write it once."
         ]
 
 
@@ -380,3 +379,58 @@ def test_splits_within_classes_are_a_problem_whose_remedy_works(tmp_path):
     assert (found.labels.classes, {name: len(items) for name, items in found.splits.items()}, found.fatal) == (
         ("defect", "ok"), {"train": 2, "test": 2}, [],
     )  # fmt: skip
+
+
+class TestNames:
+    def test_numbers_are_classes_in_their_order(self, tmp_path):
+        for number in range(12):
+            miniatures.write(tmp_path / str(number) / f"{number}.jpg", miniatures.make_image(seed=number))
+
+        assert inspect(tmp_path).labels.classes == tuple(map(str, range(12)))
+
+    def test_a_list_names_folders_that_are_called_by_ids(self, tmp_path):
+        for number in range(12):
+            miniatures.write(tmp_path / str(number) / f"{number}.jpg", miniatures.make_image(seed=number))
+        names = [f"name{number}" for number in range(12)]
+        (tmp_path / "classes.txt").write_text("\n".join(names))
+        found = inspect(tmp_path)
+
+        assert found.labels.classes == tuple(names)
+        assert {each.item.name: each.item.label for each in found.items} == {f"{n}/{n}": n for n in range(12)}
+
+    @pytest.mark.parametrize("name", ["unlabelled", "un_labeled", "unsup", "Output", "models", "predictions"])
+    def test_names_of_what_is_no_class_must_be_confirmed(self, tmp_path, name):
+        miniatures.folders(tmp_path)
+        miniatures.write(tmp_path / "train" / name / "x.jpg", miniatures.make_image(seed=7))
+
+        assert words(tmp_path) == [
+            f"train/{name}: expected a folder of a class, found one whose name is hardly that of a class. Move it away, "
+            "or confirm it with --layout folders."
+        ]
+        assert inspect(tmp_path, how=How(layout="folders")).labels.classes == tuple(sorted(["cat", "dog", name]))
+
+    @pytest.mark.parametrize("name", ["cat - Copy", "cat copy", "cat copy 2", "cat (1)", "cat - Copy (2)"])
+    def test_a_copy_of_a_class_must_be_confirmed(self, tmp_path, name):
+        miniatures.folders(tmp_path)
+        miniatures.write(tmp_path / "train" / name / "x.jpg", miniatures.make_image(seed=7))
+
+        assert words(tmp_path) == [
+            f"train/{name}: expected a folder of a class, found a copy of cat/. Move it away, or confirm it with --layout "
+            "folders."
+        ]
+
+    def test_numbers_behind_a_name_are_no_copies(self, tmp_path):
+        for number, name in enumerate(["type", "type 2", "type 3"]):
+            miniatures.write(tmp_path / name / f"{number}.jpg", miniatures.make_image(seed=number))
+
+        assert words(tmp_path) == []
+
+
+def test_a_val_split_of_other_classes_is_refused(tmp_path):
+    for number, name in enumerate(["train/cat", "train/dog", "val/Katze", "val/Hund"]):
+        miniatures.write(tmp_path / name / f"{number}.jpg", miniatures.make_image(seed=number))
+
+    assert (
+        f"{tmp_path}: expected the classes of train in val, found cat, dog in train and Hund, Katze in val. Name them alike."
+        in words(tmp_path)
+    )

@@ -123,3 +123,23 @@ def test_a_box_that_begins_at_0_is_noted(tmp_path):
         "a.jpg: a box begins at 0, so that edges may be counted from 0. They are taken as Pascal VOC counts them, from 1: "
         "then all boxes lie a pixel too far left and up.",
     )
+
+
+@pytest.mark.parametrize(
+    ("images", "texts"),
+    [
+        ("images/{n}.png", "annotations/b{half}/{n}.xml"),
+        ("images/b{half}/{n}.png", "annotations/b{half}/{n}.xml"),
+        ("images/b{half}/{part}.png", "annotations/b{half}/{part}.xml"),
+        ("b{half}/{part}.png", "b{half}/{part}.xml"),
+    ],
+)
+def test_xml_may_lie_further_below(tmp_path, images, texts):
+    for n in range(4):
+        name = {"n": n, "half": n // 2, "part": n % 2}
+        write(tmp_path / "raw" / images.format(**name), make_image(seed=n))
+        write(tmp_path / "raw" / texts.format(**name), xml(("dog", 3, 4, 12 + n, 14)))
+    found = inspect(tmp_path / "raw")
+
+    assert (found.layout.name, found.fatal) == ("Pascal VOC XML", [])
+    assert [each.item.boxes[0].right for each in found.items] == [12, 13, 14, 15]

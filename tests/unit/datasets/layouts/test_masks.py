@@ -124,3 +124,30 @@ def test_a_table_of_other_pairs_is_a_problem(tmp_path):
             "instead of masks/0.png. Rename the masks as their images, or remove the table."
         )
         assert [each.message for each in inspect(tmp_path).fatal] == [expected] * shift
+
+
+@pytest.mark.parametrize(("first", "more"), [(0, 0), (2, 0), (0, 3)])
+def test_numbers_that_begin_otherwise_pair_nothing(tmp_path, first, more):
+    for number in range(1, 6 + more):
+        miniatures.write(tmp_path / f"images/img_{number:04}.jpg", miniatures.make_image(seed=number))
+        ids = np.random.default_rng(number).integers(0, 3, (24, 32), np.uint8)
+        miniatures.write(tmp_path / f"masks/mask_{number - 1 + first:04}.png", miniatures.gray(ids))
+    said = (
+        "images and masks: expected images and masks of equal numbers, found that they count from different ones. Rename "
+        "either, so that an image and its mask have one number."
+    )
+
+    assert said in words(tmp_path)
+    assert any("expected a mask in masks/, found none" in text for text in words(tmp_path))
+
+
+def test_a_mask_that_is_missing_shifts_no_numbers(tmp_path):
+    for number in range(1, 6):
+        miniatures.write(tmp_path / f"images/img_{number}.jpg", miniatures.make_image(seed=number))
+        ids = np.random.default_rng(number).integers(0, 3, (24, 32), np.uint8)
+        if number < 5:
+            miniatures.write(tmp_path / f"masks/mask_{number}.png", miniatures.gray(ids))
+
+    assert words(tmp_path) == [
+        "images/img_5.jpg: expected a mask in masks/, found none. Add the mask, or leave the image out with --skip-bad."
+    ]

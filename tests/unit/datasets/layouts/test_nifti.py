@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import gzip
 import itertools
+import json
 import shutil
 import struct
 import sys
@@ -526,3 +527,15 @@ def test_the_same_volume_in_two_splits(tmp_path):
         write_volume(tmp_path / f"labels/{split}/c_{split}.nii.gz", stored(labels, "RAS"))
 
     assert [problem.kind for problem in inspect(tmp_path, how=HOW).fatal] == ["duplicate across splits"]
+
+
+def test_the_classes_have_the_names_of_nnunets_dataset_json(tmp_path):
+    write_cases(tmp_path, 2)
+    count = len(inspect(tmp_path).labels.classes)
+    names = [f"organ {n}" for n in range(count)]
+    (tmp_path / "dataset.json").write_text(
+        json.dumps({"labels": {name: n for n, name in reversed([*enumerate(names)])}})
+    )
+
+    assert inspect(tmp_path).labels.classes == tuple(names)
+    assert inspect(tmp_path, how=HOW).labels.classes == tuple(names)

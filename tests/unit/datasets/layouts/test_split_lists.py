@@ -166,3 +166,10 @@ class TestFolders:
         rows = (f"{'train/' if n < 4 else 'val/' if n < 5 else ''}{n}.jpg,{'ab'[n % 2]}\n" for n in range(6))
         miniatures.write(parted / "labels.csv", "image,label\n" + "".join(rows))
         assert splits_of(parted) == {"train": [*"012345"]}
+
+
+def test_a_list_of_pairs_of_files_names_no_classes(tmp_path):
+    yolo(tmp_path)
+    miniatures.write(tmp_path / "all.txt", "".join(f"images/{n}.jpg masks/{n}.png\n" for n in range(6)))
+
+    assert inspect(tmp_path).layout.task == "detection"

@@ -670,3 +670,64 @@ def test_labels_may_be_the_ids_of_named_classes(tmp_path):
     found = inspect(tmp_path)
     assert (found.fatal, found.labels.classes) == ([], ("dog", "cat"))
     assert [each.item.label for each in found.items] == [1, 0, 1, 0]
+
+
+class TestColumns:
+    def make(self, folder, text, images=4):
+        for number in range(images):
+            miniatures.write(folder / f"{number}.jpg", miniatures.make_image(seed=number))
+        (folder / "labels.csv").write_text(text)
+
+    def test_columns_that_are_not_read_are_named(self, tmp_path):
+        self.make(tmp_path, "image,label,fold,width\n0.jpg,a,0,3\n1.jpg,b,1,3\n2.jpg,a,2,3\n3.jpg,b,3,3\n")
+
+        assert inspect(tmp_path).layout.reasons == (
+            "labels.csv with columns image, label, fold, width, of which fold, width are not read",
+        )
+
+    def test_two_columns_that_say_the_same_classes_are_one(self, tmp_path):
+        self.make(tmp_path, "image,target,species\n0.jpg,1,cat\n1.jpg,0,dog\n2.jpg,1,cat\n3.jpg,0,dog\n")
+        found = inspect(tmp_path)
+
+        assert found.labels.classes == ("cat", "dog")
+        assert [each.item.label for each in found.items] == [0, 1, 0, 1]
+        assert words(tmp_path) == []
+
+    def test_two_columns_of_different_classes_are_refused_until_one_is_chosen(self, tmp_path):
+        self.make(tmp_path, "image,species,target\n0.jpg,cat,0\n1.jpg,cat,1\n2.jpg,dog,0\n3.jpg,dog,1\n")
+
+        assert words(tmp_path) == [
+            "labels.csv: expected one column of classes, found species and target, which divide the images otherwise. "
+            "Choose one, for example with --field label=target."
+        ]
+        assert inspect(tmp_path, how=How(fields={"label": "target"})).labels.classes == ("0", "1")
+        assert inspect(tmp_path, how=How(fields={"label": "species"})).labels.classes == ("cat", "dog")
+
+    def test_pairs_of_images_are_refused_until_one_is_chosen(self, tmp_path):
+        self.make(tmp_path, "left_image,right_image,label\n0.jpg,1.jpg,a\n2.jpg,3.jpg,b\n")
+
+        assert words(tmp_path) == [
+            "labels.csv: expected one column of images, found left_image and right_image. Choose one, for example with "
+            "--field image=left_image. Pairs of images have no task."
+        ]
+        found = inspect(tmp_path, how=How(fields={"image": "right_image"}))
+        assert [each.item.name for each in found.items] == ["1", "3"]
+
+    def test_two_images_of_a_row_may_be_the_same_ones(self, tmp_path):
+        self.make(tmp_path, "photo,copy_of,label\n0.jpg,0.jpg,a\n1.jpg,0.jpg,b\n2.jpg,2.jpg,a\n3.jpg,1.jpg,b\n")
+
+        assert words(tmp_path) == []
+
+
+def test_names_of_a_table_of_unlabelled_images_are_not_those_of_train(tmp_path):
+    for number in range(6):
+        miniatures.write(
+            tmp_path / ("train" if number < 4 else "test") / f"{number % 4}.jpg", miniatures.make_image(seed=number)
+        )
+    (tmp_path / "train.csv").write_text("id,label\n" + "".join(f"{n}.jpg,{'ab'[n % 2]}\n" for n in range(4)))
+    (tmp_path / "test.csv").write_text("id\n0.jpg\n1.jpg\n")
+    found = inspect(tmp_path)
+
+    assert [(each.item.split, each.item.name) for each in found.items] == [("train", str(n)) for n in range(4)]
+    assert words(tmp_path) == []
+    assert "test: no labels for it in test.csv: all of this split is left out." in notes(tmp_path)

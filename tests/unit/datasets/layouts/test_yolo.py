@@ -89,7 +89,9 @@ def test_a_yolo_line_that_is_no_box_is_named(tmp_path):
 def test_yolo_outlines_become_the_boxes_around_them(tmp_path):
     miniatures.yolo(tmp_path / "raw")
     (tmp_path / "raw/labels/train/a.txt").write_text("1 0.25 0.5 0.5 0.25 0.75 0.75\n")
-    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    found = inspect(tmp_path / "raw")
+    dataset = pack(found, tmp_path / "data")
+    assert found.layout.reasons[1] == "boxes are the upright ones around outlines"
     (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
 
     assert [box.left, box.top, box.right, box.bottom] == pytest.approx([8, 6, 24, 18], abs=1e-5)
@@ -100,7 +102,9 @@ def test_yolo_poses_have_boxes_before_their_key_points(tmp_path):
     names = (tmp_path / "raw/data.yaml").read_text()
     (tmp_path / "raw/data.yaml").write_text(names + "kpt_shape: [2, 2]\n")
     (tmp_path / "raw/labels/train/a.txt").write_text("1 0.5 0.5 0.25 0.5 0.45 0.45 0.55 0.55\n")
-    dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    found = inspect(tmp_path / "raw")
+    dataset = pack(found, tmp_path / "data")
+    assert found.layout.reasons[0].endswith("; key points, which have no task, are left out")
     (box,) = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "a").objects
 
     assert [box.left, box.top, box.right, box.bottom] == pytest.approx([12, 6, 20, 18], abs=1e-5)
