@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1400)
     options = parser.parse_args()
 
-    data = ps.pack(options.camvid, options.work / "data", labels=ps.Labels(CLASSES, ignore=VOID))
+    data = ps.pack(options.camvid, options.work / "data", classes=CLASSES, ignore=VOID)
     run = ps.train(
         data, model="deeplabv3plus:resnet18", weights="none", crop=(176, 240), batch=8, steps=options.steps,
         optimizer="adamw", lr=1e-3, runs=options.work / "runs",
@@ -39,7 +39,7 @@ def main():
     print(f"mean IoU {found['mean_iou']:.1%}, pixel accuracy {found['pixel_accuracy']:.1%}")
     folders = (options.camvid / "images" / "test", options.camvid / "test")
     images = next(folder for folder in folders if folder.is_dir())
-    predicted = ps.load(run).predict_folder(images, options.work / "predictions")
+    predicted = ps.load(run).write(options.work / "predictions", images)
     print(f"{predicted.done} predictions in {options.work / 'predictions'}")
 
 

@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--steps", type=int, default=900)
     options = parser.parse_args()
 
-    data = ps.pack(options.volumes, options.work / "data", labels=ps.Labels(CLASSES), validation=1 / 3)
+    data = ps.pack(options.volumes, options.work / "data", classes=CLASSES, validation=1 / 3)
     run = ps.train(
         data, model="unet:resnet18", weights="none", crop=(64, 64), batch=16, steps=options.steps,
         optimizer="adamw", lr=1e-3, runs=options.work / "runs",
@@ -37,7 +37,7 @@ def main():
     )  # fmt: skip
     held_out = {sample.name.split("/")[0] for sample in data["val"]}  # slices are called CASE/NUMBER
     volumes = [path for path in options.volumes.glob("images/*.nii*") if path.name.split(".")[0] in held_out]
-    found = ps.load(run).predict_volumes(volumes, options.work / "out", options.volumes / "labels")
+    found = ps.load(run).write(options.work / "out", *volumes, labels=options.volumes / "labels")
     print("\n".join(found.table))
 
 

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 from penstock.lazy import names_of
 
 if TYPE_CHECKING:
-    from penstock.api.data import Data, Sample, Split, inspect, open, pack  # noqa: A004 - as `PIL.Image.open`
+    from penstock.api.advising import advise, list_models, prepare_process, recipe
+    from penstock.api.data import Data, Split, open, pull  # noqa: A004 - as `PIL.Image.open`
     from penstock.api.loaded import LoadedModel
-    from penstock.api.runs import Run, compare, export, list_runs, load
-    from penstock.api.training import resume, train
+    from penstock.api.packing import download, inspect, pack, scenes
+    from penstock.api.runs import Run, compare, export, list_runs, load, write_report
+    from penstock.api.samples import Sample
+    from penstock.api.scaffolding import new
+    from penstock.api.training import check, resume, train
     from penstock.datasets import Inspection, Layout
     from penstock.errors import PenstockError
     from penstock.events import Event
     from penstock.feed import Batch, Feed
-    from penstock.inference import Evaluation
-    from penstock.kinds import Box, FilePart, Item, Kind, Labels, Problem
+    from penstock.inference import Evaluation, Exported
+    from penstock.kinds import KINDS, Box, FilePart, Item, Kind, Labels, Problem
+    from penstock.runs.listing import RunSummary
     from penstock.session import Hook
     from penstock.settings import Recipe
     from penstock.tasks import Prediction, Style, Task
@@ -31,16 +36,21 @@ __version__ = "0.2.0"
 __getattr__ = names_of(
     __name__,
     {
-        "penstock.api.data": ("Data", "Sample", "Split", "inspect", "open", "pack"),
+        "penstock.api.advising": ("advise", "list_models", "prepare_process", "recipe"),
+        "penstock.api.data": ("Data", "Split", "open", "pull"),
         "penstock.api.loaded": ("LoadedModel",),
-        "penstock.api.runs": ("Run", "compare", "export", "list_runs", "load"),
-        "penstock.api.training": ("resume", "train"),
+        "penstock.api.packing": ("download", "inspect", "pack", "scenes"),
+        "penstock.api.runs": ("Run", "compare", "export", "list_runs", "load", "write_report"),
+        "penstock.api.samples": ("Sample",),
+        "penstock.api.scaffolding": ("new",),
+        "penstock.api.training": ("check", "resume", "train"),
         "penstock.datasets": ("Inspection", "Layout"),
         "penstock.errors": ("PenstockError",),
         "penstock.events": ("Event",),
         "penstock.feed": ("Batch", "Feed"),
-        "penstock.inference": ("Evaluation",),
-        "penstock.kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
+        "penstock.inference": ("Evaluation", "Exported"),
+        "penstock.kinds": ("KINDS", "Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
+        "penstock.runs.listing": ("RunSummary",),
         "penstock.session": ("Hook",),
         "penstock.settings": ("Recipe",),
         "penstock.tasks": ("Prediction", "Style", "Task"),
@@ -49,12 +59,14 @@ __getattr__ = names_of(
 )
 
 __all__ = [
+    "KINDS",
     "Batch",
     "Box",
     "Cursor",
     "Data",
     "Evaluation",
     "Event",
+    "Exported",
     "Feed",
     "FilePart",
     "Hook",
@@ -69,19 +81,30 @@ __all__ = [
     "Problem",
     "Recipe",
     "Run",
+    "RunSummary",
     "Sample",
     "Split",
     "Style",
     "Task",
+    "advise",
+    "check",
     "compare",
+    "download",
     "export",
     "inspect",
+    "list_models",
     "list_runs",
     "load",
+    "new",
     "open",
     "pack",
+    "prepare_process",
+    "pull",
+    "recipe",
     "resume",
+    "scenes",
     "train",
+    "write_report",
 ]
 
 

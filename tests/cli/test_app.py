@@ -66,23 +66,19 @@ def test_mistakes_are_sentences_and_exit_with_2(tmp_path, capsys):
 
 
 def test_bugs_show_a_traceback(monkeypatch, raw):
-    from penstock.cli import packing
-
     def broken(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(packing, "inspect_folder", broken)
+    monkeypatch.setattr("penstock.datasets.inspect", broken)
     with pytest.raises(ZeroDivisionError):
         main(["inspect", str(raw)])
 
 
 def test_ctrl_c_is_one_line(monkeypatch, raw, capsys):
-    from penstock.cli import packing
-
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(packing, "inspect_folder", interrupted)
+    monkeypatch.setattr("penstock.datasets.inspect", interrupted)
     assert call("inspect", raw, capsys=capsys)[::2] == (130, "interrupted\n")
 
 

@@ -55,7 +55,9 @@ def test_a_slow_machine_trains_fewer_steps_and_says_so(demo, seconds, steps, tim
 
 def test_the_time_of_a_step_is_that_of_the_demos_network(packed, monkeypatch):
     asked = []
-    monkeypatch.setattr("penstock.training.find_time", lambda recipe: asked.append(recipe) or TimeFound(0.5, 1, "cpu"))
+    monkeypatch.setattr(
+        "penstock.training.finders.find_time", lambda recipe: asked.append(recipe) or TimeFound(0.5, 1, "cpu")
+    )
 
     assert _seconds(packed.folder) == 0.5
     (recipe,) = asked

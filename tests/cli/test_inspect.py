@@ -7,7 +7,7 @@ from support.commands import call
 from support.images import array_png
 
 from penstock.datasets import FolderDataset, checks, scenes
-from penstock.datasets.inspection import grouped
+from penstock.datasets.describing import grouped
 from penstock.kinds.items import Problem
 
 

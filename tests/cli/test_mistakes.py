@@ -177,10 +177,6 @@ def test_wrong_words_are_one_line_that_names_the_help(capsys):
             "penstock train: --crop takes 2 values, but got 1. See penstock train --help.",
         ),
         (
-            ["show", "x", "--recipe", "y"],
-            "A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove them.",
-        ),
-        (
             ["inspect", "x", "--map", "1=2", "--map", "1=3"],
             "--map: expected every old id once, found 1=2, 1=3. Remove one of the two.",
         ),
@@ -216,7 +212,7 @@ def test_standard_input_may_be_closed(trained, tmp_path, capsys, monkeypatch):
 )
 def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
     error = OSError(errno.ENOMEM, "Cannot allocate memory") if kind is OSError else kind(said)
-    monkeypatch.setattr("penstock.cli.data.locate", lambda _: (_ for _ in ()).throw(error))
+    monkeypatch.setattr("penstock.datasets.locate", lambda _: (_ for _ in ()).throw(error))
 
     assert call("show", "x", capsys=capsys) == (
         2,
@@ -227,7 +223,7 @@ def test_too_little_memory_is_no_bug(capsys, monkeypatch, kind, said):
 
 
 def test_other_runtime_errors_are_bugs(capsys, monkeypatch):
-    monkeypatch.setattr("penstock.cli.data.locate", lambda _: (_ for _ in ()).throw(RuntimeError("a bug")))
+    monkeypatch.setattr("penstock.datasets.locate", lambda _: (_ for _ in ()).throw(RuntimeError("a bug")))
     with pytest.raises(RuntimeError, match="a bug"):
         call("show", "x", capsys=capsys)
 
@@ -284,3 +280,9 @@ for words in {calls!r}:
         [sys.executable, "-c", code], env=processes.quiet(), cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_of_plain_records_is_refused(packed, capsys):
+    assert call("show", packed.folder, "--recipe", "y", capsys=capsys)[2] == (
+        "error: A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove them.\n"
+    )

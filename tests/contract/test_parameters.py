@@ -5,19 +5,20 @@ from __future__ import annotations
 import inspect
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
 from support.effects import Elsewhere
 from support.option_folders import fill
+from support.options import OPTIONS
 
 import penstock as ps
 from penstock import assembly, inference, training
+from penstock.api.packing import RawOptions
 from penstock.assembly.presets import Resolved
 from penstock.assembly.reference import explained
 from penstock.custom import carried
-from penstock.datasets import Labels
 from penstock.errors import PenstockError
 from penstock.inference.export import Exported
 from penstock.runs import RunFolder
@@ -33,18 +34,42 @@ class Given(NamedTuple):
     beside: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-_BOTH = {
-    "layout": Given("folders", "views"),
-    "task": Given("segmentation", "objects"),
-    "labels": Given(Labels(ignore=2), "masks"),
-    "evaluate_only": Given(True, "evaluated"),
-}
+class Typed(NamedTuple):
+    """A parameter that an option of a command sets, whose effect is seen there (`support.options`)."""
+
+    command: str
+    option: str
+
+
+_SEEN = Given("$seen", "data")
+"""A function that is called with how far it is."""
+
+
+def _typed(command, *names, **called):
+    """Parameters with the options of a command, which are called so or otherwise."""
+    return {
+        **{name: Typed(command, name) for name in names},
+        **{name: Typed(command, own) for name, own in called.items()},
+    }
+
+
+def _raw(command):
+    """What may be said of a folder of raw images."""
+    names = [name for name in get_type_hints(RawOptions) if name != "fields"]
+    return _typed(command, *names, "threads", fields="field")
+
+
 _OPTIONS = {
     "model": "unet:test_resnet", "weights": "mine.safetensors", "init": "$run", "strict": False, "task": "none.py:T",
     "loss": "$root/losses.py:mine", "optimizer": "muon", "lr": 0.5, "crop": (32, 64), "batch": 3, "steps": 7,
     "epochs": 2.0, "patience": 3, "limit": 5, "overfit": 2, "fast_dev_run": True, "seed": 5, "device": "cpu",
     "start": "earliest", "until": "0:1", "follow": True, "replay_ratio": 0.5, "stall_timeout": 7.0, "retries": 2,
 }  # fmt: skip
+
+
+def _of_train():
+    """The parameters that have the options of a training."""
+    return {name: Typed("train", {"lr": "rate"}.get(name, name)) for name in _OPTIONS}
 
 
 def _options(place):
@@ -54,21 +79,37 @@ def _options(place):
 
 PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     "inspect": {
-        **_BOTH,
-        "pattern": Given("(?P<label>[a-z]+)_", "named"),
-        "boxes": Given("xyxy", "boxes"),
-        "fields": Given({"image": "pic", "label": "kind"}, "fields", {"labels": Labels(("cat", "dog"))}),
-        "limit": Given(2, "clips"),
-        "max_side": Given(16, "masks"),
-        "value_range": Given((0.0, 4.0), "floats"),
-        "quality": Given(50, "masks"),
-        "seekable": Given(True, "masks"),
-        "images": Given("shots", "odd", {"masks": "truth"}),
-        "masks": Given("truth", "odd", {"images": "shots"}),
-        "group": Given("(p[0-9])_", "clips"),
-        "rater": Given("rater2", "raters"),
+        **_raw("inspect"),
+        **_typed("inspect", duplicates="draw_duplicates"),
+        "progress": _SEEN._replace(place="masks"),
+        "on_layout": _SEEN._replace(place="masks"),
     },
-    "pack": {**_BOTH, "validation": Given(0.5, "clips"), "skip_bad": Given(True, "cut")},
+    "pack": {
+        **_raw("pack"),
+        "validation": Given(0.5, "clips"),
+        "skip_bad": Given(True, "cut"),
+        "shard_size": Typed("pack", "shard_size"),
+        "progress": _SEEN._replace(place="masks"),
+    },
+    "scenes": _typed("scenes", "train", "val", "test", "size", "seed"),
+    "download": {"url": Typed("download", "url"), "progress": _SEEN},
+    "pull": {
+        **_typed("pull", "start", "until", "shard_size", splits="split"),
+        "progress": _SEEN,
+    },
+    "recipe": {
+        "file": Given("$root/small.toml", "data"),
+        "task": Given("detection", "data"),
+        "model": Given("cifar10-fast", "data"),
+        "settings": Given({"seed": 77}, "data"),
+    },
+    "list_models": {"pattern": Given("resnet18", "data"), "count": Typed("models", "count")},
+    "advise": {
+        **_of_train(),
+        **_typed("doctor", "settings", "find_lr", "find_time", "find_batch", progress="find_lr"),
+    },
+    "check": {**_of_train(), "settings": Given({"train.batch": 0}, "data")},
+    "write_report": {"output": Typed("report", "output")},
     "open": {"trust": Given(True, "data")},
     "train": {
         **_options("data"),
@@ -101,6 +142,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "size": Given((64, 96), "run"),
         "dynamic": Given(True, "run"),
         "any_size": Given(True, "run"),
+        **_typed("export", "checkpoint", "scales", "flip", "shift", "trust"),
     },
     "Run.evaluate": {
         "split": Given("train", "run"),
@@ -109,13 +151,22 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "scales": Given((0.5, 1.0), "run"),
         "flip": Given(True, "run"),
         "shift": Given(2, "run"),
+        **_typed("evaluate", "data", "sliding_window", "overlap", "segments", "images", "trust"),
+        "progress": _SEEN._replace(place="run"),
     },
+    "Run.replay": _typed("replay", "output", "data", "trust"),
     "Run.note": {
         "text": Given("good", "run", {"tag": ["x"]}),
         "tag": Given(["x"], "run", {"text": "good"}),
         "untag": Given(["x"], "run", {"tag": ["x", "y"]}),
     },
-    "Data.unpack": {"layout": Given("voc", "data")},
+    "Data.unpack": {"layout": Given("voc", "data"), "progress": _SEEN},
+    "Data.verify": {**_typed("verify", "split", "threads"), "progress": _SEEN},
+    "Data.show": _typed("show", "split", "count", "seed", "augmented", "recipe", "settings", "output"),
+    "Split.publish": {
+        **_typed("publish", "create", "partitions", "replicas", "retention", "max_size"),
+        "progress": _SEEN,
+    },
     "Run.load": {"checkpoint": Given("step-00000002", "run"), "device": Given("cuda:77", "run")},
     "Split.feed": {
         "batch": Given(3, "data", {"batch": 2, "crop": (16, 16)}),
@@ -128,8 +179,11 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     },
     "LoadedModel.with_tta": {"scales": Given((0.5, 1.0), "run"), "flip": Given(True, "run"), "shift": Given(2, "run")},
     "list_runs": {"root": Given("copied", "run")},
-    "LoadedModel.predict_folder": {"style": Given(Style(color=True), "run")},
-    "LoadedModel.predict_volumes": {"labels": Elsewhere("unit/inference/test_volumes.py")},
+    "LoadedModel.with_sliding_window": _typed("predict", "overlap", side="sliding_window"),
+    "LoadedModel.write": {
+        **_typed("predict", "labels", "ids", "palette", "color", "score"),
+        "progress": _SEEN._replace(place="run"),
+    },
     "Prediction.files": {"style": Given(Style(color=True), "run")},
     "Prediction.draw": {"style": Given(Style(palette="voc"), "run")},
     "Prediction.drawn": {"style": Elsewhere("unit/tasks/test_instances.py")},
@@ -181,6 +235,12 @@ def test_what_is_shown_elsewhere_is_called_there():
     assert [row for row in rows if f".{row[0]}(" not in (TESTS / row[1]).read_text()] == []
 
 
+def test_what_an_option_sets_is_an_option():
+    rows = [each for row in PARAMETERS.values() for each in row.values() if isinstance(each, Typed)]
+
+    assert [row for row in rows if row.option not in OPTIONS[row.command]] == []
+
+
 @pytest.fixture(scope="module")
 def places(packed, raw, shaken_run, tmp_path_factory):
     root = tmp_path_factory.mktemp("parameters")
@@ -197,6 +257,8 @@ class Doors:
         monkeypatch.setattr(training, "train", self._note_training)
         monkeypatch.setattr(training, "resume", self._note_training)
         monkeypatch.setattr(inference, "export_run", self._note_export)
+        for where in ("datasets.pull", "datasets.publish", "api.packing.fetch"):
+            monkeypatch.setattr(f"penstock.{where}", self._note_progress)
 
     def _note_training(self, recipe, *given, **named):
         self.told.append((explained(recipe) if isinstance(recipe, Resolved) else recipe, given, named))
@@ -205,6 +267,12 @@ class Doors:
     def _note_export(self, trained, path, *given, **named):
         self.told.append((trained.step, path, given, named))
         return Exported(path, "uint8", (), (), "", None)
+
+    def _note_progress(self, *given, progress=None, **named):
+        (progress or given[-1])(1, 2)
+
+    def note_call(self, *given):
+        self.told.append(given)
 
     def see(self, name, place, given):
         """What a call gives: what is told on the way, and what it returns or raises."""
@@ -271,9 +339,26 @@ class Doors:
     def _written(self):
         return sorted(path.name for path in (self.folder / "out").iterdir())
 
-    def predict_folder(self, _, given):
-        ps.load(self.places["run"]).predict_folder(self.places["images"], self.folder / "out", **given)
-        return self._written()
+    def verify(self, path, given):
+        return ps.open(path).verify(**given)
+
+    def write(self, _, given):
+        return ps.load(self.places["run"]).write(self.folder / "out", self.places["images"], **given)
+
+    def publish(self, path, given):
+        return ps.open(path)["train"].publish("kafka://localhost:1/t", **given)
+
+    def _pull(self, _, given):
+        ps.pull("kafka://localhost:1/t", self.folder / "out", **given)
+
+    def _download(self, _, given):
+        return ps.download("cifar10", self.folder / "out", **given)
+
+    def _recipe(self, _, given):
+        return ps.recipe(**given)
+
+    def _list_models(self, _, given):
+        return ps.list_models(**given)
 
     def files(self, path, given):
         return ps.load(path).predict(self._image()).files(**given)
@@ -290,6 +375,7 @@ class Doors:
 def test_a_parameter_has_its_effect(places, tmp_path, monkeypatch, name, parameter, row):
     value = row.value.replace("$root", str(places["root"])) if isinstance(row.value, str) else row.value
     doors = Doors(places, tmp_path / "here", monkeypatch)
+    value = doors.note_call if value == "$seen" else value
     without = doors.see(name, row.place, row.beside)
 
     assert without != doors.see(name, row.place, {**row.beside, parameter: value})

@@ -35,7 +35,7 @@ def trained(packed, tmp_path_factory):
 
 class TestFace:
     def test_its_names_are_there_documented_and_few(self):
-        assert len(ps.__all__) <= 33
+        assert len(ps.__all__) <= 46
         for name in ps.__all__:
             assert getattr(ps, name).__doc__, name
         assert set(ps.__all__) <= set(dir(ps))
@@ -62,7 +62,7 @@ class TestFace:
         assert sample._repr_png_().startswith(b"\x89PNG")
         assert sample.image.std() > 0
         assert "<td>val</td><td>7</td><td>64 x 96</td>" in data._repr_html_()
-        assert data.verify() == ()
+        assert data.verify().faults == ()
         assert sum(color_folders["train"].counts.values()) == len(color_folders["train"])
         with pytest.raises(IndexError, match="val has 7 records, and none of number 7"):
             data["val"][7]
@@ -131,7 +131,7 @@ class TestFace:
         saved = from_file.save(tmp_path / "saved", "scene")
         assert [path.name for path in saved] == ["scene.png", "scene-overlay.png"]
         assert (decode_mask(saved[0].read_bytes(), "scene.png") == from_file.mask).all()
-        assert model.predict_folder(raw / "images" / "val", tmp_path / "out").done == 7
+        assert model.write(tmp_path / "out", raw / "images" / "val").done == 7
         assert (shown.shape, (tmp_path / "a.pt2").is_file()) == (("n", "64", "96", "3"), True)
         assert run.best["mean_iou"] == max(e["evaluation"]["mean_iou"] for e in run.metrics if "evaluation" in e)
         assert f"mean_iou: {run.best['mean_iou']}" in run._repr_html_()

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from penstock.datasets import Labels, inspect, pack
-from penstock.datasets.inspection import grouped
+from penstock.datasets.describing import grouped
 from penstock.errors import DatasetError
 
 rng = np.random.default_rng(5)

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_type_hints
 from penstock.assembly import resolve_settings
 from penstock.assembly.presets import Resolved
 from penstock.assembly.reference import explained
-from penstock.cli import data, exporting, topics, training
+from penstock.cli import exporting, training
 from penstock.cli.overview import COMMANDS, name_of
 from penstock.inference.export import Exported
 from penstock.runs import RunFolder
@@ -260,6 +260,7 @@ class Sent(NamedTuple):
     records: int
     topic: str
     sent: int
+    about: str
 
 
 class About(NamedTuple):
@@ -289,7 +290,7 @@ def replace_doors(monkeypatch, printed):
 
     def publish(dataset, address, split, new, progress):
         printed.append(f"publish {split} {new}")
-        return Sent(1, split, 1)
+        return Sent(1, split, 1, "")
 
     def pull(dataset, output, splits, shard_bytes, progress):
         printed.append(f"pull {dataset} {splits} {shard_bytes}")
@@ -297,17 +298,16 @@ def replace_doors(monkeypatch, printed):
 
     def export(trained, output, size, **named):
         printed.append(f"export {output} size {size} {named} {trained.tta}")
-        return Exported(output, "uint8", ("n", "64", "96", "3"), (), "", None)
+        return Exported(output, "uint8", ("n", "64", "96", "3"), (), "", None, trained.step)
 
     monkeypatch.setattr("penstock.assembly.trust", trust)
-    monkeypatch.setattr(data.carried, "trust_folder", trust)
+    monkeypatch.setattr("penstock.custom.carried.trust_folder", trust)
     monkeypatch.setattr("penstock.assembly.resolve_settings", resolve)
     monkeypatch.setattr("penstock.training.train", train)
     monkeypatch.setattr("penstock.training.resume", resume)
     monkeypatch.setattr(training, "_conclude", lambda *_: 0)
     monkeypatch.setattr("penstock.inference.export_run", export)
     monkeypatch.setattr(exporting, "_size", lambda _: 0)
-    monkeypatch.setattr(topics, "publish_split", publish)
-    monkeypatch.setattr(topics, "pull_splits", pull)
-    monkeypatch.setattr(topics, "parse_range", lambda log, start, until: repr((start, until)))
-    monkeypatch.setattr(topics, "_state", lambda *_: None)
+    monkeypatch.setattr("penstock.datasets.publish", publish)
+    monkeypatch.setattr("penstock.datasets.pull", pull)
+    monkeypatch.setattr("penstock.api.data.parse_range", lambda log, start, until: repr((start, until)))

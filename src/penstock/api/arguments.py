@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
 from penstock.config import toml
-from penstock.config.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +25,7 @@ def suggested(function: Callable[P, T]) -> Callable[P, T]:
     Raises:
         TypeError: when called with a keyword that is no parameter.
     """
-    signature = _expanded(inspect.signature(function))
+    signature = _expanded(inspect.signature(function), function.__globals__)
     known = [name for name in signature.parameters if name != "self"]
 
     @functools.wraps(function)
@@ -40,12 +39,12 @@ def suggested(function: Callable[P, T]) -> Callable[P, T]:
     return called
 
 
-def _expanded(signature: inspect.Signature) -> inspect.Signature:
-    """A signature with the keywords of `**options: Unpack[Options]` in its place."""
+def _expanded(signature: inspect.Signature, names: Mapping[str, Any]) -> inspect.Signature:
+    """A signature with the keywords of `**options: Unpack[Table]` in its place, where the module knows the table."""
     *others, last = signature.parameters.values()
     if last.kind is not last.VAR_KEYWORD:
         return signature
-    hints = get_type_hints(Options)
+    hints = get_type_hints(names[last.annotation.removeprefix("Unpack[").removesuffix("]")])
     named = [inspect.Parameter(name, last.KEYWORD_ONLY, default=None, annotation=hints[name]) for name in hints]
     return signature.replace(parameters=[*others, *named])
 

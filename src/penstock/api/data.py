@@ -1,72 +1,34 @@
-"""Datasets: open, inspect, pack."""
+"""Packed datasets, in folders and topics."""
 
 from __future__ import annotations
 
 import html
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from penstock import datasets
+from penstock import datasets, outputs
+from penstock.api import topics
 from penstock.api.arguments import suggested
+from penstock.api.samples import Sample, Sheet
+from penstock.config import as_settings
 from penstock.custom import carried
-from penstock.images import codecs
+from penstock.errors import DatasetError, RecipeError
 from penstock.order import Plan
-from penstock.progress import counted
-from penstock.records.schema import decode_name
-from penstock.values import Record, Share
+from penstock.progress import counted, silent
+from penstock.sources.kafka import Address, KafkaLog, parse_range
+from penstock.values import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from penstock.datasets import Dataset, Inspection
+    from penstock.datasets import Dataset, Published
     from penstock.datasets.description import Split as SplitInfo
+    from penstock.datasets.verification import Verdict
     from penstock.feed import Feed
-    from penstock.kinds import Labels
-    from penstock.values import Pixels
 
 
-@dataclass(frozen=True, repr=False)
-class Sample:
-    """One record of a dataset; a notebook shows it.
-
-    Attributes:
-        origin: where it is: its partition and offset.
-        record: its bytes.
-        image: the upright image: uint8 or uint16 (height, width, channels), or the voxels of a volume, uint8 (slices,
-            height, width, channels).
-        label: what the record says of the image: a mask or alpha matte, uint8 (height, width); the name of a class; or
-            a dict of objects: "boxes", float32 (objects, 4) with left, top, right and bottom in pixels, "classes", and
-            "masks", bool (objects, height, width).
-        drawn: the image with its label as people see it, made smaller: uint8 RGB (height, width, 3).
-    """
-
-    origin: str
-    record: Record
-    image: NDArray[Any]
-    label: Any
-    drawn: Pixels
-
-    @property
-    def name(self) -> str:
-        """What the image was called before it was packed; "" where the record does not say."""
-        return decode_name(self.record)
-
-    def __repr__(self) -> str:
-        image = f"image {self.image.dtype} {self.image.shape}"
-        return f"<Sample {self.name} ({self.origin}), {image}, label {_said(self.label)}>"
-
-    def _repr_png_(self) -> bytes:
-        return codecs.encode_png(self.drawn)
-
-
-def _said(label: Any) -> str:
-    """A label in a few words."""
-    if isinstance(label, dict):
-        return counted(len(label["classes"]), "object")
-    return f"{label.dtype} {label.shape}" if hasattr(label, "shape") else str(label)
+_SHOW = "penstock show"
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,6 +78,41 @@ class Split:
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[number] for number in range(len(self)))
+
+    @suggested
+    def publish(
+        self,
+        topic: str,
+        *,
+        create: bool = False,
+        partitions: int | None = None,
+        replicas: int | None = None,
+        retention: float | None = None,
+        max_size: int | None = None,
+        progress: Callable[[int, int], None] = silent,
+    ) -> Published:
+        """Send the records to a Kafka topic, and read it back to compare. After a kill, it goes on where it stopped.
+
+        Args:
+            topic: kafka://HOST:PORT/TOPIC of the split train; another split goes to TOPIC.SPLIT.
+            create: whether to create the topic if it does not exist, with what the following say of it.
+            partitions: by default one per shard.
+            replicas: of every partition; by default the cluster's.
+            retention: hours after which records are deleted; by default never.
+            max_size: the largest record, in MiB; by default 16.
+            progress: called with the records that are acknowledged, and those in all.
+
+        Raises:
+            DatasetError: the dataset is no folder, or the topic holds other records or takes no record so large.
+            SourceError: the cluster cannot be reached, or refused a record.
+        """
+        dataset = self.dataset.opened
+        if not isinstance(dataset, datasets.FolderDataset):
+            raise DatasetError(
+                self.dataset.path, expected="a packed folder", found="a topic", remedy="Get it with penstock pull"
+            )
+        creation = topics.creation(len(self.info.shards), partitions, replicas, retention, max_size, create=create)
+        return datasets.publish(dataset, Address.parse(topic), self.name, creation, progress=progress)
 
     @suggested
     def feed(
@@ -189,25 +186,104 @@ class Data:
         self.opened.split(split)
         return Split(self, split)
 
-    def verify(self) -> tuple[str, ...]:
-        """A sentence for every record that is damaged or does not fit; all records are read."""
-        return self.opened.verify().faults
+    def describe(self) -> str:
+        """What it holds, in lines: its task, its classes, and the records of every split."""
+        about = self.opened.description
+        lines = [
+            f"{self.path}: {about.task}, records in {self.opened.medium}",
+            f"classes ({len(about.classes)}): {', '.join(about.classes)}",
+            f"ignore label: {about.ignore_label}",
+        ]
+        for split in self.splits:
+            snapshot, found = self.opened.source(split).snapshot(), self.opened.split(split)
+            lines.append(
+                f"{split}: {counted(len(snapshot), 'offset')} in {self.opened.place(split)}, height x width at most "
+                f"{found.height} x {found.width}"
+            )
+            lines += [f"  {part.name:<24} {part.start:>12,} to {part.stop:>12,}" for part in snapshot.partitions]
+        return "\n".join(lines)
 
     @suggested
-    def unpack(self, output: str | Path, *, layout: str = "") -> datasets.Unpacked:
+    def verify(self, split: str = "", *, threads: int = 4, progress: Callable[[int, int], None] = silent) -> Verdict:
+        """Read every record: its checksum, its image, its label.
+
+        Args:
+            split: by default all of them.
+            threads: that read and decode.
+            progress: called with the records that are read, and those in all.
+
+        Returns:
+            How many records are sound, and a sentence for every one that is damaged or does not fit.
+        """
+        return self.opened.verify([split] if split else [], threads=threads, progress=progress)
+
+    @suggested
+    def show(
+        self,
+        split: str = "",
+        *,
+        count: int = 12,
+        seed: int = 0,
+        augmented: bool = False,
+        recipe: str | Path = "",
+        settings: Mapping[str, Any] | Sequence[str] | None = None,
+        output: str | Path = "",
+    ) -> Sheet:
+        """Records of a split with their labels as an image grid, or what training on it would be fed.
+
+        Args:
+            split: by default the first one.
+            count: images at most.
+            seed: other seeds draw other images.
+            augmented: whether to draw samples as the network is fed them.
+            recipe: a file in TOML whose augmentation is drawn.
+            settings: of a recipe, as for `train`.
+            output: a PNG file to write.
+
+        Raises:
+            RecipeError: a recipe or settings are given for plain records, or do not fit.
+            OutputError: another file is there, or its name does not end in .png.
+        """
+        if (recipe or settings) and not augmented:
+            raise RecipeError(
+                _SHOW,
+                expected="--augmented",
+                found="a recipe, --crop, --task or --set alone",
+                remedy="Add --augmented",
+                message="A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or "
+                "remove them.",
+            )
+        if output:
+            outputs.check(Path(output), _SHOW, (".png",))
+        split = split or next(iter(self.opened.description.splits))
+        from penstock.api import drawing  # noqa: PLC0415 - with PyTorch
+
+        if augmented:
+            sheet = drawing.samples(self.path, split, count, seed, recipe, as_settings(settings))
+        else:
+            sheet = drawing.records(self.opened, split, count, seed)
+        if output:
+            outputs.write(Path(output), sheet.png, _SHOW)
+        return sheet
+
+    @suggested
+    def unpack(
+        self, output: str | Path, *, layout: str = "", progress: Callable[[int, int], None] = silent
+    ) -> datasets.Unpacked:
         """Write every record as an image, as it was packed, with its label, in a layout that other tools read.
 
         Args:
             output: a new or empty folder.
             layout: "masks" or "voc" of masks, "classes" of classes, "coco", "yolo" or "voc" of boxes, "coco" of
                 instances; "" takes the first of these.
+            progress: called with the records that are written, and those in all.
 
         Raises:
             DatasetError: what the dataset holds cannot be written so.
             OutputError: the folder holds something.
             DataError: a record is damaged.
         """
-        return datasets.unpack(self.opened, Path(output), layout)
+        return datasets.unpack(self.opened, Path(output), layout, progress=progress)
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {split.records:,}" for name, split in self.opened.description.splits.items())
@@ -241,92 +317,41 @@ def open(uri: str | Path, *, trust: bool = False) -> Data:  # noqa: A001 - `pens
 
 
 @suggested
-def inspect(
-    folder: str | Path,
-    *,
-    layout: str = "",
-    task: str = "",
-    labels: Labels | None = None,
-    pattern: str = "",
-    boxes: Literal["", "xyxy", "xywh"] = "",
-    fields: Mapping[str, str] | None = None,
-    evaluate_only: bool = False,
-    limit: int = 0,
-    max_side: int = 0,
-    value_range: tuple[float, float] | None = None,
-    quality: int = 0,
-    seekable: bool = False,
-    images: str = "",
-    masks: str = "",
-    group: str = "",
-    rater: str = "",
-) -> Inspection:
-    """What lies in a folder of raw images, and what is wrong with it.
-
-    Args:
-        folder: where the raw data is.
-        layout: a layout's name, or FILE.py:NAME; "" detects it.
-        task: what it is for, where the folder has labels for several.
-        labels: what masks mean; by default inferred.
-        pattern: a regular expression that finds the class in file names: "(?P<label>[a-z]+)_".
-        boxes: format of boxes: "xyxy" (two corners) or "xywh" (a corner and a size); "" infers it.
-        fields: of TFRecords with names of their own: the names of the fields by what they hold, {"image": NAME, ...}.
-        evaluate_only: whether the data is only for evaluation and needs no training images.
-        limit: largest number of images of each split; 0 takes all.
-        max_side: pixels of the longer side that images are made smaller to; 0 leaves them as they are.
-        value_range: the values of TIFF and DICOM images of more than 8 bits that become 0 and 65535; by default values
-            of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images have the range
-            that their headers allow.
-        quality: JPEG quality, 1 to 100, that images of all formats are written anew with; 0 leaves them as they are.
-        seekable: whether JPEG images are written anew with restart markers, so that crops are decoded alone.
-        images: folder of images, where it is not found by itself; given with `masks`.
-        masks: folder of masks, given with `images`.
-        group: regular expression that finds, in file names, what images have in common that belong together and are
-            never divided between splits; by default the images of a folder belong together.
-        rater: whose masks are taken, where several raters have drawn them, or "majority".
-
-    Raises:
-        DatasetError: the folder has no layout that is known.
-    """
-    how = datasets.How(
-        layout, task, pattern, boxes, evaluate_only, limit, fields or {}, max_side, value_range,
-        quality, seekable, images=images, masks=masks, group=group, rater=rater,
-    )  # fmt: skip
-    return datasets.inspect(Path(folder), labels, how=how)
-
-
-@suggested
-def pack(
-    folder: str | Path | Inspection,
+def pull(
+    topic: str,
     output: str | Path,
     *,
-    layout: str = "",
-    task: str = "",
-    labels: Labels | None = None,
-    validation: float = 0.0,
-    skip_bad: bool = False,
-    evaluate_only: bool = False,
+    splits: Sequence[str] = ("train",),
+    start: str = "",
+    until: str = "",
+    shard_size: int = 64,
+    progress: Callable[[int, int], None] = silent,
 ) -> Data:
-    """Pack a folder of raw images into TFRecord shards.
+    """Write a snapshot of Kafka topics to TFRecord shards, to train from local disk.
 
     Args:
-        folder: raw data, or what `inspect` found, which takes more options.
+        topic: kafka://HOST:PORT/TOPIC; splits other than train are in TOPIC.SPLIT.
         output: the folder to fill.
-        layout: as for `inspect`.
-        task: as for `inspect`.
-        labels: as for `inspect`.
-        validation: fraction of the training images to set aside as `val`.
-        skip_bad: whether items with problems are left out.
-        evaluate_only: as for `inspect`.
+        splits: those to write.
+        start: of train: "earliest", a time, or offsets as PARTITION:OFFSET, such as "0:100,1:250".
+        until: end of train: a time, or offsets; by default the current end.
+        shard_size: approximate size of a shard in MiB.
+        progress: called with the offsets that are read, and those in all.
 
     Raises:
-        DatasetError: there are problems; the error lists them.
+        DatasetError: `start` or `until` is given for other splits than train, or the topics say not what they hold.
+        SourceError: the cluster cannot be reached.
     """
-    found = folder
-    if isinstance(found, str | Path):
-        found = inspect(found, layout=layout, task=task, labels=labels, evaluate_only=evaluate_only)
-    if skip_bad:
-        found = found.sound()
-    if validation:
-        found = found.divided(validation)
-    return Data(datasets.pack(found, Path(output)), str(output))
+    if (start or until) and [*splits] != ["train"]:
+        raise DatasetError(
+            "--from, --until",
+            expected="--split train",
+            found=", ".join(splits),
+            remedy="Pull the other splits by themselves, whole",
+            message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}. "
+            "Pull the other splits by themselves, whole.",
+        )
+    address = Address.parse(topic)
+    dataset = datasets.TopicDataset(address, parse_range(KafkaLog(address), start, until))
+    pulled = datasets.pull(dataset, Path(output), splits, shard_bytes=shard_size << 20, progress=progress)
+    return Data(pulled, str(output))

@@ -5,24 +5,48 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from penstock import inference
 from penstock.api.arguments import suggested
-from penstock.errors import ImageError
+from penstock.errors import ImageError, RecipeError
 from penstock.images.upright import read_upright
-from penstock.inference.inputs import find
+from penstock.inference.inputs import find, left_out, other_depth, parsed
+from penstock.inference.predict import are_volumes, check_output, check_style
 from penstock.models import TestTimeAugmentation
+from penstock.progress import counted, silent
+from penstock.settings.predicting import SHOWN
 from penstock.tasks import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.inference import PredictedVolumes
     from penstock.tasks import Prediction
     from penstock.values import Pixels
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of images or volumes whose predictions were to be written.
+
+    Attributes:
+        done: how many were predicted.
+        total: how many there were.
+        unit: "image" or "volume".
+        problems: a sentence for every one that could not be read, or whose labels do not fit it.
+        notes: what there is to know: what was left out, and what the files are.
+        table: the scores of volumes with true labels, as lines.
+    """
+
+    done: int
+    total: int
+    unit: str
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    table: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,27 +113,79 @@ class LoadedModel:
             else:
                 yield image.name, self.trained.predict(pixels)
 
-    def predict_volumes(
-        self, paths: Sequence[str | Path], output: str | Path, labels: str | Path = ""
-    ) -> PredictedVolumes:
-        """Write the labels of NIfTI volumes, each in its own geometry, as `penstock predict` does.
+    @suggested
+    def with_sliding_window(self, side: int | None = None, *, overlap: float | None = None) -> LoadedModel:
+        """The same model with a window that slides over each image.
 
         Args:
-            paths: volumes and folders of them.
+            side: in pixels; None as in training, 0 shows the model whole images.
+            overlap: fraction by which neighbouring windows overlap, 0 to below 1.
+
+        Raises:
+            RecipeError: the model did not learn to make masks, or there is an overlap and no window.
+        """
+        return LoadedModel(self.trained.with_sliding_window(side, overlap))
+
+    @suggested
+    def write(
+        self,
+        output: str | Path,
+        *paths: str | Path,
+        labels: str | Path = "",
+        ids: Literal["classes", "original"] = "classes",
+        palette: str = "auto",
+        color: bool = False,
+        score: float | None = None,
+        progress: Callable[[int, int], None] = silent,
+    ) -> Written:
+        """Write the predictions for images or volumes as files, as `penstock predict` does.
+
+        Args:
             output: the folder to write to.
-            labels: a folder of true labels to score against; "" for none.
+            paths: images, their addresses, folders, lists of images, videos, cameras; or volumes and folders of them.
+            labels: a folder of true labels of volumes, to score against.
+            ids: those of masks: of the classes, or the original ones of the raw masks.
+            palette: colours of the classes: auto, distinct, voc, cityscapes or ade20k.
+            color: whether masks are written in colour too.
+            score: above which boxes are drawn, 0 to 1; by default 0.3.
+            progress: called with the images or volumes that are done, and those in all.
 
         Raises:
-            DatasetError: there are no volumes, or a file would be overwritten that is no prediction.
-            RecipeError: the task does not predict volumes.
+            DatasetError: there are none, or a file would be overwritten that is no prediction.
+            RecipeError: the task does not predict them, or has no use for an option.
         """
-        found = [Path(path) for path in paths]
-        return inference.predict_volumes(self.trained, found, Path(output), Path(labels) if labels else None)
+        places = parsed([*map(str, paths)])
+        local = [place for place in places if isinstance(place, Path)]
+        check_output(Path(output), local)
+        described, task = self.trained.parts.dataset.description, self.trained.parts.task
+        style = Style(
+            described.original if ids == "original" else (), palette, color, SHOWN if score is None else score
+        )
+        volumes = are_volumes(local, learnt=bool(described.modalities))
+        check_style(task, style, original=ids == "original", volumes=volumes)
+        if volumes:
+            truth = Path(labels) if labels else None
+            return _volumes(
+                inference.predict_volumes(self.trained, local, Path(output), truth, style, progress), labels
+            )
+        if labels:
+            raise RecipeError(
+                "--labels",
+                expected="NIfTI volumes to score",
+                found="images",
+                remedy="Use penstock evaluate for a split",
+            )
+        images = find(places)
+        found = inference.predict_images(self.trained, images, Path(output), style, progress)
+        notes = other_depth(images, task.pixel_format), left_out(places), found.explanation if found.done else ""
+        return Written(found.done, len(images), "image", found.skipped, tuple(filter(None, notes)))
 
-    def predict_folder(self, folder: str | Path, output: str | Path, style: Style = Style()) -> inference.Predicted:  # noqa: B008 - frozen
-        """Write the predictions for all images in a folder, as `penstock predict` does.
 
-        Raises:
-            DatasetError: there are no images, or a file would be overwritten that is no prediction.
-        """
-        return inference.predict_images(self.trained, find([Path(folder)]), Path(output), style)
+def _volumes(found: PredictedVolumes, labels: str | Path) -> Written:
+    notes = (
+        f"left out, as they are no volumes: {counted(found.images, 'image')}" if found.images else "",
+        f"no labels in {labels} for {found.unlabelled} of them" if found.unlabelled else "",
+    )
+    return Written(
+        found.done, found.cases, "volume", (*found.skipped, *found.wrong), tuple(filter(None, notes)), found.table
+    )

@@ -1,4 +1,4 @@
-"""Runs: load, export, list, compare."""
+"""Runs: load, export, list, compare, report."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.arguments import suggested
+from penstock.errors import RecipeError
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
-from penstock.runs.listing import change_tags, find_runs, write_note
+from penstock.runs.listing import change_tags, find_runs, summarize, write_note
 from penstock.runs.pruning import prunable, prune
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.api.loaded import LoadedModel
+    from penstock.api.samples import Sheet
     from penstock.inference import Evaluation, Exported
     from penstock.runs.comparing import RunComparison
     from penstock.runs.listing import RunSummary
+    from penstock.runs.pruning import Prunable
     from penstock.session import Outcome
     from penstock.settings import Recipe
 
@@ -61,30 +64,65 @@ class Run:
         *,
         checkpoint: str = "",
         device: str = "auto",
+        data: str | Path = "",
+        sliding_window: int | None = None,
+        overlap: float | None = None,
         scales: Sequence[float] = (1.0,),
         flip: bool = False,
         shift: int = 0,
+        segments: bool = False,
+        images: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+        trust: bool = False,
     ) -> Evaluation:
-        """The scores of its model on a split.
+        """The scores of its model on a split; kept in the run folder. Under torchrun all ranks score together.
 
         Args:
             split: by default the one that it was validated on.
             checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
             device: auto, cpu, cuda, cuda:1, mps.
+            data: the dataset, if it was moved.
+            sliding_window: side of a window in pixels that slides over images; by default as in training, 0 for none.
+            overlap: fraction by which neighbouring windows overlap, 0 to below 1; by default 0.25.
             scales: of test-time augmentation, as for `LoadedModel.with_tta`.
             flip: of test-time augmentation.
             shift: of test-time augmentation.
+            segments: whether boundary IoU, panoptic quality and parsing covering of masks are computed too.
+            images: predictions, and of the worst ones, to draw into the figures of the run.
+            progress: called with the images that are done, and those in all.
+            trust: whether code from elsewhere, which the run carries, may be executed.
 
         Raises:
             PenstockError: the dataset is gone or has changed, or there is no checkpoint.
         """
-        from penstock import inference  # noqa: PLC0415 - with PyTorch
-        from penstock.assembly import open_run  # noqa: PLC0415 - the same
+        RunFolder.open(self.path)
+        from penstock.api import evaluating  # noqa: PLC0415 - with PyTorch
         from penstock.models import TestTimeAugmentation  # noqa: PLC0415 - the same
 
-        trained = inference.load_model(self.path, checkpoint, device, open_run(self.path))
-        augmentation = TestTimeAugmentation(tuple(scales), flip, shift)
-        return inference.evaluate_run(self.path, trained.with_tta(augmentation), split)
+        return evaluating.evaluate(
+            trusted(self, trust=trust), split, checkpoint=checkpoint, device=device, data=str(data),
+            window=(sliding_window, overlap), tta=TestTimeAugmentation(tuple(scales), flip, shift), segments=segments,
+            images=images, progress=progress,
+        )  # fmt: skip
+
+    @suggested
+    def replay(self, step: int, *, output: str | Path = "", data: str | Path = "", trust: bool = False) -> Sheet:
+        """Draw the images of a step exactly as the model saw them, and name their records.
+
+        Args:
+            step: from 1.
+            output: a PNG file to write; by default one in the figures of the run.
+            data: the dataset, if it was moved.
+            trust: whether code from elsewhere, which the run carries, may be executed.
+
+        Raises:
+            RunError: the training has no such step.
+            OutputError: another file is there, or its name does not end in .png.
+        """
+        RunFolder.open(self.path)
+        from penstock.api import evaluating  # noqa: PLC0415 - with PyTorch
+
+        return evaluating.replay(trusted(self, trust=trust), step, Path(output) if output else None, str(data))
 
     @suggested
     def note(self, text: str | None = None, *, tag: Sequence[str] = (), untag: Sequence[str] = ()) -> None:
@@ -103,16 +141,26 @@ class Run:
         if text is not None:
             write_note(folder, text)
 
+    @property
+    def summary(self) -> RunSummary:
+        """What there is to say of it: state, steps, best score, model, data, time, tags and note."""
+        return summarize(RunFolder.open(self.path).path)
+
+    @property
+    def spare(self) -> Prunable | None:
+        """The checkpoints that `prune` removes; None where it removes none."""
+        return next(iter(prunable([self.path])), None)
+
     def prune(self) -> int:
         """Remove all checkpoints but the best, if the run is finished or stopped; the bytes that they took.
 
         Raises:
             RunError: another process trains the run.
         """
-        found = prunable([self.path])
-        for each in found:
-            prune(each)
-        return sum(each.bytes for each in found)
+        spare = self.spare
+        if spare:
+            prune(spare)
+        return spare.bytes if spare else 0
 
     def report(self) -> Path:
         """Write report.html, the page of the run; its path."""
@@ -148,6 +196,7 @@ def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", t
     Raises:
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """
+    RunFolder.open(folder_of(run))
     from penstock import inference  # noqa: PLC0415 - with PyTorch
     from penstock.api.loaded import LoadedModel  # noqa: PLC0415 - the same
 
@@ -186,6 +235,11 @@ def export(
     size: tuple[int, int] | None = None,
     dynamic: bool = False,
     any_size: bool = False,
+    checkpoint: str = "",
+    scales: Sequence[float] = (1.0,),
+    flip: bool = False,
+    shift: int = 0,
+    trust: bool = False,
 ) -> Exported:
     """Write a run's model as one file for other programs: .onnx or .pt2.
 
@@ -196,14 +250,44 @@ def export(
         dynamic: whether height and width of the images of masks may be any multiples of 32.
         any_size: whether, for masks and classes, it takes one whole image of any size; padding or resizing is inside.
             For .onnx.
+        checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
+        scales: of test-time augmentation, as for `LoadedModel.with_tta`.
+        flip: of test-time augmentation.
+        shift: of test-time augmentation.
+        trust: whether code from elsewhere, which the run carries, may be executed.
 
     Raises:
         RecipeError: the task cannot be exported, or takes no images of that size.
     """
+    RunFolder.open(folder_of(run))
     from penstock import inference  # noqa: PLC0415 - with PyTorch
+    from penstock.models import TestTimeAugmentation  # noqa: PLC0415 - the same
 
-    trained = inference.load_model(trusted(run, trust=False), device="cpu")
+    trained = inference.load_model(trusted(run, trust=trust), checkpoint, "cpu")
+    trained = trained.with_tta(TestTimeAugmentation(tuple(scales), flip, shift))
     return inference.export_run(trained, Path(path), size, dynamic=dynamic, any_size=any_size)
+
+
+def write_report(*runs: str | Path | Run, output: str | Path = "") -> Path:
+    """Write the report of a run, RUN/report.html, or one page that compares several.
+
+    Args:
+        runs: at least one.
+        output: the file of a comparison; by default comparison.html beside the runs.
+
+    Raises:
+        RunError: one is no run.
+        RecipeError: a file is named for the report of one run.
+    """
+    paths = [*map(folder_of, runs)]
+    if len(paths) == 1:
+        if output:
+            remedy = "Remove --output: the report of a run is RUN/report.html"
+            raise RecipeError("--output", expected="several runs", found="one", remedy=remedy)
+        return Run(paths[0]).report()
+    from penstock.report import write_comparison  # noqa: PLC0415 - with PyTorch
+
+    return write_comparison(paths, Path(output) if output else paths[0].resolve().parent / "comparison.html")
 
 
 def folder_of(run: str | Path | Run) -> Path:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def train(
     data: Data | Recipe | str | Path,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
     hooks: Sequence[str | Mapping[str, Any] | Hook] = (),
     runs: str | Path = "runs",
     name: str = "",
@@ -42,8 +42,8 @@ def train(
     """Train a model; settings that are not given are filled in as on the command line.
 
     Args:
-        data: a dataset or where it is, a recipe, or the path of one in TOML.
-        settings: any settings of the recipe, named as `section.key`.
+        data: a dataset or where it is, a recipe, or the path of one in TOML; "" with `go_on` goes on alone.
+        settings: any settings of the recipe, named as `section.key`, or texts "section.key=value".
         hooks: names, FILE.py:NAME, tables with settings, or hooks themselves.
         runs: where run folders are kept.
         name: of the run, behind its number.
@@ -58,9 +58,13 @@ def train(
         PenstockError: something cannot be had, or does not fit.
     """
     _check_listed(hooks)
-    named = [each for each in hooks if _is_named(each)]
-    given = {**settings_of(**options), **({"hooks": named} if named else {}), **(settings or {})}
-    check(data, given)
+    given = _given(settings, hooks, options)
+    if go_on and name and not data and (newest := RunFolder.newest(Path(runs), name)):
+        return resume(
+            newest, settings=given, hooks=hooks, max_time=max_time, on_event=on_event, trust=trust,
+            accept_changes=accept_changes,
+        )  # fmt: skip
+    check(data, settings=given)
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
 
@@ -76,8 +80,8 @@ def train(
 def resume(
     run: str | Path | Run,
     *,
-    settings: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = (),
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    hooks: Sequence[str | Mapping[str, Any] | Hook] = (),
     max_time: str = "",
     checkpoint: str = "last",
     on_event: OnEvent | None = None,
@@ -90,7 +94,7 @@ def resume(
     Args:
         run: the run or its folder.
         settings: changes to its recipe, named as `section.key`.
-        hooks: more of them.
+        hooks: more of them, as those of `train`.
         max_time: after which to save and stop, such as "3h55m".
         checkpoint: "last", "best" or "step-NNNNNNNN".
         on_event: called with every event; `logging` has them too.
@@ -101,9 +105,9 @@ def resume(
     Raises:
         PenstockError: it cannot go on.
     """
-    given = {**settings_of(**options), **(settings or {})}
-    toml.check_given(given)
-    RunFolder.open(folder_of(run))
+    _check_listed(hooks)
+    given = _given(settings, hooks, options)
+    check(Run(folder_of(run)), settings=given)
 
     from penstock import training  # noqa: PLC0415 - with PyTorch
 
@@ -111,6 +115,14 @@ def resume(
     attached = _attached(hooks, max_time)
     folder, outcome = training.resume(path, given, attached, checkpoint, on_event, accept_changes=accept_changes)
     return Run(folder.path, outcome)
+
+
+def _given(
+    settings: Mapping[str, Any] | Sequence[str] | None, hooks: Sequence[Any], options: Options
+) -> dict[str, Any]:
+    """All settings that are given: by options, by hooks that a recipe can name, and by themselves."""
+    named = [each for each in hooks if _is_named(each)]
+    return {**settings_of(**options), **({"hooks": named} if named else {}), **toml.as_settings(settings)}
 
 
 def _check_listed(hooks: object) -> None:
@@ -126,13 +138,26 @@ def _is_named(hook: object) -> bool:
     return isinstance(hook, (str, Mapping)) or callable(hook)
 
 
-def check(data: Data | Recipe | str | Path, given: Mapping[str, Any]) -> None:
-    """Name a mistake in the settings, and data that is not there.
+@suggested
+def check(
+    data: Data | Run | Recipe | str | Path,
+    *,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    **options: Unpack[Options],
+) -> None:
+    """Name a mistake in settings, and data that is not there, as `train` and `resume` do before PyTorch is imported.
+
+    Args:
+        data: what would be trained on, or the run that would be resumed.
+        settings: as for `train`.
+        options: as for `train`.
 
     Raises:
-        PenstockError: a setting is not known, its value does not fit it, or there is no such recipe or dataset.
+        PenstockError: a setting is not known, its value does not fit it, or there is no such recipe, dataset or run.
     """
-    toml.check_given(given)
+    toml.check_given({**settings_of(**options), **toml.as_settings(settings)})
+    if isinstance(data, Run):
+        RunFolder.open(data.path)
     if not isinstance(data, (str, Path)):
         return
     location = locate(str(data))

@@ -7,24 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from penstock import outputs
-from penstock.cli.options import Crop, crop_setting
-from penstock.custom import carried
-from penstock.datasets import locate, scenes
-from penstock.datasets import unpack as unpack_records
-from penstock.errors import DatasetError, RecipeError
+import penstock as ps
+from penstock.cli.options import Crop, Trust, crop_setting
 from penstock.progress import Progress, counted
-
-_SHOW = "penstock show"
-_SMALLEST = 16  # a shape needs some pixels
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
 Some = validators.Number(gte=1)
-Any = validators.Number(gte=0)
-Trust = Annotated[
-    bool,
-    Parameter(negative=(), help="Execute custom code that is stored in the dataset even if it is not yours."),
-]
+Natural = validators.Number(gte=0)
 
 
 def show(
@@ -44,30 +33,12 @@ def show(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Draw packed records, or what the network will be fed, as an image grid."""
-    settings = (*crop_setting(crop), *settings, *([f"task={task}"] if task else []))
-    if (recipe or settings) and not augmented:
-        raise RecipeError(
-            "penstock show",
-            expected="--augmented",
-            found="a recipe, --crop, --task or --set alone",
-            remedy="Add --augmented",
-            message="A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove "
-            "them.",
-        )
-    if trust:
-        carried.trust_folder(Path(dataset))
-    outputs.check(output, _SHOW, (".png",))
-    opened = locate(dataset).open()
-    split = split or next(iter(opened.description.splits))
-    if augmented:
-        from penstock.cli.drawing import augmented_sheet
-
-        data = augmented_sheet(dataset, split, count, seed, recipe, settings)
-    else:
-        from penstock.report.sheets import encode, records_sheet
-
-        data = encode(records_sheet(opened, split, count, seed))
-    outputs.write(output, data, _SHOW)
+    given = [*crop_setting(crop), *settings, *([f"task={task}"] if task else [])]
+    sheet = ps.open(dataset, trust=trust).show(
+        split, count=count, seed=seed, augmented=augmented, recipe=recipe or "", settings=given, output=output
+    )
+    for note in sheet.notes:
+        print(note)
     print(f"drawn {output}")
 
 
@@ -79,11 +50,9 @@ def verify(
 
     Exits with 1 where something is wrong.
     """
-    if trust:
-        carried.trust_folder(Path(dataset))
-    opened = locate(dataset).open()
+    data = ps.open(dataset, trust=trust)
     with Progress("verify", "records") as progress:
-        verdict = opened.verify([split] if split else [], threads=threads, progress=progress)
+        verdict = data.verify(split, threads=threads, progress=progress)
     for fault in verdict.faults:
         print(fault)
     holes = f", {counted(verdict.holes, 'offset')} without a record" if verdict.holes else ""
@@ -107,10 +76,9 @@ def unpack(
 
     Images are written byte for byte as they were packed.
     """
-    if trust:
-        carried.trust_folder(Path(dataset))
+    data = ps.open(dataset, trust=trust)
     with Progress("unpack", "records") as progress:
-        unpacked = unpack_records(locate(dataset).open(), output, layout, progress=progress)
+        unpacked = data.unpack(output, layout=layout, progress=progress)
     for name, count in unpacked.lost.items():
         print(f"note: the layout {unpacked.layout} has no place for {count:,} {name}, which are written as others are")
     for split, records in unpacked.records.items():
@@ -121,18 +89,11 @@ def unpack(
 def scenes_command(
     *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
     train: Annotated[int, Parameter(validator=Some, help="Images to train on.")] = 240,
-    val: Annotated[int, Parameter(validator=Any, help="Images to evaluate on.")] = 48,
-    test: Annotated[int, Parameter(validator=Any, help="Images to test on.")] = 24,
+    val: Annotated[int, Parameter(validator=Natural, help="Images to evaluate on.")] = 48,
+    test: Annotated[int, Parameter(validator=Natural, help="Images to test on.")] = 24,
     size: Annotated[tuple[int, int], Parameter(help="Height and width in pixels, 16 at least.")] = (192, 256),
     seed: Annotated[int, Parameter(help="Random seed.")] = 0,
 ) -> None:  # fmt: skip
     """Generate a synthetic segmentation dataset, to try things with."""
-    if min(size) < _SMALLEST:
-        found = f"{size[0]} {size[1]}"
-        raise DatasetError(
-            "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Use larger sides"
-        )
-    outputs.check_folder(output, "penstock scenes", own=scenes.fills(output))
-    counts = {"train": train, "val": val, "test": test}
-    scenes.write_folder(output, {split: count for split, count in counts.items() if count}, size, seed)
-    print(f"made {sum(counts.values()):,} scenes of {size[0]} x {size[1]} in {output}")
+    ps.scenes(output, train=train, val=val, test=test, size=size, seed=seed)
+    print(f"made {train + val + test:,} scenes of {size[0]} x {size[1]} in {output}")

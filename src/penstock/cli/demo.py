@@ -11,14 +11,14 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from penstock import outputs
-from penstock.datasets import scenes
-from penstock.errors import RunError
+import penstock as ps
+from penstock.errors import OutputError, RunError
 from penstock.progress import duration
 
 _SCALE: Final = ("--set", "augment.scale=[0.75, 1.25]")
 _NETWORK: Final = ("--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8")
 _STEPS: Final = 210
+_MARK: Final = ".penstock-demo"
 _SECONDS: Final = 240.0
 """Seconds that training may take."""
 _FEWEST: Final = 30
@@ -36,7 +36,7 @@ def demo(
     """
     began = time.monotonic()
     raw, data, runs = output / "raw", output / "data", output / "runs"
-    outputs.check_folder(output, "penstock demo", own=raw.is_dir() and scenes.fills(raw))
+    _claim(output)
     _run("scenes", "-o", raw, "--train", 320, "--val", 40, "--test", 40, "--size", 96, 128)
     _run("inspect", raw)
     _run("pack", raw, "-o", data)
@@ -64,13 +64,29 @@ def demo(
         print(f"  {what:<34} {path}")
 
 
+def _claim(output: Path) -> None:
+    """Mark the folder as the demo's.
+
+    Raises:
+        OutputError: it holds something else.
+    """
+    mark = output / _MARK
+    others = [path for path in output.iterdir() if not path.name.startswith(".")] if output.is_dir() else []
+    if others and not mark.is_file():
+        raise OutputError(
+            f"-o {output}",
+            expected="a new or empty folder, or one that penstock demo has filled",
+            found="a folder with other files in it",
+            remedy="Choose another folder",
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
 def _seconds(data: Path) -> float:
     """Seconds of a training step here."""
-    from penstock.assembly import resolve_settings
-    from penstock.training import find_time
-
     chosen = {"model.name": "unet:resnet18", "model.weights": "none", "augment.crop": [96, 128], "train.batch": 8}
-    return find_time(resolve_settings({"data.path": str(data), **chosen}).recipe).seconds
+    return ps.advise(data, find_time=True, settings=chosen)[-1].measured
 
 
 def _affordable(seconds: float) -> int:

@@ -1,15 +1,14 @@
-"""download."""
+"""download, new."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from penstock.datasets.download import ARCHIVES
-from penstock.datasets.download import download as have
+import penstock as ps
 from penstock.progress import Progress
 
 
@@ -22,7 +21,18 @@ def download(
 
     A download that broke off goes on where it was.
     """
-    archive = ARCHIVES[name]
     with Progress("download", "MiB") as progress:
-        folder = have(replace(archive, url=url) if url else archive, output, progress)
+        folder = ps.download(name, output, url=url, progress=progress)
     print(f"unpacked {folder}; next: penstock pack {folder} -o {output / name}")
+
+
+def new(
+    folder: Annotated[Path, Parameter(help="Folder to make. Its last part is the name of the project.")], /,
+) -> None:  # fmt: skip
+    """Make a project: a recipe, a layout, a task, a hook, a test, a README, a changelog and a .gitignore.
+
+    It trains as it is made, on images that penstock scenes makes.
+    """
+    for path in ps.new(folder):
+        print(f"made {path}")
+    print(f"next: cd {shlex.quote(str(folder))} and follow README.md")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.events import TrainingEnded
 from penstock.progress import drop_output
 
 if TYPE_CHECKING:
-    from penstock.events import Event
+    import penstock as ps
 
 
-def show(event: Event) -> None:
+def show(event: ps.Event) -> None:
     """Print an event's line to whoever reads; why a training failed is left to the error that follows."""
-    failed = isinstance(event, TrainingEnded) and event.status == "failed"
+    failed = getattr(event, "status", "") == "failed"
     try:
         print(event.message.partition(":")[0] if failed else event.message, flush=True)
     except BrokenPipeError:  # Ctrl-C ends a tee too; the training is to be saved

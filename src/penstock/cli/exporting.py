@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift, Trust
+import penstock as ps
+from penstock.cli.options import Trust
+from penstock.cli.runs import Checkpoint, Flip, Run, Scales, Shift
 from penstock.progress import counted
-from penstock.runs import RunFolder
-
-if TYPE_CHECKING:
-    from penstock.inference.comparing import Comparison
 
 Size = Annotated[
     tuple[int, int] | None,
@@ -51,23 +49,18 @@ def export(
     names, and what of an image to give it, are in its metadata. ONNX and .pt2 files are read again and compared with
     the model; exits with 1 if they differ.
     """
-    RunFolder.open(run)
-    from penstock.assembly import trust as trust_folder
-    from penstock.inference import export_run, load_model
-    from penstock.models import TestTimeAugmentation
-
-    if trust:
-        trust_folder(run)
-    trained = load_model(run, checkpoint, "cpu").with_tta(TestTimeAugmentation(scales, flip, shift))
-    found = export_run(trained, output, size, dynamic=dynamic, any_size=any_size)
-    print(f"exported step {trained.step:,} to {found.path} ({_size(found.path) >> 10:,} KiB)")
+    found = ps.export(
+        run, output, size=size, dynamic=dynamic, any_size=any_size, checkpoint=checkpoint, scales=scales, flip=flip,
+        shift=shift, trust=trust,
+    )  # fmt: skip
+    print(f"exported step {found.step:,} to {found.path} ({_size(found.path) >> 10:,} KiB)")
     kind = ", RGB" if found.shape[-1] == "3" else ""
     print(f"takes: image, {found.dtype} ({', '.join(found.shape)}){kind}; gives: {', '.join(found.outputs)}")
     print(f"give it {found.input_note}")
     if found.comparison is None:
         print("not compared with the PyTorch model, because Core ML runs on macOS only")
         return 0
-    print(f"compared with the PyTorch model on random images: {_compared(found.comparison)}")
+    print(f"compared with the PyTorch model on random images: {_compared(found)}")
     return 0 if found.comparison.agreement >= _CLOSE else 1
 
 
@@ -77,7 +70,9 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _compared(found: Comparison) -> str:
+def _compared(exported: ps.Exported) -> str:
+    found = exported.comparison
+    assert found is not None  # noqa: S101 - asked for where there is one
     if not found.count:
         return "both find no objects in them"
     what = "scores" if found.what == "object" else "probabilities"

@@ -6,6 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+Trust = Annotated[
+    bool,
+    Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
+]
 Crop = Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")]
 ModelName = Annotated[
     str,

@@ -10,7 +10,7 @@ _GROUPS: Final = {
     "Try it": {
         "demo:demo": "Make images, pack, train, evaluate, predict: the whole path in a few minutes.",
         "data:scenes_command": "Generate a synthetic segmentation dataset, to try things with.",
-        "scaffolding:new": "Make a project with a recipe, a layout, a task, a hook and a test.",
+        "downloads:new": "Make a project with a recipe, a layout, a task, a hook and a test.",
         "downloads:download": "Download and unpack CIFAR-10 or CIFAR-100.",
     },
     "Data": {

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock import outputs
-from penstock.cli.describing import SHOWN, describe, left_out, notes_on, taken_as, warn
+import penstock as ps
 from penstock.cli.raw_options import NOTHING_GIVEN, RawOptions, Some
-from penstock.datasets import PackOptions, locate
-from penstock.datasets import inspect as inspect_folder
-from penstock.datasets import pack as pack_folder
-from penstock.datasets.duplicates import pairs_of
-from penstock.datasets.inspection import grouped
 from penstock.progress import Progress, counted
 
-if TYPE_CHECKING:
-    from penstock.datasets import Inspection
-    from penstock.datasets.description import Description
-
-_DUPLICATES = "penstock inspect --draw-duplicates"
-_PAIRS = 24  # of near-duplicates in a drawing
+_SHOWN = 8  # classes in a line
 
 
 def inspect(
@@ -38,32 +28,20 @@ def inspect(
 
     Exits with 1 where packing would be refused.
     """
-    if locate(folder).remote:
-        from penstock.cli.topics import describe as describe_topic
-
+    if "://" in folder:
         raw.refuse_for_topic(*(["--draw-duplicates"] if draw_duplicates else []))
-        print(describe_topic(folder))
+        print(ps.open(folder).describe())
         return 0
+    found = _parted(_inspect(Path(folder), raw, draw_duplicates), raw)
+    print(found.describe())
     if draw_duplicates:
-        outputs.check(draw_duplicates, _DUPLICATES, (".png",))
-    found = _parted(_inspect(Path(folder), raw), raw)
-    print(describe(found))
-    if draw_duplicates:
-        print(_drawn_duplicates(found, draw_duplicates))
+        drawn, pairs = found.draw_duplicates(draw_duplicates)
+        nothing = "no image outside train looks nearly like a training image: nothing is drawn"
+        print(f"drawn {draw_duplicates} ({drawn} of {counted(pairs, 'pair')})" if pairs else nothing)
     if raw.skip_bad and not found.items:
         print("nothing is left to pack")
         return 1
     return 1 if found.fatal else 0
-
-
-def _drawn_duplicates(found: Inspection, output: Path) -> str:
-    pairs = pairs_of(found.items)
-    if not pairs:
-        return "no image outside train looks nearly like a training image: nothing is drawn"
-    from penstock.report.sheets import duplicates_sheet, encode
-
-    outputs.write(output, encode(duplicates_sheet(pairs, found.folder, _PAIRS)), _DUPLICATES)
-    return f"drawn {output} ({min(len(pairs), _PAIRS)} of {counted(len(pairs), 'pair')})"
 
 
 def pack(
@@ -79,45 +57,37 @@ def pack(
     Refuses data with problems. Packing the same data again writes nothing; a pack that was killed goes on.
     """
     found = _parted(_inspect(folder, raw), raw)
-    print(taken_as(found))
-    read = found.layout.reasons[1:] if found.layout.kind.shows_boxes_read else ()  # how boxes were read
-    if not read and (raw.quality or raw.seekable):
-        read = found.layout.reasons[-1:]  # how images are written anew
-    notes = [*(f"note: {reason}" for reason in read), *left_out(found.layout), *notes_on(found)]
-    notes += grouped([problem for problem in found.problems if not problem.fatal], SHOWN)
-    if found.items and notes:
-        print(*notes, sep="\n")
+    print(found.describe_briefly(rewritten=raw.seekable or raw.quality > 0))
     with Progress("pack", "records") as progress:
-        options = PackOptions(shard_bytes=shard_size << 20, threads=raw.threads)
-        dataset = pack_folder(found, output, options, progress=progress)
-    described = dataset.description
+        data = ps.pack(found, output, shard_size=shard_size, threads=raw.threads, progress=progress)
+    described = data.opened.description
     for name, split in described.splits.items():
         print(f"{name}: {counted(split.records, 'record')} in {counted(len(split.shards), 'shard')}")
     if raw.validation:
-        print(_set_aside(described))
+        print(_set_aside(data))
     ignored = f"ignore label {described.ignore_label}, " if described.kind.ignores else ""
     print(f"{counted(len(described.classes), 'class')}, {ignored}fingerprint {described.content}")
     print(f"dataset {output}")
 
 
-def _set_aside(described: Description) -> str:
+def _set_aside(data: ps.Data) -> str:
     """How much of each class is in val, of many classes the first ones."""
-    counts = dict(zip(described.classes, described.splits["val"].per_class, strict=True))
-    shown = [f"{name} {count:,}" for name, count in counts.items()][:SHOWN]
-    more = ", ..." if len(counts) > SHOWN else ""
+    described, counts = data.opened.description, data["val"].counts
+    shown = [f"{name} {count:,}" for name, count in counts.items()][:_SHOWN]
+    more = ", ..." if len(counts) > _SHOWN else ""
     missing = sum(count == 0 for count in counts.values())
     none = f". Nothing in it is of {counted(missing, 'class')}" if missing else ""
     return f"in val, {counted(2, described.kind.unit).split()[1]} by class: {', '.join(shown)}{more}{none}"
 
 
-def _parted(found: Inspection, raw: RawOptions) -> Inspection:
+def _parted(found: ps.Inspection, raw: RawOptions) -> ps.Inspection:
     """The inspection without what has problems, and with a split val, where that is wanted."""
     if raw.skip_bad and found.fatal:
         found = _without_bad(found)
     return found.divided(raw.validation) if raw.validation else found
 
 
-def _without_bad(found: Inspection) -> Inspection:
+def _without_bad(found: ps.Inspection) -> ps.Inspection:
     """The inspection without what has problems, once that is named."""
     sound = found.sound()
     single = [problem for problem in found.fatal if not problem.whole]
@@ -133,7 +103,15 @@ def _without_bad(found: Inspection) -> Inspection:
     return sound
 
 
-def _inspect(folder: Path, raw: RawOptions) -> Inspection:
-    labels, how = raw.labels(), raw.how()
+def _inspect(folder: Path, raw: RawOptions, duplicates: Path | None = None) -> ps.Inspection:
+    given = raw.given()
     with Progress("inspect", "images") as progress:
-        return inspect_folder(folder, labels, how=how, threads=raw.threads, progress=progress, on_layout=warn)
+        return ps.inspect(folder, duplicates=duplicates or "", progress=progress, on_layout=_warn, **given)
+
+
+def _warn(layout: ps.Layout) -> None:
+    """Say what the annotations alone show to be wrong, as reading the images may take long."""
+    kinds = Counter(problem.kind for problem in layout.problems if problem.fatal)
+    if kinds:
+        listed = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+        print(f"problems before any image is read: {listed}", flush=True)

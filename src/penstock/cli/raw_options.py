@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter, validators
 
-from penstock.datasets import How, Labels
-from penstock.datasets.class_lists import check_names, names_in_file
-from penstock.datasets.layouts.legend import read as read_legend
+import penstock as ps
 from penstock.errors import DatasetError
-from penstock.kinds import KINDS
 
 _IGNORED: Final = 255
 _NAMES: Final = {"mapping": "--map"}
@@ -26,7 +22,7 @@ Ignore = Annotated[
     int, Parameter(validator=validators.Number(gte=0, lte=255), help="Ignore label: id of pixels that do not count.")
 ]
 Some = validators.Number(gte=1)
-Any = validators.Number(gte=0)
+Natural = validators.Number(gte=0)
 Map = Annotated[
     list[str],
     Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
@@ -61,7 +57,7 @@ Rater = Annotated[
     Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
 ]
 LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
-Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(KINDS)}.")]
+Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(ps.KINDS)}.")]
 Boxes = Annotated[
     Literal["xyxy", "xywh"],
     Parameter(
@@ -86,10 +82,12 @@ FieldNames = Annotated[
     ),
 ]
 LimitEach = Annotated[
-    int, Parameter(validator=Any, help="Largest number of images of each split, to try something on a part; 0: all.")
+    int,
+    Parameter(validator=Natural, help="Largest number of images of each split, to try something on a part; 0: all."),
 ]
 MaxSide = Annotated[
-    int, Parameter(validator=Any, help="Make images smaller, so that no side is longer than this, in pixels; 0: never.")
+    int,
+    Parameter(validator=Natural, help="Make images smaller, so that no side is longer than this, in pixels; 0: never."),
 ]
 ValueRange = Annotated[
     tuple[float, float],
@@ -160,35 +158,16 @@ class RawOptions:
     skip_bad: SkipBad = False
     threads: Threads = 4
 
-    def how(self) -> How:
-        """How the folder is read.
+    def given(self) -> dict[str, Any]:
+        """What is said of the folder, as `ps.inspect` takes it.
 
         Raises:
-            DatasetError: --field is no pair.
+            DatasetError: --field or --map is no pair.
         """
-        return How(
-            self.layout, self.task, self.pattern, self.boxes or "", self.evaluate_only, self.limit,
-            _fields(self.field), self.max_side, self.value_range, self.quality, self.seekable,
-            self.images, self.masks, self.group, self.rater,
-        )  # fmt: skip
-
-    def labels(self) -> Labels:
-        """What masks mean.
-
-        Raises:
-            DatasetError: --classes, --map or --colors is wrong.
-        """
-        mapping = self.mapping or []
-        pairs = dict(map(_pair, mapping))
-        if len(pairs) != len(mapping):
-            raise DatasetError(
-                "--map", expected="every old id once", found=", ".join(mapping), remedy="Remove one of the two"
-            )
-        stated = _legend(self.colors) if self.colors else Labels()
-        given = Labels(
-            _class_names(self.classes), self.ignore, pairs, palette=self.palette, threshold=self.mask_threshold
-        ).over(stated)
-        return replace(given, clip_boxes=self.clip_boxes, trust_size=self.trust_image_size)
+        others = {"mapping", "field", "boxes", "colors", "validation", "skip_bad"}
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in others}
+        named = {"mapping": _mapping(self.mapping or []), "fields": _fields(self.field)}
+        return {**plain, **named, "boxes": self.boxes or "", "colors": self.colors or ""}
 
     def refuse_for_topic(self, *others: str) -> None:
         """A topic says by itself what lies in it.
@@ -228,19 +207,14 @@ def _fields(texts: list[str] | None) -> dict[str, str]:
     return {name: field for name, _, field in pairs}
 
 
-def _class_names(classes: str) -> tuple[str, ...]:
-    """The names that --classes lists, or that stand in the file that it names."""
-    if classes and os.path.isfile(classes):  # noqa: PTH113 - a long list is no name that a Path would take
-        return names_in_file(Path(classes))
-    if "," not in classes and Path(classes).suffix in {".txt", ".csv", ".names"}:
-        raise DatasetError(classes, expected="a file of class names", found="no such file", remedy="Check the path")
-    return check_names([name.strip() for name in classes.split(",")], "--classes") if classes else ()
-
-
-def _legend(colors: Path) -> Labels:
-    if not colors.is_file():
-        raise DatasetError(f"--colors {colors}", expected="a legend", found="no such file", remedy="Check the path")
-    return read_legend(colors)
+def _mapping(texts: list[str]) -> dict[int, int]:
+    """What --map says: new ids by old ones."""
+    pairs = dict(map(_pair, texts))
+    if len(pairs) != len(texts):
+        raise DatasetError(
+            "--map", expected="every old id once", found=", ".join(texts), remedy="Remove one of the two"
+        )
+    return pairs
 
 
 def _pair(text: str) -> tuple[int, int]:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import penstock as ps
-from penstock.api.training import check
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
-from penstock.cli.options import Crop, ModelName, TaskName
-from penstock.config import check_given, parsed, settings_of
-from penstock.config import settings_in as stated_in
-from penstock.datasets import locate
+from penstock.cli.options import Crop, ModelName, TaskName, Trust
 from penstock.errors import RecipeError
-from penstock.kinds import KINDS
-from penstock.runs import RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.tasks import Task
 
 Optimizer = Annotated[
     str,
@@ -57,11 +47,6 @@ Start = Annotated[
 ReplayRatio = Annotated[
     float | None, Parameter(help="With --follow: fraction of a batch that is drawn from older records.")
 ]
-Trust = Annotated[
-    bool,
-    Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
-]
-
 Following = Annotated[
     bool,
     Parameter(
@@ -146,55 +131,33 @@ def train(
     """
     beside = {"--name": bool(name), "--runs": runs is not None, "--continue": go_on, data: bool(data)}
     _refuse_beside(resume, checkpoint, beside)
-    given = settings_of(
-        model=model, weights=weights, init=str(init or ""), strict=None if strict else False, task=task, loss=loss,
-        optimizer=optimizer, lr=rate, crop=crop, batch=batch, steps=steps, epochs=epochs, patience=patience,
-        limit=limit, overfit=overfit, fast_dev_run=fast_dev_run, seed=seed, device=device, start=start, until=until,
-        follow=follow or None, replay_ratio=replay_ratio, stall_timeout=stall_timeout, retries=retries,
-    )  # fmt: skip
-    given |= {**({"hooks": hook} if hook else {}), **parsed(settings)}
-    resume = RunFolder.newest(runs or Path("runs"), name) if go_on and name and not data else resume
-    if resume is None:
+    given: dict[str, Any] = {
+        "model": model, "weights": weights, "init": str(init or ""), "strict": None if strict else False, "task": task,
+        "loss": loss, "optimizer": optimizer, "lr": rate, "crop": crop, "batch": batch, "steps": steps,
+        "epochs": epochs, "patience": patience, "limit": limit, "overfit": overfit, "fast_dev_run": fast_dev_run,
+        "seed": seed, "device": device, "start": start, "until": until, "follow": follow or None,
+        "replay_ratio": replay_ratio, "stall_timeout": stall_timeout, "retries": retries, "settings": settings,
+    }  # fmt: skip
+    if resume is None and not (go_on and name and not data):
         _check_data(data)
-        check(data, given)
-    else:
-        check_given(given)
-        RunFolder.open(resume)
-    _prepare()
-    if resume is not None:
-        return _conclude(
-            ps.resume(
-                resume, settings=given, checkpoint=checkpoint, max_time=max_time, on_event=show, trust=trust,
-                accept_changes=accept_changes,
-            )
-        )  # fmt: skip
-    return _conclude(
-        ps.train(
-            data, settings=given, max_time=max_time, runs=runs or "runs", name=name, go_on=go_on, on_event=show,
-            trust=trust, accept_changes=accept_changes,
-        )
-    )  # fmt: skip
-
-
-def _prepare() -> None:
-    """Set up the process: memory that is kept between steps, and as many threads as there are cores."""
-    from penstock import devices
-
-    devices.keep_freed_memory()
-    devices.use_available_cores()
+    ps.check(ps.Run(resume) if resume else data, **given)
+    ps.prepare_process()
+    given |= {
+        "hooks": hook or (), "max_time": max_time, "on_event": show, "trust": trust, "accept_changes": accept_changes,
+    }  # fmt: skip
+    if resume:
+        return _conclude(ps.resume(resume, checkpoint=checkpoint, **given))
+    return _conclude(ps.train(data, runs=runs or "runs", name=name, go_on=go_on, **given))
 
 
 def _conclude(run: ps.Run) -> int:
     """Say how a training ended and what to do next, on the first rank; the code to exit with."""
-    from penstock import ranks
-
     outcome = run.outcome
     assert outcome is not None  # noqa: S101 - it has just ended
-    here = ranks.from_environment()
     ends_with = 128 + outcome.signal if outcome.signal else 0
-    if outcome.is_paused and here.world_size == 1:  # torchrun would take it for a failure
+    if outcome.is_paused and os.environ.get("WORLD_SIZE", "1") == "1":  # torchrun would take it for a failure
         ends_with = UNFINISHED
-    if not here.is_main:
+    if os.environ.get("RANK", "0") != "0":  # another rank prints
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}")
@@ -229,7 +192,7 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
 
 def recipe(
     file: Annotated[Path | None, Parameter(help="A recipe in TOML. By default the defaults are shown.")] = None, /, *,
-    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(KINDS)}.")] = "",
+    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(ps.KINDS)}.")] = "",
     model: Annotated[
         str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
@@ -241,38 +204,7 @@ def recipe(
 
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """
-    if file and (task or model):
-        raise RecipeError(
-            "--task, --model",
-            expected="no recipe",
-            found=str(file),
-            remedy="Change the recipe with --set",
-            message=f"--task and --model select which defaults are shown, but the recipe {file} is given. Change a "
-            "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
-        )
-    given = parsed(settings)
-    if file:
-        stated_in(file)
-    from penstock.assembly import explained, resolve, settings_in
-
-    if file:
-        given = {**settings_in(file), **given}
-    if model:
-        given = {"model.name": model, **given}
-    print(explained(resolve(given, _task_of(given, task), str(file or ""))), end="")
-
-
-def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
-    """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
-    from penstock.tasks import find_task
-
-    location = locate(str(given.get("data.path", "")))
-    if task and not given.get("task"):
-        return find_task(task, "")
-    described = task or "segmentation"
-    if not task and location.uri and not location.remote and location.exists:
-        described = location.open().description.task
-    return find_task(str(given.get("task", "")), described)
+    print(ps.recipe(file or "", task=task, model=model, settings=settings), end="")
 
 
 def _check_data(data: str) -> None:

@@ -118,7 +118,7 @@ def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     Raises:
         RecipeError: as `load`, or a setting has another form.
     """
-    return filled(recipe, parsed(settings), "" if settings else "the recipe")
+    return filled(recipe, parse_settings(settings), "" if settings else "the recipe")
 
 
 def changed(recipe: Recipe, settings: Sequence[str] | Mapping[str, Any]) -> Recipe:
@@ -155,7 +155,16 @@ def settings_in(path: Path) -> dict[str, Any]:
     return _flat(tree)
 
 
-def parsed(settings: Sequence[str]) -> dict[str, Any]:
+def as_settings(settings: Mapping[str, Any] | Sequence[str] | None) -> dict[str, Any]:
+    """Settings that are given as a table, or as texts KEY=VALUE.
+
+    Raises:
+        RecipeError: a text is none.
+    """
+    return dict(settings or {}) if isinstance(settings, Mapping | None) else parse_settings(settings)
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     """Settings of the form `section.key=value` by their names.
 
     Raises:

@@ -220,6 +220,15 @@ class FolderDataset:
         """The folder's."""
         return self.folder.name
 
+    @property
+    def medium(self) -> str:
+        """What keeps its records, in words."""
+        return "TFRecord shards"
+
+    def place(self, split: str) -> str:
+        """Where the records of a split are, in words."""
+        return counted(len(self.split(split).shards), "shard")
+
     @classmethod
     def open(cls, folder: Path) -> FolderDataset:
         """Read a dataset's description.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 import cv2
 import numpy as np
 
+from penstock.images import drawing
+from penstock.images.upright import read_shown
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
 
@@ -29,6 +31,7 @@ _FAR: Final = 3  # bits that the hashes of two images may differ in: one in each
 _PLAIN: Final = 8  # a hash of fewer ones or zeros is that of a sky
 _CROWD: Final = 200  # images with a band in common: as many say nothing
 _SHOWN: Final = 3
+_TILE: Final = 320  # pixels of a drawn image
 _ROBOFLOW: Final = re.compile(r"\.rf\.[0-9a-f]{16,}$")  # what it puts behind the name of each augmented copy
 
 
@@ -151,3 +154,21 @@ def _note(kind: str, verb: str, pairs: list[tuple[InspectedItem, InspectedItem]]
     rest = f"; and {counted(len(pairs) - _SHOWN, 'more image')}" if len(pairs) > _SHOWN else ""
     message = f"{counted(len(pairs), 'image')} outside train: {shown}{rest}. Scores on such images are too good."
     return Problem(kind, names[0][0], message, fatal=False, whole=True)
+
+
+def sheet_of(pairs: Sequence[tuple[InspectedItem, InspectedItem]], folder: Path, count: int) -> Pixels:
+    """Pairs of raw images that look nearly alike, the one outside train on the left, with their names.
+
+    Args:
+        pairs: at least one, as `pairs_of` gives them.
+        folder: what was inspected.
+        count: pairs at most.
+    """
+    tiles = []
+    for pair in pairs[:count]:
+        names = [named(each.item.image, folder) for each in pair]
+        images = [read_shown(each.item.image.read_bytes(), name) for each, name in zip(pair, names, strict=True)]
+        fitted = [drawing.fit(image, _TILE) for image in images]
+        captioned = [drawing.caption(image, name) for image, name in zip(fitted, names, strict=True)]
+        tiles.append(drawing.sheet(captioned, columns=2))
+    return drawing.sheet(tiles, columns=1)

@@ -5,27 +5,29 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import checks, class_lists, duplicates, layouts, pixel_formats, validation
+from penstock import outputs
+from penstock.datasets import checks, class_lists, describing, duplicates, layouts, pixel_formats, validation
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import How
 from penstock.errors import DatasetError
-from penstock.images import RGB, PixelFormat, single_threaded
+from penstock.images import RGB, PixelFormat, codecs, single_threaded
 from penstock.kinds.base import NO_LABEL
 from penstock.kinds.items import Labels, Problem, named
 from penstock.progress import counted, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from penstock.datasets.layout import Layout
     from penstock.kinds.items import InspectedItem
 
 
-_WHOLE: Final = 5
 _MUCH: Final = 1.5  # times
+DUPLICATES: Final = "penstock inspect --draw-duplicates"
+_PAIRS: Final = 24  # of near-duplicates in a drawing
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +55,34 @@ class Inspection:
     def __repr__(self) -> str:
         what = f"{self.layout.kind.name}, {self.layout.name}, {counted(len(self.items), 'image')}"
         return f"<Inspection {self.folder}: {what}, {counted(len(self.fatal), 'problem')}>"
+
+    def describe(self) -> str:
+        """What lies in the folder and what is wrong with it, in lines, as `penstock inspect` prints it."""
+        return describing.describe(self)
+
+    def describe_briefly(self, *, rewritten: bool = False) -> str:
+        """What it is packed as, with its notes, in lines, as `penstock pack` prints it.
+
+        Args:
+            rewritten: whether images are written anew, which is then said.
+        """
+        return describing.describe_briefly(self, rewritten=rewritten)
+
+    def draw_duplicates(self, output: str | Path) -> tuple[int, int]:
+        """Draw images outside train that look nearly like training images, each beside its twin, as a PNG.
+
+        Returns:
+            The pairs that are drawn, and those in all; without any, nothing is written.
+
+        Raises:
+            OutputError: another file is there, or its name does not end in .png.
+        """
+        outputs.check(Path(output), DUPLICATES, (".png",))
+        pairs = duplicates.pairs_of(self.items)
+        if pairs:
+            drawn = codecs.encode_png(duplicates.sheet_of(pairs, self.folder, _PAIRS))
+            outputs.write(Path(output), drawn, DUPLICATES)
+        return min(len(pairs), _PAIRS), len(pairs)
 
     @property
     def fatal(self) -> list[Problem]:
@@ -224,18 +254,3 @@ def _check_class_names(layout: Layout, wanted: Labels) -> None:
             message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
             "Remove --classes.",
         )
-
-
-def grouped(problems: Sequence[Problem], most: int) -> list[str]:
-    """Problems as lines: of many of a kind, the first three as sentences and then up to `most` files by name."""
-    kinds: dict[str, list[Problem]] = {}
-    for problem in problems:
-        kinds.setdefault(problem.kind, []).append(problem)
-    lines = []
-    for kind, group in kinds.items():
-        whole = group if len(group) <= _WHOLE else group[:3]
-        lines += [("" if problem.fatal else "(note) ") + problem.message for problem in whole]
-        if rest := group[len(whole) :]:
-            files = ", ".join(problem.file for problem in rest[:most]) + (", ..." if len(rest) > most else ".")
-            lines.append(f"... and {len(rest):,} more of this kind ({kind}): {files}")
-    return lines

@@ -38,6 +38,15 @@ class Dataset(Protocol):
         ...
 
     @property
+    def medium(self) -> str:
+        """What keeps its records, in words."""
+        ...
+
+    def place(self, split: str) -> str:
+        """Where the records of a split are, in words."""
+        ...
+
+    @property
     def description(self) -> Description:
         """What it holds.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
 from penstock.custom import Place, carried
-from penstock.datasets import inspection
+from penstock.datasets import describing
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.datasets.occurrences import digest_of, path_of, write_occurrences
@@ -176,7 +176,7 @@ def _refuse(found: Inspection) -> None:
             str(found.folder), expected="something to pack", found="no sound image", remedy="Fix the problems first"
         )
     if fatal := found.fatal:
-        shown = "\n  ".join(inspection.grouped(fatal, 10))
+        shown = "\n  ".join(describing.grouped(fatal, 10))
         skip = any(not problem.whole for problem in fatal)
         them, images = ("it", "the image") if len(fatal) == 1 else ("them", "those images")
         remedy = f"Fix {them}{f', or leave {images} out with --skip-bad' if skip else ''}:\n  {shown}"

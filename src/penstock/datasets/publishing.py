@@ -27,11 +27,19 @@ _STEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What is in a topic now: records in all, of them sent this time."""
+    """What is in a topic now.
+
+    Attributes:
+        topic: its name.
+        records: in it.
+        sent: of them, this time.
+        about: what the topic does with records, in words.
+    """
 
     topic: str
     records: int
     sent: int
+    about: str
 
 
 def publish(
@@ -77,7 +85,15 @@ def publish(
     _compare(log, plan)
     progress(total, total)
     log.close()
-    return Published(topic.name, total, total - before)
+    return Published(topic.name, total, total - before, _about(topic))
+
+
+def _about(topic: Topic) -> str:
+    """What the topic does with records: people should know how long it keeps them."""
+    hours = int(topic.settings.get("retention.ms", "-1")) / 3_600_000
+    kept = "for ever" if hours < 0 else f"for {hours:g} hours"
+    size = int(topic.settings.get("max.message.bytes", "0"))
+    return f"{counted(len(topic.extents), 'partition')}, records of at most {size:,} bytes, kept {kept}"
 
 
 class Publisher:

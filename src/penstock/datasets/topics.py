@@ -63,6 +63,15 @@ class TopicDataset:
         """The topic's."""
         return self.address.topic
 
+    @property
+    def medium(self) -> str:
+        """What keeps its records, in words."""
+        return "Kafka"
+
+    def place(self, split: str) -> str:
+        """Where the records of a split are, in words."""
+        return f"topic {topic_of(self.address.topic, split)}"
+
     @cached_property
     def description(self) -> Description:
         """What the topics hold, as the first record of the training split says it.

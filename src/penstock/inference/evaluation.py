@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path  # noqa: TC003 - of a dataclass
 from typing import TYPE_CHECKING
 
 from penstock import ranks as ranking
@@ -13,7 +14,6 @@ from penstock.session.evaluation import evaluate, with_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from penstock.inference.model import Trained
     from penstock.ranks import Ranks
@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation of a run's model on a split found; `loss` is the mean over all that counts,
-    None where the model gives none. `worst` are the samples that it does worst on, where they were asked for.
+    """What an evaluation of a run's model on a split found.
+
+    Attributes:
+        split: the split.
+        step: of the weights.
+        loss: the mean over all that counts; None where the model gives none.
+        scores: by `summary()` in one line, by `as_json()` all of them.
+        worst: the samples that the model does worst on, where they were asked for.
+        table: the scores class by class, as text; "" until `Run.evaluate` has made it.
+        cost: parameters and operations of the model, in words; "" until `Run.evaluate` has counted them.
+        figures: the files that were drawn.
     """
 
     split: str
@@ -31,6 +40,9 @@ class Evaluation:
     loss: float | None
     scores: Scores
     worst: tuple[Bad, ...] = ()
+    table: str = ""
+    cost: str = ""
+    figures: tuple[Path, ...] = ()
 
 
 def evaluation_name(trained: Trained, split: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +45,7 @@ class Exported:
         shape: of what it takes, with words for the axes that are free: `("n", "64", "96", "3")`.
         outputs: the names of what it gives.
         input_note: what of an image to give it, as it was trained; in the file's metadata too.
+        step: of the weights.
         comparison: how its predictions on random images differ from the model's own; None of Core ML, which runs on
             macOS alone.
     """
@@ -55,6 +56,7 @@ class Exported:
     outputs: tuple[str, ...]
     input_note: str
     comparison: Comparison | None
+    step: int = 0
 
 
 def export_run(
@@ -87,7 +89,8 @@ def export_run(
         )
     splits = trained.parts.dataset.description.splits.values()
     size = size or task.export_size(splits) or trained.parts.recipe.augment.crop
-    return export(task, trained.model, path, size, dynamic=dynamic, any_size=any_size)
+    found = export(task, trained.model, path, size, dynamic=dynamic, any_size=any_size)
+    return replace(found, step=trained.step)
 
 
 def export(

@@ -13,6 +13,7 @@ from penstock.images.pixels import check_format
 from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
+from penstock.settings.predicting import OVERLAP
 from penstock.tasks import Ability, refusal
 
 if TYPE_CHECKING:
@@ -68,6 +69,23 @@ class Trained:
         if Ability.SLIDING_WINDOW not in self.parts.task.supports:
             raise refusal(self.parts.task, Ability.SLIDING_WINDOW, "--sliding-window")
         return replace(self, window=window)
+
+    def with_sliding_window(self, side: int | None, overlap: float | None) -> Trained:
+        """The same model, with a sliding window of a side in pixels: None as in training, 0 shows it whole images.
+
+        Raises:
+            RecipeError: an overlap is asked for where there is no window, or the model did not learn to make masks.
+        """
+        side = self.parts.recipe.train.sliding_window if side is None else side
+        if overlap is not None and not side:
+            raise RecipeError(
+                "--overlap",
+                expected="--sliding-window SIDE",
+                found="none",
+                remedy="Add --sliding-window SIDE",
+                message="--overlap has no effect without --sliding-window. Add --sliding-window SIDE.",
+            )
+        return self.with_window(Window(side, OVERLAP if overlap is None else overlap) if side else None)
 
     @property
     def evaluated(self) -> nn.Module:

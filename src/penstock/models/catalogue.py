@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import timm
 import torch
 
+from penstock.errors import RecipeError
 from penstock.models.architectures import NETWORKS
+from penstock.models.published import coco_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNSTATED: Final = "not stated"
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,66 @@ def describe(name: str) -> Backbone:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     _, height, width = config.input_size
     return Backbone(name, parameters, (height, width), config.license or "", config.hf_hub_id or "")
+
+
+def lines(pattern: str, count: int) -> list[str]:
+    """The architectures and backbones that a pattern fits, for people.
+
+    Args:
+        pattern: a name, or a pattern of names.
+        count: backbones at most.
+
+    Raises:
+        RecipeError: nothing is called so.
+    """
+    networks, names = architectures(pattern), backbones(pattern)
+    if not names and not networks:
+        raise RecipeError(
+            "penstock models",
+            expected="an architecture, or a backbone of timm with published weights",
+            found=pattern,
+            remedy="Try a shorter name",
+            message=f"The name {pattern!r} is in that of no architecture, and of no backbone of timm with published "
+            "weights. Try a shorter name.",
+        )
+    found = [
+        f"{name}  {about}, for {' and '.join(tasks)}: --model {name}:BACKBONE"
+        for name, (about, tasks) in networks.items()
+    ]
+    return [*found, *(_table(names, count) if names else [])]
+
+
+def _table(names: list[str], count: int) -> Iterator[str]:
+    width = max(len(name) for name in names[:count])
+    yield f"{'backbone':<{width}}  parameters  image size  licence of the weights"
+    for found in map(describe, names[:count]):
+        size = f"{found.size[0]} x {found.size[1]}"
+        millions = f"{found.parameters / 1e6:,.1f} M"
+        yield f"{found.name:<{width}}  {millions:>10}  {size:>10}  {found.licence or _UNSTATED}"
+    if len(names) > count:
+        yield f"and {len(names) - count:,} more: add --count {len(names)}, or give a longer name"
+
+
+def overview() -> list[str]:
+    """All architectures by task, and what there is to begin with, for people."""
+    tasks: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for task, networks in NETWORKS.items():
+        tasks.setdefault(tuple(networks.items()), []).append(task)
+    found = []
+    for group, named in tasks.items():
+        found.append(f"{', '.join(named)}: --model ARCHITECTURE:BACKBONE")
+        found += [f"  {name:<13}  {about}" for name, about in group]
+    found += [
+        "classification: --model BACKBONE, any of timm; cifar10-tutorial, cifar10-fast",
+        "volumes: unet3d",
+        "detectors with weights of COCO from torchvision (BSD 3-Clause): --weights coco",
+    ]
+    for name, (parameters, scores) in coco_scores().items():
+        said = ", ".join(f"{score.removesuffix('_map')} mAP {value:g} %" for score, value in scores.items())
+        found.append(f"  {name:<20}  {parameters / 1e6:.1f} M parameters, {said}")
+    return [
+        *found,
+        "whole networks of segmentation_models.pytorch, and backbones of timm, from the Hugging Face hub:",
+        "  --weights OWNER/NAME: --model segformer:mit_b0 --weights smp-hub/segformer-b0-512x512-ade-160k (ADE20K)",
+        f"{len(backbones('*')):,} backbones have published weights: penstock models resnet lists some",
+    ]

@@ -9,20 +9,16 @@ import torch
 
 from penstock import devices
 from penstock.images import codecs, drawing
-from penstock.images.upright import read_shown
-from penstock.kinds.items import named
 from penstock.order import Plan, Shuffle
 from penstock.records.schema import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from torch import nn
 
     from penstock.datasets import Dataset
     from penstock.feed import Feed
-    from penstock.kinds import InspectedItem
     from penstock.tasks import Task
     from penstock.values import Pixels, Record
 
@@ -51,24 +47,6 @@ def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pi
         partition, offset = plan.at(position)
         tiles += [kind.draw(record, described) for record in source.read(partition, offset, offset + 1)]
     return _sheet(tiles, kind.legend_of(described), kind.ignored_color(described), described.colors)
-
-
-def duplicates_sheet(pairs: Sequence[tuple[InspectedItem, InspectedItem]], folder: Path, count: int) -> Pixels:
-    """Pairs of raw images that look nearly alike, the one outside train on the left, with their names.
-
-    Args:
-        pairs: at least one, as `duplicates.pairs_of` gives them.
-        folder: what was inspected.
-        count: pairs at most.
-    """
-    tiles = []
-    for pair in pairs[:count]:
-        names = [named(each.item.image, folder) for each in pair]
-        images = [read_shown(each.item.image.read_bytes(), name) for each, name in zip(pair, names, strict=True)]
-        fitted = [drawing.fit(image, _TILE) for image in images]
-        captioned = [drawing.caption(image, name) for image, name in zip(fitted, names, strict=True)]
-        tiles.append(drawing.sheet(captioned, columns=2))
-    return drawing.sheet(tiles, columns=1)
 
 
 def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pixels, list[str]]:

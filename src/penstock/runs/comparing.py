@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import RunError
+from penstock.progress import aligned, counted
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_of, deciding, read_recipe, summarize
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LEAST: Final = 2
+_LONGEST: Final = 60  # letters of a value in a table
 _OF_DATA: Final = ("data.path", "data.start", "data.until")
 _SIZES: Final = ("augment.resize_range", "augment.crop_pct")
 """Settings of the size at which images are evaluated."""
@@ -65,6 +67,33 @@ class RunComparison:
     environment: Mapping[str, Values] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
+
+    def lines(self) -> list[str]:
+        """All of it as text: a column for each run."""
+        names = tuple(run.name for run in self.runs)
+        lines = [*self.cautions, ""] if self.cautions else []
+        parts = {
+            "scores of the best checkpoint": self.scores,
+            "recipe": self.recipe,
+            "data": self.data,
+            "code": self.code,
+            "environment": self.environment,
+        }
+        for title, values in parts.items():
+            if values:
+                lines += [*aligned([(title, *names), *_rows(values)]), ""]
+            else:
+                lines += [f"{title}: {'no evaluation' if values is self.scores else 'no difference'}", ""]
+        for each in self.spreads:
+            lines.append(
+                f"{self.metric} over {counted(len(each.runs), 'seed')} ({', '.join(each.runs)}): mean {each.mean:.4f}, "
+                f"standard deviation {each.deviation:.4f}"
+            )
+        return lines if self.spreads else lines[:-1]
+
+
+def _rows(values: Mapping[str, Values]) -> list[tuple[str, ...]]:
+    return [(f"  {name}", *(format_value(value, _LONGEST) for value in own)) for name, own in values.items()]
 
 
 def format_value(value: Any, length: int) -> str:

@@ -64,6 +64,11 @@ class RunSummary:
     tags: tuple[str, ...] = ()
 
     @property
+    def number(self) -> int:
+        """The number that its folder begins with."""
+        return RunFolder.number_of(self.path)
+
+    @property
     def name(self) -> str:
         """The name of its folder: NUMBER-NAME."""
         return self.path.name

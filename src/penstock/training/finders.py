@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import devices
-from penstock.assembly import open_parts
+from penstock.assembly import Advice, open_parts
 from penstock.errors import NonFiniteError, OutOfMemoryError, RecipeError, is_out_of_memory
 from penstock.events import Events
-from penstock.progress import silent
+from penstock.progress import counted, duration, silent
 from penstock.ranks import Ranks
 from penstock.session import Learner
 from penstock.training.reproducibility import isolated
@@ -58,6 +58,12 @@ class RateFound:
     losses: tuple[float, ...]
     suggested: float
 
+    def advice(self) -> Advice:
+        """The suggested rate, and why."""
+        fell = f"the loss falls fastest there, from {self.losses[0]:.3g} to {min(self.losses):.3g} in all"
+        tried = f"{counted(len(self.rates), 'step')} from {self.rates[0]:g} to {self.rates[-1]:.2g}"
+        return Advice("lr found", f"{self.suggested:g}", f"{fell}; {tried}", self.suggested)
+
 
 @dataclass(frozen=True)
 class TimeFound:
@@ -73,6 +79,11 @@ class TimeFound:
     steps: int
     device: str
 
+    def advice(self) -> Advice:
+        """The time of the whole training, and why."""
+        reason = f"{counted(self.steps, 'step')} of {self.seconds:,.3g} s on {self.device}; evaluations come on top"
+        return Advice("time found", duration(self.seconds * self.steps), reason, self.seconds)
+
 
 @dataclass(frozen=True)
 class BatchFound:
@@ -87,6 +98,12 @@ class BatchFound:
     fits: int
     fails: int
     device: str
+
+    def advice(self) -> Advice:
+        """The largest batch, and why."""
+        fails = f"{self.fails:,} images do not" if self.fails else "more were not tried"
+        reason = f"fit into the memory of {self.device}; {fails}"
+        return Advice("batch found", counted(self.fits, "image"), reason, self.fits)
 
 
 def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int], None] = silent) -> RateFound:

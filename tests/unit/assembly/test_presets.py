@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config import parsed
+from penstock.config import parse_settings
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch,
     monkeypatch.setattr(resolving, "_opened", lambda data: None)
     monkeypatch.setattr(resolving, "with_data_defaults", lambda resolved, dataset, task: resolved)
     changes = [f"model.name={model}"] if model else []
-    found = resolving.resolve_settings({"data.path": "/nowhere", **parsed([*changes, setting])})
+    found = resolving.resolve_settings({"data.path": "/nowhere", **parse_settings([*changes, setting])})
 
     assert attrgetter(key)(found.recipe) == float(setting.partition("=")[2])

@@ -72,7 +72,7 @@ def test_volumes_are_predicted_as_they_were_scored(tmp_path, capsys):
     words = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/val"]
     assert call("predict", run, tmp_path / "raw/val", *words, capsys=capsys)[0] == 0
     table = (tmp_path / "out/dice.csv").read_text()
-    ps.load(run).predict_volumes([tmp_path / "raw/val"], tmp_path / "again", tmp_path / "raw/val")
+    ps.load(run).write(tmp_path / "again", tmp_path / "raw/val", labels=tmp_path / "raw/val")
     rows = list(csv.reader(table.splitlines()))[1:]
     columns = [[float(cell) for cell in column if cell] for column in list(zip(*rows, strict=True))[1:]]
     (found,) = (run / "evaluations").glob("step-*.json")

@@ -166,7 +166,7 @@ class TestTime:
 def test_doctor_prints_what_was_found(packed, capsys, monkeypatch):
     rate = finders.RateFound((1e-6, 0.001, 0.5), (2.0, 0.25, 9.0), 0.001)
     monkeypatch.setattr(finders, "find_lr", lambda recipe, progress: rate if recipe.seed == 9 else None)
-    found = SimpleNamespace(fits=32, fails=64, device="cuda:0")
+    found = finders.BatchFound(32, 64, "cuda:0")
     monkeypatch.setattr(finders, "find_batch", lambda recipe: found)
     monkeypatch.setattr(finders, "find_time", lambda recipe: finders.TimeFound(12.345, 730, "cpu"))
     words = ("--find-lr", "--find-time", "--find-batch", "--set", "seed=9")

@@ -1,4 +1,4 @@
-"""What inspect and pack say of a folder."""
+"""What inspect and pack say of a folder of raw images, in lines."""
 
 from __future__ import annotations
 
@@ -7,28 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.inspection import grouped
 from penstock.images import RGB
 from penstock.kinds.base import NO_LABEL
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from penstock.datasets import Inspection, Layout
-    from penstock.kinds.items import InspectedItem
+    from collections.abc import Sequence
 
-SHOWN: Final = 8
-"""Classes, or problems of a kind, in a line."""
+    from penstock.datasets.inspection import Inspection
+    from penstock.datasets.layout import Layout
+    from penstock.kinds.items import InspectedItem, Problem
 
+_SHOWN: Final = 8  # classes, or problems of a kind, in a line
+_WHOLE: Final = 5  # problems of a kind that are all given as sentences
 _SIZES: Final = 3  # of images, in a line
 _NAMED: Final = 200  # files of a kind of problem, in what inspect prints
-
-
-def warn(layout: Layout) -> None:
-    """Say what the annotations alone show to be wrong, as reading the images may take long."""
-    kinds = Counter(problem.kind for problem in layout.problems if problem.fatal)
-    if kinds:
-        listed = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
-        print(f"problems before any image is read: {listed}", flush=True)
 
 
 def describe(found: Inspection) -> str:
@@ -42,21 +35,27 @@ def describe(found: Inspection) -> str:
         lines.append(f"images: {found.pixel_format}")
     if layout.kind.ignores:
         lines.append(f"ignore label: {labels.ignore}")
-    lines += left_out(layout)
+    lines += _left_out(layout)
     lines += [line for split, items in found.splits.items() for line in _split_lines(found, split, items)]
-    lines += notes_on(found)
+    lines += _notes(found)
     lines += _problem_lines(found)
     return "\n".join(lines)
 
 
-def taken_as(found: Inspection) -> str:
-    """What the folder is packed as, in a line."""
-    names = found.labels.classes
-    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-    return f"{found.layout.kind.name} from {found.layout.name}, {counted(len(names), 'class')}: {shown}"
+def describe_briefly(found: Inspection, *, rewritten: bool) -> str:
+    """What pack prints of a folder before it begins."""
+    names, layout = found.labels.classes, found.layout
+    shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
+    line = f"{layout.kind.name} from {layout.name}, {counted(len(names), 'class')}: {shown}"
+    read = layout.reasons[1:] if layout.kind.shows_boxes_read else ()  # how boxes were read
+    if not read and rewritten:
+        read = layout.reasons[-1:]  # how images are written anew
+    notes = [*(f"note: {reason}" for reason in read), *_left_out(layout), *_notes(found)]
+    notes += grouped([problem for problem in found.problems if not problem.fatal], _SHOWN)
+    return "\n".join([line, *(notes if found.items else [])])
 
 
-def left_out(layout: Layout) -> list[str]:
+def _left_out(layout: Layout) -> list[str]:
     """The files that are no images, as a line."""
     if not layout.ignored:
         return []
@@ -64,7 +63,7 @@ def left_out(layout: Layout) -> list[str]:
     return [f"left out, not images: {counted(len(layout.ignored), 'file')} ({shown})"]
 
 
-def notes_on(found: Inspection) -> list[str]:
+def _notes(found: Inspection) -> list[str]:
     """What is no problem, but people may not expect."""
     notes = []
     if found.items and all(map(_is_unlabelled, found.items)):
@@ -79,7 +78,7 @@ def notes_on(found: Inspection) -> list[str]:
         notes.append("note: no val split: pack with --validation 0.1 sets a tenth of train aside to evaluate on")
     counts = found.layout.kind.count(found.splits.get("train", []), len(found.labels.classes))
     if absent := [name for name, count in zip(found.labels.classes, counts, strict=True) if not count]:
-        shown = ", ".join(absent[:SHOWN]) + ", ..." * (len(absent) > SHOWN)
+        shown = ", ".join(absent[:_SHOWN]) + ", ..." * (len(absent) > _SHOWN)
         notes.append(f"note: classes that do not occur in train ({len(absent)} of {len(counts)}): {shown}")
     if found.layout.kind.ignores and found.labels.ignore < len(found.labels.classes):
         name = found.labels.classes[found.labels.ignore]
@@ -93,7 +92,7 @@ def _classes_by_folder(found: Inspection) -> str:
     names = sorted({image.parent.name for _, image in images})
     if len(names) < 2 or not all(each.item.group for each in found.items):  # noqa: PLR2004 - two classes
         return ""
-    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
     in_split = all(listing.split_of(image.parent.parent.name) == split for split, image in images)
     pattern = f"{'(?P<split>[^/]+)/' if in_split else ''}(?P<label>[^/]+)/[^/]+$"
     return f"If the folders {shown} are classes, use --pattern '{pattern}'. "
@@ -129,4 +128,19 @@ def _problem_lines(found: Inspection) -> list[str]:
     lines = [f"PROBLEMS: {fatal}" if fatal else "no problems found"]
     lines += [f"notes: {notes}"] if notes else []
     lines += [f"  {line}" for line in grouped(found.problems, _NAMED)]
+    return lines
+
+
+def grouped(problems: Sequence[Problem], most: int) -> list[str]:
+    """Problems as lines: of many of a kind, the first three as sentences and then up to `most` files by name."""
+    kinds: dict[str, list[Problem]] = {}
+    for problem in problems:
+        kinds.setdefault(problem.kind, []).append(problem)
+    lines = []
+    for kind, group in kinds.items():
+        whole = group if len(group) <= _WHOLE else group[:3]
+        lines += [("" if problem.fatal else "(note) ") + problem.message for problem in whole]
+        if rest := group[len(whole) :]:
+            files = ", ".join(problem.file for problem in rest[:most]) + (", ..." if len(rest) > most else ".")
+            lines.append(f"... and {len(rest):,} more of this kind ({kind}): {files}")
     return lines
