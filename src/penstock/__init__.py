@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.events import Event
     from penstock.feed import Batch, Feed
     from penstock.inference import Evaluation, Exported
-    from penstock.kinds import KINDS, Box, FilePart, Item, Kind, Labels, Problem
+    from penstock.kinds import Box, FilePart, Item, Kind, Labels, Problem
     from penstock.runs.listing import RunSummary
     from penstock.session import Hook
     from penstock.settings import Recipe
@@ -49,7 +49,7 @@ __getattr__ = names_of(
         "penstock.events": ("Event",),
         "penstock.feed": ("Batch", "Feed"),
         "penstock.inference": ("Evaluation", "Exported"),
-        "penstock.kinds": ("KINDS", "Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
+        "penstock.kinds": ("Box", "Item", "Kind", "Labels", "FilePart", "Problem"),
         "penstock.runs.listing": ("RunSummary",),
         "penstock.session": ("Hook",),
         "penstock.settings": ("Recipe",),
@@ -59,7 +59,6 @@ __getattr__ = names_of(
 )
 
 __all__ = [
-    "KINDS",
     "Batch",
     "Box",
     "Cursor",

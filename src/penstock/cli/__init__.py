@@ -1,12 +1,24 @@
 """The command line: parsing and printing, nothing else. Commands are imported when they are called.
 
-overview.py  the commands and what they do
-app.py       how they are called, and what becomes of errors
-packing.py   inspect, pack
-raw_options.py  the options of a folder of raw images, which both of them have
-data.py      show, verify, scenes
-training.py  train, recipe
-runs.py      evaluate, predict, replay, report
+Each makes one public call of `penstock`, and imports nothing else of it.
+
+overview.py     the commands and what they do
+app.py          how they are called, and what becomes of errors
+options.py      options that several commands have
+raw_options.py  those of a folder of raw images
+packing.py      inspect, pack
+data.py         show, verify, unpack, scenes
+topics.py       publish, pull
+downloads.py    download, new
+training.py     train, recipe
+advising.py     doctor
+listing.py      models
+runs.py         evaluate, replay, report
+predicting.py   predict
+exporting.py    export
+experiments.py  runs, compare, note, prune
+events.py       what a training says
+demo.py         demo
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+TASKS: Final = "segmentation, matting, classification, detection, instances, volumes"
+"""The built-in tasks, as help texts list them."""
 Trust = Annotated[
     bool,
     Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter, validators
 
-import penstock as ps
+from penstock.cli.options import TASKS
 from penstock.errors import DatasetError
 
 _IGNORED: Final = 255
@@ -57,7 +57,7 @@ Rater = Annotated[
     Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
 ]
 LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
-Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {', '.join(ps.KINDS)}.")]
+Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {TASKS}.")]
 Boxes = Annotated[
     Literal["xyxy", "xywh"],
     Parameter(

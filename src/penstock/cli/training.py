@@ -12,7 +12,7 @@ from cyclopts import Parameter
 import penstock as ps
 from penstock.cli import UNFINISHED
 from penstock.cli.events import show
-from penstock.cli.options import Crop, ModelName, TaskName, Trust
+from penstock.cli.options import TASKS, Crop, ModelName, TaskName, Trust
 from penstock.errors import RecipeError
 
 Optimizer = Annotated[
@@ -192,7 +192,7 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
 
 def recipe(
     file: Annotated[Path | None, Parameter(help="A recipe in TOML. By default the defaults are shown.")] = None, /, *,
-    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {', '.join(ps.KINDS)}.")] = "",
+    task: Annotated[str, Parameter(help=f"Task whose defaults are shown: {TASKS}.")] = "",
     model: Annotated[
         str, Parameter(help="Model whose defaults are shown: cifar10-tutorial and cifar10-fast have their own.")
     ] = "",
