@@ -30,14 +30,11 @@ from penstock.hooks.stopping import EarlyStopping, MaxTime, StopAtScore, StopAtS
 from penstock.hooks.tensorboard import TensorBoard
 from penstock.hooks.values import LogValues
 from penstock.hooks.wandb import WandB
-from penstock.session.when import AtEnd, Either, Epochs, Seconds, Steps
+from penstock.session import Steps
 
 __all__ = [
-    "AtEnd",
     "Console",
     "EarlyStopping",
-    "Either",
-    "Epochs",
     "EvaluationFiles",
     "EventsLog",
     "FedImages",
@@ -52,7 +49,6 @@ __all__ = [
     "Placement",
     "Profile",
     "SaveByTime",
-    "Seconds",
     "Steps",
     "StopAtScore",
     "StopAtStep",

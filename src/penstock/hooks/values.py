@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from penstock.errors import RecipeError
-from penstock.session import AtEnd, Either, Hook, Steps
+from penstock.session import Hook, Steps
 from penstock.session.sharding import whole
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class LogValues(Hook):
         formatter: Callable[[Values], str] | None = None,
     ) -> None:
         self.names, self.format, self.formatter = tuple(values), format, formatter
-        self.every = Either(Steps(every), AtEnd()) if at_end else Steps(every)
+        self.every = Steps(every, last=at_end)
         self.wants = tuple(name for name in self.names if name not in _OWN)
         if _WIDE.search(format):
             raise RecipeError(

@@ -60,7 +60,7 @@ class WandB(Mirror):
         import wandb  # noqa: PLC0415 - an extra
 
         more = {}
-        if session.step == self.every.interval and session.batch is not None:  # type: ignore[attr-defined]
+        if session.step == self.every.interval and session.batch is not None:
             more = {"train/batch": wandb.Image(batch_sheet(session.task, session.batch))}
         self._run.log({**self.numbers(session), **more}, step=session.step)
 

@@ -15,7 +15,6 @@ state.py         optimizers and models as named tensors
 options.py       what the loop is given, what it asks for, how it ended
 kept.py          what a step keeps for hooks
 undo.py          undoes a step that fails
-when.py          how often a hook is called
 optimizer.py     parameter groups, optimizers, schedules
 ema.py           the moving average of the weights
 blocks.py        the blocks that a network is cut by
@@ -26,31 +25,24 @@ signals.py       Ctrl-C and SIGTERM as a flag
 from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.diagnosis import Cause, NonFinite
-from penstock.session.hook import Hook
+from penstock.session.hook import Hook, Steps
 from penstock.session.learner import Learner
 from penstock.session.options import Follow, Options, Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
-from penstock.session.when import AtEnd, Either, Epochs, Every, Moment, Seconds, Steps
 
 __all__ = [
-    "AtEnd",
     "Attached",
     "Cause",
     "Checkpoint",
     "CheckpointStore",
-    "Either",
-    "Epochs",
-    "Every",
     "Follow",
     "Hook",
     "Learner",
-    "Moment",
     "NonFinite",
     "Options",
     "Outcome",
     "Saver",
-    "Seconds",
     "Session",
     "Steps",
 ]

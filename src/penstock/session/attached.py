@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.feed import Batch
 from penstock.session import hook as hooking
 from penstock.session.kept import check_wants
-from penstock.session.when import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.hook import Hook
     from penstock.session.session import Session
-    from penstock.session.when import Moment
 
 _RANKS: Final = "ranks"  # the states of one hook, in their order
 
@@ -37,28 +34,13 @@ class Attached:
     hooks: tuple[Hook, ...]
     absent: dict[str, Any] = field(default_factory=dict)
     _due: list[Hook] = field(default_factory=list, init=False)
-    _called: dict[int, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.hooks = tuple(sorted(self.hooks, key=lambda hook: hooking.BANDS.index(hook.band)))
 
-    def begin(self) -> None:
-        """Start the clocks of hooks that are called by the second."""
-        now = time.monotonic()
-        self._called = {id(hook): now for hook in self.hooks}
-
-    def decide(self, moment: Moment) -> None:
+    def decide(self, step: int, *, is_last: bool) -> None:
         """Choose the hooks whose points of a step are called; once for all points, so that they hear of whole steps."""
-        now = time.monotonic()
-        self._due = [hook for hook in self.hooks if hook.every.due(self._moment(hook, moment, now))]
-        for hook in self._due:
-            self._called[id(hook)] = now
-
-    def _moment(self, hook: Hook, moment: Moment, now: float) -> Moment:
-        """A step as a hook sees it, with the seconds since its last call; most hooks count steps."""
-        if type(hook.every) is Steps:
-            return moment
-        return replace(moment, seconds=now - self._called.get(id(hook), now))
+        self._due = [hook for hook in self.hooks if hook.every.due(step, is_last=is_last)]
 
     def check(self, model: nn.Module, *, compiled: bool) -> None:
         """Whether steps can keep what the hooks want.

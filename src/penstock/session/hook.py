@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
-
-from penstock.session.when import Every, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +21,18 @@ POINTS: Final = (
 )  # fmt: skip
 BANDS: Final = ("measure", "decide", "persist")
 """In which order hooks are called: those that measure, those that decide, those that write down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """When a hook's points of a step are called: every `interval` steps, and, with `last`, at the last step too."""
+
+    interval: int = 1
+    last: bool = False
+
+    def due(self, step: int, *, is_last: bool) -> bool:
+        """Whether to call at a step; steps count from 1."""
+        return step % self.interval == 0 or (self.last and is_last)
 
 
 class Hook:
@@ -42,7 +53,7 @@ class Hook:
     """
 
     per_rank: ClassVar[bool] = False
-    every: Every = Steps(1)
+    every: Steps = Steps()
     wants: Collection[str] = ()
     band: ClassVar[Literal["measure", "decide", "persist"]] = "measure"
 

@@ -20,7 +20,6 @@ from penstock.session.leaving_out import leave_out
 from penstock.session.options import Outcome
 from penstock.session.requests import NOTHING, Requests, due_after
 from penstock.session.saving import Saver, Standing
-from penstock.session.when import Moment
 from penstock.sources import waiting
 
 if TYPE_CHECKING:
@@ -181,7 +180,6 @@ class Session:
         with signals.caught() as self._flag, waiting.bound(self._gives_up):
             try:
                 self.attached.check(self.model, compiled=self.options.compile)
-                self.attached.begin()
                 self.attached.call(self, "on_start")
                 self.outcome = self._run()
             except BaseException as error:
@@ -320,7 +318,7 @@ class Session:
             return False
         waited = time.perf_counter() - began
         self.standing.fed = self.batch
-        self.attached.decide(self._moment(self.batch))
+        self.attached.decide(self.step + 1, is_last=self._ends_with(self.batch))
         self.batch = self.attached.change(self, self.batch)
         self.attached.call_due(self, "before_step")
         self.loss, self.lr, self.grad_norm = math.nan, self.learner.spec.rate(step, self.options.steps), math.nan
@@ -345,11 +343,9 @@ class Session:
         except NonFiniteError as error:
             leave_out(self, error, task, batch, step)
 
-    def _moment(self, batch: Batch) -> Moment:
-        """The step whose batch this is."""
-        plan, step, after = self.feed.plan, self.step + 1, batch.cursor.position
-        is_last = step == self.options.steps or after == plan.end
-        return Moment(step, (plan.epoch(self.cursor.position), plan.epoch(after)), is_last=is_last)
+    def _ends_with(self, batch: Batch) -> bool:
+        """Whether the training ends with the step whose batch this is."""
+        return self.step + 1 == self.options.steps or batch.cursor.position == self.feed.plan.end
 
     def _save(self, *, pending_evaluation: bool) -> None:
         self._await_saved()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from support import line
+from support.line import BATCH, Numbers, session
 from support.sessions import make_session
 from support.training import Stop, recipe
 
@@ -182,3 +183,37 @@ class TestHooks:
     def test_states_of_two_hooks_of_a_kind_are_kept_apart(self):
         assert keys([Stop(1), Story(), Stop(2)]) == ["Stop", "Story", "Stop#2"]
         assert all(hasattr(Hook, point) for point in POINTS)
+
+
+class Counts(Hook):
+    def __init__(self, every):
+        self.every, self.called = every, {"before": [], "backward": [], "after": []}
+
+    def before_step(self, session):
+        self.called["before"].append(session.step + 1)
+
+    def after_backward(self, session):
+        self.called["backward"].append(session.step + 1)
+
+    def after_step(self, session):
+        self.called["after"].append(session.step)
+
+
+def called(folder, every, end=None):
+    """The steps at which the three points of a step are called, of a training of nine steps, four records each."""
+    hook = Counts(every)
+    session(folder, 9, feed=Numbers(end), hooks=[hook]).train()
+    assert hook.called["before"] == hook.called["backward"] == hook.called["after"]
+    return hook.called["after"]
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [(Steps(), list(range(1, 10))), (Steps(4), [4, 8]), (Steps(4, last=True), [4, 8, 9]), (Steps(9, last=True), [9])],
+)
+def test_points_are_called_as_often_as_it_says(tmp_path, every, expected):
+    assert called(tmp_path, every) == expected
+
+
+def test_a_plan_that_ends_has_a_last_step(tmp_path):
+    assert called(tmp_path, Steps(100, last=True), end=3 * BATCH) == [3]
