@@ -9,6 +9,7 @@ PenstockError
 ├── SourceError          a place that should hold records does not, or has changed
 │   ├── AwayError        nothing answers there now; it may come back
 │   ├── StalledError     it has not answered for too long
+│   ├── UnknownSourceError there is nothing of its name
 │   ├── EmptySourceError it holds no record yet
 │   └── ExpiredError     its own retention deleted records that are needed
 ├── PlanError            a cursor, share or batch does not fit the plan
@@ -17,6 +18,7 @@ PenstockError
 ├── WeightsError         pretrained or initial weights cannot be had or do not fit
 ├── CheckpointError      a checkpoint is missing, damaged, or belongs to another run
 ├── RunError             a run folder is not one, or is in use
+├── OutputError          what would be written would take the place of something else
 ├── OutOfMemoryError     a step of a training does not fit into the memory of its device
 └── NonFiniteError       the loss or a gradient became infinite or not a number
 """

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
 from support.paths import TESTS
 
 import penstock
+from penstock import errors
 
 ROOT = Path(penstock.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -137,3 +139,31 @@ def test_types_of_pixel_arrays_are_defined_in_one_place():
     assert [name for name, lines in text.items() if any(f"= NDArray[{kind}]\n" in lines for kind in kinds)] == [
         "values.py"
     ]
+
+
+@pytest.mark.parametrize(
+    "init", [path for path in FILES if path.name == "__init__.py" and path.parent != ROOT], ids=str
+)
+def test_a_package_says_what_is_in_each_of_its_files(init):
+    listed = re.findall(r"^([a-z_0-9]+)(?:\.py|/)\s+\S", ast.get_docstring(ast.parse(init.read_text())), re.MULTILINE)
+    packages = {path.parent.name for path in init.parent.glob("*/__init__.py")}
+    modules = {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+
+    assert sorted(listed) == sorted(modules | packages)
+
+
+def test_the_tree_of_errors_is_complete():
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__)
+    defined = [
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.PenstockError)
+    ]
+
+    assert sorted(["PenstockError", *drawn]) == sorted(defined)
+
+
+MOST_LINES = 52_300
+"""Of the whole source: a budget that falls."""
+
+
+def test_the_source_stays_within_its_budget():
+    assert sum(len(path.read_text().splitlines()) for path in FILES) <= MOST_LINES

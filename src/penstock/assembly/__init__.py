@@ -11,6 +11,7 @@ resolving.py  settings that somebody gave to a whole recipe
 presets.py   defaults that depend on what is chosen
 effects.py   which settings have an effect only beside others, or for some tasks
 reference.py the settings with what they mean
+published.py  defaults that follow from published weights
 """
 
 from penstock.assembly.advising import Advice, advise

@@ -1,6 +1,13 @@
 """Custom parts: `FILE.py:NAME` or `package.module:NAME` stands for the user's own object, wherever a setting names one.
 
 The only room that imports or calls what a setting names, and that decides whether it may.
+
+calling.py    custom objects looked at and called
+carried.py    the custom code that a run or a dataset carries below code/: copies of the files that settings name
+importing.py  Python files as modules
+loading.py    custom objects by their places
+place.py      where a custom object is
+trust.py      what this user lets Penstock execute
 """
 
 from penstock.custom.calling import arguments_for, call, check_arguments, refuse_unknown

@@ -1,8 +1,6 @@
 """From a folder of raw data to records: what lies there, whether it is sound, and the packing of it.
 
-items.py          the values: Item, Layout, Problem, Labels
 layouts/          which layout a folder has, and why we think so: one module each
-boxes.py          whether boxes make sense
 checks.py         one item at a time: sizes, ids, damage; and all together: leaks, empty classes
 findings.py       what inspect found of every file, kept for pack
 inspection.py     all of that, in parallel, as one report
@@ -22,6 +20,14 @@ pulling.py        topics to shards
 unpacking.py      shards or topics to a folder of images and labels
 download.py       published archives
 scenes.py         made-up images with exact masks, of any size and number
+class_lists.py    names of classes in a file beside the data
+class_names.py    names of classes that are probably one class, or several
+describing.py     what inspect and pack say of a folder of raw images, in lines
+duplicates.py     images in two splits that are nearly the same
+layout.py         what lies in a folder
+listing.py        files and folders by the names that people give them
+scaling.py        items whose images have values that 16 bits cannot hold, such as floats and Hounsfield units
+validation.py     which images are set aside to evaluate on
 """
 
 from typing import TYPE_CHECKING

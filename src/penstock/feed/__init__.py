@@ -7,6 +7,7 @@ batch.py      what comes out: Batch, Sample
 fingerprint.py    whether it is what it was
 slots.py      the memory of batches, used again once nobody looks at it
 feed.py       Feed: who works on what, in which order, and how it ends
+stalling.py       a batch that does not come
 """
 
 from penstock.feed.batch import Batch, Sample

@@ -15,9 +15,14 @@ warp.py       an affine map applied to an image and its mask
 crops.py      crops of many small images at once
 fetch.py      from encoded bytes to a view, decoding no more than it shows
 threads.py    OpenCV's own threads, which rest while a pool's use it
-labels.py     a mask against its image and its classes
 color.py      photometric jitter as one matrix
 drawing.py    palettes, overlays, image grids
+degrade.py    blur and noise, as out-of-focus and dim images have them
+distort.py    perspective and elastic distortions
+intervals.py  regions of JPEGs with restart markers, cut out as bytes
+palettes.py   the colours that data sets publish for their classes
+upright.py    an image as a viewer shows it
+volumes.py    medical volumes in NIfTI, or as series of DICOM files
 """
 
 from penstock.images.codecs import decode_image, decode_mask

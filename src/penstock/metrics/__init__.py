@@ -1,4 +1,15 @@
-"""Scores that are exact: integers are counted, added over ranks, and divided once."""
+"""Scores that are exact: integers are counted, added over ranks, and divided once.
+
+boxes.py      mean average precision of boxes and of masks, as COCO counts it, by faster-coco-eval
+cases.py      scores of whole volumes, case by case
+classes.py    top-1, top-5, accuracy of every class, and how far confidence can be trusted
+confusion.py  the confusion matrix and the segmentation scores that follow from it
+dice.py       Dice of whole volumes
+instances.py  scores of instances
+mattes.py     how far predicted alpha values are from true ones
+means.py      means over classes of which some do not occur
+segments.py   scores that look at the segments of an image and not at single pixels
+"""
 
 from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra, run_lengths
 from penstock.metrics.cases import Cases, VolumeScores

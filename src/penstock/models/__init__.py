@@ -18,6 +18,9 @@ tta.py            test-time augmentation
 volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
 sliding_window.py a window that slides over large images
+decoder.py        options of the decoders of segmentation_models.pytorch, by the names that its classes give them
+keyed_dropout.py  dropout and stochastic depth whose randomness belongs to samples, not to the process that computes
+published.py      published weights of whole networks, by name
 """
 
 from penstock.models.architectures import ARCHITECTURES, DETECTORS, INSTANCE_NETWORKS

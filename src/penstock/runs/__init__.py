@@ -1,4 +1,12 @@
-"""The run folder: a record of what was asked, where it ran and what came out, in plain files."""
+"""The run folder: a record of what was asked, where it ran and what came out, in plain files.
+
+comparing.py    in what runs differ, and which of their scores may be compared
+environment.py  what a run depends on besides its recipe
+folder.py       `RunFolder`
+listing.py      what there is to say of a run in a line, from the files in its folder
+manifests.py    the manifest of a checkpoint
+pruning.py      checkpoints that a run can do without
+"""
 
 from penstock.runs.environment import environment
 from penstock.runs.folder import RunFolder

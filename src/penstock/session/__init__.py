@@ -20,6 +20,12 @@ ema.py           the moving average of the weights
 blocks.py        the blocks that a network is cut by
 sharding.py      weights cut over ranks
 signals.py       Ctrl-C and SIGTERM as a flag
+activation_checkpointing.py  activation checkpointing
+evaluation.py    evaluation
+leaving_out.py   steps whose numbers are not finite
+memory.py        steps that run out of memory
+muon.py          Muon for convolutional networks
+own_metrics.py   metrics of somebody's own beside a task's, by their places
 """
 
 from penstock.session.attached import Attached

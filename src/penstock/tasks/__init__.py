@@ -16,6 +16,8 @@ detection.py       detection
 instances.py       instance segmentation
 matting.py         matting, from soft labels
 volumes.py         segmentation of whole volumes
+classes.py         samples of images and their classes, and their metric
+normalizing.py     how images are normalised
 """
 
 from typing import Final

@@ -9,6 +9,8 @@ reproducibility.py  what weights depend on besides, and whether they come out th
 streaming.py        the next snapshot of a topic that grows
 wiring.py           what a session is made with
 finders.py          a learning rate and a batch that suit a training
+recording.py        what a run folder keeps of how its training was begun and changed
+retrying.py         failures that may pass by themselves
 """
 
 from penstock.config.checks import check_follow

@@ -41,6 +41,27 @@ cifar.py        CIFAR-10 and CIFAR-100 in their binary format
 tfrecords.py    TFRecords that others wrote
 tfrecord_files.py  their records one by one
 mnist.py        MNIST and its like in IDX files
+advice.py          what to say of a folder that has no layout that is known
+brush.py           pixels that were painted with Label Studio's brush
+columns.py         which columns of a CSV file hold what, where their names do not say it
+evidence.py        what the files themselves show
+foreign.py         formats of annotations that no layout reads
+groups.py          which images belong together, and are never divided between splits
+jsons.py           JSON files that annotation tools wrote
+label_lists.py     lists of images with a label each
+labelimg.py        boxes in Pascal VOC's XML without its folders
+legend.py          the legend of masks in colour
+lookup.py          images by what tables call them
+matching.py        which masks belong to which image, by the names of both
+one_hot.py         tables with a column of 0 and 1 for each class, as ISIC's and Kaggle's are
+roles.py           which folders hold images and which their masks, by the files in them
+run_lengths.py     masks as run lengths in a table, as Kaggle's competitions have them
+several.py         several masks for each image
+sides.py           class folders that are perhaps two sides of the same images
+split_lists.py     lists of images beside the data that divide it
+table_boxes.py     the boxes of tables
+typed.py           the door for what annotation tools write
+unread.py          tables that lie beside the data and name its images, but are not read
 """
 
 from penstock.datasets.layouts.how import How

@@ -11,6 +11,7 @@ ranges.py     where to begin and to end, as people say it
 blocks.py     blocks that are kept for a while
 settings.py   addresses and librdkafka's settings
 mistakes.py   the errors
+partitions.py  what the partitions of a snapshot say about the topic that they were taken of, and whether it is still
 """
 
 from penstock.sources.kafka.client import KafkaLog
