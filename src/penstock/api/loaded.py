@@ -36,6 +36,7 @@ class Written:
         done: how many were predicted.
         total: how many there were.
         unit: "image" or "volume".
+        manner: how they were written, as the end of a sentence.
         problems: a sentence for every one that could not be read, or whose labels do not fit it.
         notes: what there is to know: what was left out, and what the files are.
         table: the scores of volumes with true labels, as lines.
@@ -44,6 +45,7 @@ class Written:
     done: int
     total: int
     unit: str
+    manner: str = ""
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     table: tuple[str, ...] = ()
@@ -126,6 +128,12 @@ class LoadedModel:
         """
         return LoadedModel(self.trained.with_sliding_window(side, overlap))
 
+    def unit(self, *paths: str | Path) -> str:
+        """What `write` would predict of some paths: "volume" where there is one among them, else "image"."""
+        local = [place for place in parsed([*map(str, paths)]) if isinstance(place, Path)]
+        learnt = bool(self.trained.parts.dataset.description.modalities)
+        return "volume" if are_volumes(local, learnt=learnt) else "image"
+
     @suggested
     def write(
         self,
@@ -161,7 +169,7 @@ class LoadedModel:
         style = Style(
             described.original if ids == "original" else (), palette, color, SHOWN if score is None else score
         )
-        volumes = are_volumes(local, learnt=bool(described.modalities))
+        volumes = self.unit(*paths) == "volume"
         check_style(task, style, original=ids == "original", volumes=volumes)
         if volumes:
             truth = Path(labels) if labels else None
@@ -178,7 +186,7 @@ class LoadedModel:
         images = find(places)
         found = inference.predict_images(self.trained, images, Path(output), style, progress)
         notes = other_depth(images, task.pixel_format), left_out(places), found.explanation if found.done else ""
-        return Written(found.done, len(images), "image", found.skipped, tuple(filter(None, notes)))
+        return Written(found.done, len(images), "image", "", found.skipped, tuple(filter(None, notes)))
 
 
 def _volumes(found: PredictedVolumes, labels: str | Path) -> Written:
@@ -186,6 +194,6 @@ def _volumes(found: PredictedVolumes, labels: str | Path) -> Written:
         f"left out, as they are no volumes: {counted(found.images, 'image')}" if found.images else "",
         f"no labels in {labels} for {found.unlabelled} of them" if found.unlabelled else "",
     )
-    return Written(
-        found.done, found.cases, "volume", (*found.skipped, *found.wrong), tuple(filter(None, notes)), found.table
-    )
+    problems = (*found.skipped, *found.wrong)
+    manner = ", each in its own geometry"
+    return Written(found.done, found.cases, "volume", manner, problems, tuple(filter(None, notes)), found.table)

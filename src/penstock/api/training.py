@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from penstock.api.arguments import suggested
 from penstock.api.data import Data
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from penstock.assembly.presets import Resolved
     from penstock.events import OnEvent
     from penstock.session import Hook
+
+
+_OTHER_RECIPES: Final = (".yaml", ".yml")
 
 
 @suggested
@@ -158,9 +161,23 @@ def check(
     toml.check_given({**settings_of(**options), **toml.as_settings(settings)})
     if isinstance(data, Run):
         RunFolder.open(data.path)
+    if data == "":
+        raise RecipeError(
+            "penstock train",
+            expected="a packed dataset, a topic, a recipe, or --resume RUN",
+            found="none of them",
+            remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
+        )
     if not isinstance(data, (str, Path)):
         return
     location = locate(str(data))
+    if Path(data).suffix in _OTHER_RECIPES and Path(data).is_file():
+        raise RecipeError(
+            str(data),
+            expected="a packed dataset, a topic, or a recipe in TOML",
+            found=f"a {Path(data).suffix} file",
+            remedy="Write the recipe as FILE.toml: penstock recipe > FILE.toml gives one with every setting",
+        )
     if not location.remote and Path(data).suffix == ".toml":
         toml.settings_in(Path(data))
     elif not location.exists:

@@ -52,13 +52,13 @@ def predict(
     """
     model = ps.load(run, checkpoint=checkpoint, device=device, trust=trust)
     model = model.with_tta(scales=scales, flip=flip, shift=shift).with_sliding_window(sliding_window, overlap=overlap)
-    with Progress("predict", "images") as progress:
+    with Progress("predict", f"{model.unit(*paths)}s") as progress:
         found = model.write(
             output, *paths, labels=labels or "", ids=ids, palette=palette, color=color, score=score, progress=progress
         )
     for sentence in found.problems:
         print(sentence)
-    print(f"predicted {found.done} of {counted(found.total, found.unit)} into {output}")
+    print(f"predicted {found.done} of {counted(found.total, found.unit)} into {output}{found.manner}")
     for line in (*found.notes, *found.table):
         print(line)
     return 1 if found.problems else 0

@@ -98,8 +98,6 @@ AcceptChanges = Annotated[
     ),
 ]
 
-_OTHER_RECIPES = (".yaml", ".yml")
-
 
 def train(
     data: Learnt = "", /, *,
@@ -138,9 +136,8 @@ def train(
         "seed": seed, "device": device, "start": start, "until": until, "follow": follow or None,
         "replay_ratio": replay_ratio, "stall_timeout": stall_timeout, "retries": retries, "settings": settings,
     }  # fmt: skip
-    if resume is None and not (go_on and name and not data):
-        _check_data(data)
-    ps.check(ps.Run(resume) if resume else data, **given)
+    if resume or data or not (go_on and name):  # else the run that goes on knows its data
+        ps.check(ps.Run(resume) if resume else data, **given)
     ps.prepare_process()
     given |= {
         "hooks": hook or (), "max_time": max_time, "on_event": show, "trust": trust, "accept_changes": accept_changes,
@@ -205,21 +202,3 @@ def recipe(
     `penstock recipe > mine.toml` starts a recipe of one's own.
     """
     print(ps.recipe(file or "", task=task, model=model, settings=settings), end="")
-
-
-def _check_data(data: str) -> None:
-    """Refuse nothing to learn from, and recipes of other formats."""
-    if not data:
-        raise RecipeError(
-            "penstock train",
-            expected="a packed dataset, a topic, a recipe, or --resume RUN",
-            found="none of them",
-            remedy="Make a dataset with penstock pack FOLDER -o DIR, then penstock train DIR",
-        )
-    if Path(data).suffix in _OTHER_RECIPES and Path(data).is_file():
-        raise RecipeError(
-            data,
-            expected="a packed dataset, a topic, or a recipe in TOML",
-            found=f"a {Path(data).suffix} file",
-            remedy="Write the recipe as FILE.toml: penstock recipe > FILE.toml gives one with every setting",
-        )
