@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from penstock.api.arguments import suggested
+from penstock.api.arguments import check_numbers, suggested
 from penstock.config import as_settings, settings_in
 from penstock.config.options import Options, settings_of
 from penstock.datasets import locate
@@ -118,6 +119,7 @@ def list_models(pattern: str = "", *, count: int = 20) -> list[str]:
     Raises:
         RecipeError: nothing is called so.
     """
+    check_numbers(count=(count, 1, math.inf))
     from penstock.models import catalogue  # noqa: PLC0415 - with PyTorch
 
     return catalogue.lines(pattern, count) if pattern else catalogue.overview()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
 from penstock.config import toml
+from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +39,26 @@ def suggested(function: Callable[P, T]) -> Callable[P, T]:
 
     vars(called)["__signature__"] = signature
     return called
+
+
+def check_numbers(**given: tuple[float, float, float]) -> None:
+    """Whether arguments are numbers of their ranges.
+
+    Args:
+        given: (number, lowest, highest) by the names of the arguments.
+
+    Raises:
+        RecipeError: one is none.
+    """
+    for name, (number, lowest, highest) in given.items():
+        if isinstance(number, bool) or not isinstance(number, int | float) or not lowest <= number <= highest:
+            reach = f"from {lowest:g} to {highest:g}" if highest < math.inf else f"of at least {lowest:g}"
+            raise RecipeError(name, expected=f"a number {reach}", found=repr(number), remedy="Choose one in this range")
+
+
+def as_list(names: str | Sequence[str]) -> list[str]:
+    """Names that are given, of which a single one may stand for a list of it."""
+    return [names] if isinstance(names, str) else [*names]
 
 
 def _expanded(signature: inspect.Signature, names: Mapping[str, Any]) -> inspect.Signature:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import datasets, outputs
 from penstock.api import topics
-from penstock.api.arguments import suggested
+from penstock.api.arguments import as_list, check_numbers, suggested
 from penstock.api.samples import Sample, Sheet
 from penstock.config import as_settings
 from penstock.custom import carried
@@ -192,8 +193,8 @@ class Data:
         lines = [
             f"{self.path}: {about.task}, records in {self.opened.medium}",
             f"classes ({len(about.classes)}): {', '.join(about.classes)}",
-            f"ignore label: {about.ignore_label}",
         ]
+        lines += [f"ignore label: {about.ignore_label}"] if about.kind.ignores else []
         for split in self.splits:
             snapshot, found = self.opened.source(split).snapshot(), self.opened.split(split)
             lines.append(
@@ -215,6 +216,7 @@ class Data:
         Returns:
             How many records are sound, and a sentence for every one that is damaged or does not fit.
         """
+        check_numbers(threads=(threads, 1, math.inf))
         return self.opened.verify([split] if split else [], threads=threads, progress=progress)
 
     @suggested
@@ -244,6 +246,7 @@ class Data:
             RecipeError: a recipe or settings are given for plain records, or do not fit.
             OutputError: another file is there, or its name does not end in .png.
         """
+        check_numbers(count=(count, 1, math.inf))
         if (recipe or settings) and not augmented:
             raise RecipeError(
                 _SHOW,
@@ -342,7 +345,8 @@ def pull(
         DatasetError: `start` or `until` is given for other splits than train, or the topics say not what they hold.
         SourceError: the cluster cannot be reached.
     """
-    if (start or until) and [*splits] != ["train"]:
+    splits = as_list(splits)
+    if (start or until) and splits != ["train"]:
         raise DatasetError(
             "--from, --until",
             expected="--split train",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from penstock.inference import PredictedVolumes
     from penstock.tasks import Prediction
     from penstock.values import Pixels
+
+
+_PALETTES: Final = ("auto", "distinct", "voc", "cityscapes", "ade20k")
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,8 @@ class LoadedModel:
             DatasetError: there are none, or a file would be overwritten that is no prediction.
             RecipeError: the task does not predict them, or has no use for an option.
         """
+        _check_choice("ids", ids, ("classes", "original"))
+        _check_choice("palette", palette, _PALETTES)
         places = parsed([*map(str, paths)])
         local = [place for place in places if isinstance(place, Path)]
         check_output(Path(output), local)
@@ -187,6 +192,11 @@ class LoadedModel:
         found = inference.predict_images(self.trained, images, Path(output), style, progress)
         notes = other_depth(images, task.pixel_format), left_out(places), found.explanation if found.done else ""
         return Written(found.done, len(images), "image", "", found.skipped, tuple(filter(None, notes)))
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise RecipeError(name, expected=f"one of {', '.join(choices)}", found=str(value), remedy="Choose one of them")
 
 
 def _volumes(found: PredictedVolumes, labels: str | Path) -> Written:

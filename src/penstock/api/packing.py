@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence  # noqa: TC003 - for the signature
 from dataclasses import fields, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from penstock import datasets, outputs
-from penstock.api.arguments import suggested
+from penstock.api.arguments import check_numbers, suggested
 from penstock.api.data import Data
 from penstock.datasets import class_lists
 from penstock.datasets import scenes as made_up
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _SCENES = "penstock scenes"
 _SMALLEST = 16  # a shape needs some pixels
+_BYTE = 255
+_TOPIC = "kafka:"
 
 
 class RawOptions(TypedDict, total=False):
@@ -82,6 +85,14 @@ def inspect(
         DatasetError: the folder has no layout that is known, or an option does not fit.
         OutputError: another file is where duplicates would be drawn.
     """
+    if str(folder).startswith(_TOPIC):
+        raise DatasetError(
+            str(folder),
+            expected="a folder of raw images",
+            found="a topic",
+            remedy="See what it holds with penstock.open",
+        )
+    _check_options(threads, options)
     if duplicates:
         outputs.check(Path(duplicates), DUPLICATES, (".png",))
     labels, how = labels_of(**options), how_of(**options)
@@ -115,6 +126,16 @@ def pack(
     Raises:
         DatasetError: there are problems; the error lists them.
     """
+    check_numbers(validation=(validation, 0, 1), shard_size=(shard_size, 1, math.inf), threads=(threads, 1, math.inf))
+    if options and not isinstance(folder, str | Path):
+        named = ", ".join(options)
+        raise DatasetError(
+            "penstock.pack",
+            expected="no options of raw data beside what inspect found",
+            found=named,
+            remedy="Give them to penstock.inspect",
+            message=f"{named} cannot be given with what inspect found. Give them to penstock.inspect.",
+        )
     found = inspect(folder, threads=threads, **options) if isinstance(folder, str | Path) else folder
     if skip_bad:
         found = found.sound()
@@ -148,8 +169,9 @@ def scenes(
         DatasetError: the size is too small.
         OutputError: the folder holds something else.
     """
-    if min(size) < _SMALLEST:
-        found = f"{size[0]} {size[1]}"
+    check_numbers(train=(train, 1, math.inf), val=(val, 0, math.inf), test=(test, 0, math.inf))
+    if len(size) != 2 or min(size) < _SMALLEST:  # noqa: PLR2004 - height and width
+        found = " ".join(map(str, size))
         raise DatasetError(
             "--size", expected=f"sides of at least {_SMALLEST} pixels", found=found, remedy="Use larger sides"
         )
@@ -182,6 +204,25 @@ def download(name: str, output: str | Path, *, url: str = "", progress: Callable
         raise DatasetError("penstock download", expected=" or ".join(ARCHIVES), found=name, remedy=remedy)
     archive = replace(ARCHIVES[name], url=url) if url else ARCHIVES[name]
     return fetch(archive, Path(output), progress)
+
+
+def _check_options(threads: int, options: RawOptions) -> None:
+    """Whether the numbers of what is said of raw images are in their ranges.
+
+    Raises:
+        RecipeError: one is not.
+    """
+    check_numbers(
+        threads=(threads, 1, math.inf),
+        ignore=(options.get("ignore", 0), 0, _BYTE),
+        mask_threshold=(options.get("mask_threshold", 0), 0, _BYTE),
+        limit=(options.get("limit", 0), 0, math.inf),
+        max_side=(options.get("max_side", 0), 0, math.inf),
+        quality=(options.get("quality", 0), 0, 100),
+    )
+    for old, new in options.get("mapping", {}).items():
+        check_numbers(mapping=(old, 0, _BYTE))
+        check_numbers(mapping=(new, 0, _BYTE))
 
 
 def how_of(**options: Unpack[RawOptions]) -> datasets.How:

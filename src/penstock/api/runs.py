@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.arguments import suggested
-from penstock.errors import RecipeError
+from penstock.api.arguments import as_list, check_numbers, suggested
+from penstock.errors import RecipeError, RunError
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
 from penstock.runs.listing import change_tags, find_runs, summarize, write_note
@@ -38,6 +39,9 @@ class Run:
 
     path: Path
     outcome: Outcome | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # people write it as text
 
     @property
     def recipe(self) -> Recipe:
@@ -96,6 +100,7 @@ class Run:
             PenstockError: the dataset is gone or has changed, or there is no checkpoint.
         """
         RunFolder.open(self.path)
+        check_numbers(images=(images, 0, math.inf))
         from penstock.api import evaluating  # noqa: PLC0415 - with PyTorch
         from penstock.models import TestTimeAugmentation  # noqa: PLC0415 - the same
 
@@ -137,7 +142,7 @@ class Run:
             RunError: a tag has spaces in it, or one that is to go is not there.
         """
         folder = RunFolder.open(self.path)
-        change_tags(folder, tag, untag)
+        change_tags(folder, as_list(tag), as_list(untag))
         if text is not None:
             write_note(folder, text)
 
@@ -149,7 +154,7 @@ class Run:
     @property
     def spare(self) -> Prunable | None:
         """The checkpoints that `prune` removes; None where it removes none."""
-        return next(iter(prunable([self.path])), None)
+        return next(iter(prunable([RunFolder.open(self.path).path])), None)
 
     def prune(self) -> int:
         """Remove all checkpoints but the best, if the run is finished or stopped; the bytes that they took.
@@ -268,6 +273,7 @@ def export(
     return inference.export_run(trained, Path(path), size, dynamic=dynamic, any_size=any_size)
 
 
+@suggested
 def write_report(*runs: str | Path | Run, output: str | Path = "") -> Path:
     """Write the report of a run, RUN/report.html, or one page that compares several.
 
@@ -280,6 +286,8 @@ def write_report(*runs: str | Path | Run, output: str | Path = "") -> Path:
         RecipeError: a file is named for the report of one run.
     """
     paths = [*map(folder_of, runs)]
+    if not paths:
+        raise RunError("penstock report", expected="a run folder", found="none", remedy="Name at least one")
     if len(paths) == 1:
         if output:
             remedy = "Remove --output: the report of a run is RUN/report.html"

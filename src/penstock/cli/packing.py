@@ -28,9 +28,10 @@ def inspect(
 
     Exits with 1 where packing would be refused.
     """
-    if "://" in folder:
+    if "://" in folder or folder.startswith("kafka:"):
+        data = ps.open(folder)
         raw.refuse_for_topic(*(["--draw-duplicates"] if draw_duplicates else []))
-        print(ps.open(folder).describe())
+        print(data.describe())
         return 0
     found = _parted(_inspect(Path(folder), raw, draw_duplicates), raw)
     print(found.describe())

@@ -78,6 +78,8 @@ def evaluate(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Score a run's model on a split, class by class; under torchrun by all ranks together."""
+    ps.check(ps.Run(run))
+    ps.prepare_process()
     with Progress("evaluate", "images") as progress:
         found = ps.Run(run).evaluate(
             split, checkpoint=checkpoint, device=device, data=data, sliding_window=sliding_window, overlap=overlap,

@@ -27,7 +27,7 @@ Until = Annotated[
 
 
 def publish(
-    dataset: Annotated[Path, Parameter(help="A packed dataset.")], topic: Target, /, *,
+    dataset: Annotated[str, Parameter(help="A packed dataset.")], topic: Target, /, *,
     split: Annotated[
         list[str] | None, Parameter(help="Split to publish. By default all. May be repeated.", negative="")
     ] = None,

@@ -152,9 +152,11 @@ def _conclude(run: ps.Run) -> int:
     outcome = run.outcome
     assert outcome is not None  # noqa: S101 - it has just ended
     ends_with = 128 + outcome.signal if outcome.signal else 0
-    if outcome.is_paused and os.environ.get("WORLD_SIZE", "1") == "1":  # torchrun would take it for a failure
+    if outcome.is_paused and (
+        os.environ.get("WORLD_SIZE", "1") == "1" or "RANK" not in os.environ
+    ):  # torchrun would take it for a failure
         ends_with = UNFINISHED
-    if os.environ.get("RANK", "0") != "0":  # another rank prints
+    if {"RANK", "WORLD_SIZE"} <= os.environ.keys() and os.environ["RANK"] != "0":  # another rank prints
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}")

@@ -161,7 +161,9 @@ def as_settings(settings: Mapping[str, Any] | Sequence[str] | None) -> dict[str,
     Raises:
         RecipeError: a text is none.
     """
-    return dict(settings or {}) if isinstance(settings, Mapping | None) else parse_settings(settings)
+    if isinstance(settings, Mapping | None):
+        return dict(settings or {})
+    return parse_settings([settings] if isinstance(settings, str) else settings)
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

@@ -76,6 +76,13 @@ class Trained:
         Raises:
             RecipeError: an overlap is asked for where there is no window, or the model did not learn to make masks.
         """
+        if (side or 0) < 0 or not 0 <= (overlap or 0) < 1:
+            raise RecipeError(
+                "--sliding-window, --overlap",
+                expected="a side of at least 0 pixels, and an overlap from 0 to below 1",
+                found=f"{side} and {overlap}",
+                remedy="Choose others",
+            )
         side = self.parts.recipe.train.sliding_window if side is None else side
         if overlap is not None and not side:
             raise RecipeError(
@@ -112,6 +119,13 @@ class Trained:
 
 
 def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:
+    if not tta.scales or not all(scale > 0 for scale in tta.scales) or tta.shift < 0:
+        raise RecipeError(
+            "--scales, --shift",
+            expected="at least one scale, above 0, and a shift of at least 0 pixels",
+            found=f"{', '.join(map(str, tta.scales)) or 'no scale'} and {tta.shift}",
+            remedy="Choose others",
+        )
     asked = {
         Ability.SCALE_TTA: ("--scales", tta.scales != (1.0,)),
         Ability.TTA: ("--flip", tta.flip),
