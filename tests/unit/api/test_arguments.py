@@ -30,7 +30,7 @@ TRAIN = (
         (ps.export, "anysize", "export() has no argument 'anysize'. Did you mean any_size?"),
         (ps.open, "trusted", "open() has no argument 'trusted'. Did you mean trust?"),
         (ps.inspect, "layuot", "inspect() has no argument 'layuot'. Did you mean layout?"),
-        (ps.pack, "label", "pack() has no argument 'label'. Did you mean labels?"),
+        (ps.pack, "layouts", "pack() has no argument 'layouts'. Did you mean layout?"),
         (ps.Split.feed, "crops", "feed() has no argument 'crops'. Did you mean crop?"),
         (ps.Run.evaluate, "splt", "evaluate() has no argument 'splt'. Did you mean split?"),
         (ps.LoadedModel.predict, "img", "predict() has no argument 'img'. Did you mean image?"),
