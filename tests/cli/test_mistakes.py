@@ -74,7 +74,9 @@ def test_little_memory_is_a_sentence(packed, tmp_path):
 def test_ctrl_c_while_libraries_are_imported_is_quiet(packed, tmp_path):
     """Though the library that is just imported catches whatever is raised."""
     (tmp_path / "torch.py").write_text(
-        "import time\ntry:\n    print('importing', flush=True)\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
+        # Short sleeps: a signal that comes just before a long one begins would be heard at its end.
+        "import time\ntry:\n    print('importing', flush=True)\n    for _ in range(6000):\n        time.sleep(0.01)\n"
+        "except BaseException:\n    pass\n"
     )
     path = os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"]))
     command = [sys.executable, "-m", "penstock", "train", str(packed.folder), "--steps", "1"]
