@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _SCENES = "penstock scenes"
 _SMALLEST = 16  # a shape needs some pixels
 _BYTE = 255
-_TOPIC = "kafka:"
 
 
 class RawOptions(TypedDict, total=False):
@@ -85,7 +84,7 @@ def inspect(
         DatasetError: the folder has no layout that is known, or an option does not fit.
         OutputError: another file is where duplicates would be drawn.
     """
-    if str(folder).startswith(_TOPIC):
+    if datasets.locate(str(folder)).remote:
         raise DatasetError(
             str(folder),
             expected="a folder of raw images",

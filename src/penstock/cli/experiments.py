@@ -91,7 +91,8 @@ def prune(
     interrupted or failed keep everything.
     """
     runs = [ps.Run(run.path) for run in ps.list_runs(folder) if _fits(run, match)]
-    spare = [each for run in runs if (each := run.spare)]
+    found = {run: each for run in runs if (each := run.spare)}
+    spare = [*found.values()]
     if not spare:
         print(
             f"nothing to remove: no finished run in {folder}{' fits and' if match else ''} has more than one checkpoint"
@@ -103,7 +104,7 @@ def prune(
     if not (yes or _agreed(f"Remove {total}, of {counted(len(spare), 'run')}? [y/N] ")):
         print("nothing was removed")
         return
-    for run in runs:
+    for run in found:
         run.prune()
     print(f"removed {total}")
 

@@ -152,11 +152,10 @@ def _conclude(run: ps.Run) -> int:
     outcome = run.outcome
     assert outcome is not None  # noqa: S101 - it has just ended
     ends_with = 128 + outcome.signal if outcome.signal else 0
-    if outcome.is_paused and (
-        os.environ.get("WORLD_SIZE", "1") == "1" or "RANK" not in os.environ
-    ):  # torchrun would take it for a failure
+    rank, processes = _rank()
+    if outcome.is_paused and processes == 1:  # torchrun would take it for a failure
         ends_with = UNFINISHED
-    if {"RANK", "WORLD_SIZE"} <= os.environ.keys() and os.environ["RANK"] != "0":  # another rank prints
+    if rank:  # the first one prints
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
         print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}")
@@ -165,6 +164,12 @@ def _conclude(run: ps.Run) -> int:
     if outcome.status == "finished":
         print(f"predict with: penstock predict {run.path} IMAGES -o predictions")
     return ends_with
+
+
+def _rank() -> tuple[int, int]:
+    """The number of this process, and how many there are, as torchrun says them."""
+    started = {"RANK", "WORLD_SIZE"} <= os.environ.keys()
+    return (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])) if started else (0, 1)
 
 
 def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool]) -> None:
