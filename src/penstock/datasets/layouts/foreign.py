@@ -48,6 +48,7 @@ def _format(name: str, files: str, begins: bytes, remedy: str) -> _Format:
 
 
 _NUMBER: Final = rb"-?\d+(\.\d+)?"
+_FRACTION: Final = rb"([01]|[01]?\.\d+(e-\d+)?)"
 _FORMATS: Final = (
     _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
     _format("BDD100K's JSON", r"\.json$", rb'.*"labels".*"box2d"', _EXPORT),
@@ -95,6 +96,24 @@ _FORMATS: Final = (
         rb"[^\t\n]+\tn\d+\t",
         "Move each validation image into val/CLASS/images/, as the list says, and give "
         "--pattern '(?P<split>train|val)/(?P<label>[^/]+)/images/' --skip-bad, which leaves out images without a class",
+    ),
+    _format(
+        "a text file of YOLO without an image beside it",
+        r"\.txt$",
+        rb"\d+( " + _FRACTION + rb"){4,}\s*(\n|$)",
+        "Put the images into images/ and the text files, by the same names, into labels/",
+    ),
+    _format(
+        "ICDAR's words as quadrilaterals",
+        r"(^|/)gt_[^/]+\.txt$",
+        rb"(\xef\xbb\xbf)?(-?\d+,\s*){8}",
+        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_OWN}",
+    ),
+    _format(
+        "MOTChallenge's tracks",
+        r"(^|/)(gt|det)\.txt$",
+        rb"\d+,\s*-?\d+(,\s*" + _NUMBER + rb"){5,8}\s*(\n|$)",
+        f"Tracks have no task. Write the boxes of each frame as COCO or YOLO, or {_OWN}",
     ),
     _format("WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_OWN}"),
     _format(
