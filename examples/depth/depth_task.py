@@ -11,8 +11,8 @@ from torch import nn
 from penstock import Task
 from penstock.feed import Field
 from penstock.images import codecs, drawing, fetch_image, geometry, probe
-from penstock.tasks import Ability
 from penstock.settings import Augment
+from penstock.tasks import Ability, Drawing, Predictor, predictions, scoring
 
 FILL = (124, 116, 104)
 
@@ -82,7 +82,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(scoring.Scores):
     """Errors of depth: mean absolute and root mean square in metres, and mean absolute relative to the true one."""
 
     mae: float
@@ -93,13 +93,9 @@ class Scores:
         """The scores as numbers."""
         return {"abs_rel": self.abs_rel, "mae": self.mae, "rmse": self.rmse}
 
-    def as_json(self):
-        """For a file."""
-        return self.summary()
-
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(predictions.Prediction):
     """The depth of one image in metres, float32 (h, w)."""
 
     image: np.ndarray
@@ -117,10 +113,6 @@ class Prediction:
     def rows(self):
         """The nearest and the farthest depth."""
         return [[f"{self.depth.min():.3f}", f"{self.depth.max():.3f}"]]
-
-    def drawn(self, style=None):
-        """The number of maps drawn."""
-        return 1
 
 
 class Net(nn.Module):
@@ -148,13 +140,10 @@ class Depth(Task):
     canvas: tuple[int, int] = (64, 64)
 
     kind = DepthKind()
-    settings = Settings
     ignore = 255
     best_metric = "abs_rel"
     lower_is_better = frozenset({"abs_rel", "mae", "rmse"})
-    column_names = ("nearest", "farthest")
-    panels = "image, depth, prediction"
-    supports = frozenset({Ability.PREDICT_IMAGES, Ability.AUGMENTATION})
+    supports = frozenset({Ability.AUGMENTATION})
 
     @classmethod
     def of(cls, settings, described, split, *, grows=False):
@@ -195,6 +184,25 @@ class Depth(Task):
         """A fresh counter of errors."""
         return Errors()
 
+    @property
+    def drawing(self):
+        """Draws depth in colours."""
+        return DepthDrawing(self.farthest)
+
+    @property
+    def predictor(self):
+        """Predicts depth."""
+        return DepthPredictor(self)
+
+
+@dataclass(frozen=True)
+class DepthDrawing(Drawing):
+    """Draws depth in colours: near things warm, far ones cold."""
+
+    farthest: float
+
+    panels = "image, depth, prediction"
+
     def classes_of(self, record):
         """The one class."""
         return {0}
@@ -206,16 +214,24 @@ class Depth(Task):
             maps.append(outputs.float().cpu().numpy())
         return np.hstack([np.ascontiguousarray(arrays["image"]), *(colored(each, self.farthest) for each in maps)])
 
+
+@dataclass(frozen=True)
+class DepthPredictor(Predictor):
+    """Predicts depth."""
+
+    task: Depth
+    columns = ("nearest", "farthest")
+
     @torch.inference_mode()
-    def predict(self, model, pixels, *, device, precision="float32", window=None):
+    def predict(self, ready, pixels):
         """The depth of one image."""
         height, width = (-(-side // 4) * 4 for side in pixels.shape[:2])
         padded = np.zeros((1, height, width, 3), np.uint8)
         padded[0, : pixels.shape[0], : pixels.shape[1]] = pixels
-        depth = model(self.inputs({"image": torch.from_numpy(padded).to(device)}))[0].cpu().numpy()
-        return Prediction(pixels, depth[: pixels.shape[0], : pixels.shape[1]], self.farthest)
+        depth = ready.model(self.task.inputs({"image": torch.from_numpy(padded).to(ready.device)}))[0].cpu().numpy()
+        return Prediction(pixels, depth[: pixels.shape[0], : pixels.shape[1]], self.task.farthest)
 
-    def prediction_suffixes(self, style):
+    def suffixes(self, style):
         """A drawing for each image."""
         return ("-depth",)
 

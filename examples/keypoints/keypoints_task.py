@@ -11,7 +11,7 @@ from torch import nn
 from penstock import Task
 from penstock.feed import Field
 from penstock.images import codecs, fetch_image, geometry, probe
-from penstock.tasks import Ability
+from penstock.tasks import Ability, Drawing, Predictor, predictions, scoring
 from penstock.settings import Augment
 
 FILL = (124, 116, 104)
@@ -87,7 +87,7 @@ class Distances:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(scoring.Scores):
     """Mean distance in pixels, the fraction of points that are near enough, and of right visibilities."""
 
     distance: float
@@ -98,13 +98,9 @@ class Scores:
         """The scores as numbers."""
         return {"distance": self.distance, "pck": self.pck, "visibility": self.visibility}
 
-    def as_json(self):
-        """For a file."""
-        return self.summary()
-
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(predictions.Prediction):
     """The points of one image: float32 (points, 3), x, y and the probability that it is visible."""
 
     image: np.ndarray
@@ -165,13 +161,10 @@ class Keypoints(Task):
     canvas: tuple[int, int] = (64, 64)
 
     kind = KeypointsKind()
-    settings = Settings
     ignore = 255
     best_metric = "distance"
     lower_is_better = frozenset({"distance"})
-    column_names = ("point", "x", "y", "visible")
-    panels = "image with points, image with predicted points"
-    supports = frozenset({Ability.PREDICT_IMAGES, Ability.AUGMENTATION})
+    supports = frozenset({Ability.AUGMENTATION})
 
     @classmethod
     def of(cls, settings, described, split, *, grows=False):
@@ -221,6 +214,25 @@ class Keypoints(Task):
         """A fresh counter of distances."""
         return Distances(self.near)
 
+    @property
+    def drawing(self):
+        """Draws points on their image."""
+        return PointDrawing(self.classes)
+
+    @property
+    def predictor(self):
+        """Predicts points."""
+        return PointPredictor(self)
+
+
+@dataclass(frozen=True)
+class PointDrawing(Drawing):
+    """Draws points on their image."""
+
+    classes: tuple[str, ...]
+
+    panels = "image with points, image with predicted points"
+
     def classes_of(self, record):
         """The visible points."""
         _, points = KeypointsKind().decode(record, self.classes)
@@ -234,17 +246,25 @@ class Keypoints(Task):
             tiles.append(marked(image, found(outputs), cross=True))
         return np.hstack(tiles)
 
+
+@dataclass(frozen=True)
+class PointPredictor(Predictor):
+    """Predicts points."""
+
+    task: Keypoints
+    columns = ("point", "x", "y", "visible")
+
     @torch.inference_mode()
-    def predict(self, model, pixels, *, device, precision="float32", window=None):
+    def predict(self, ready, pixels):
         """The points of one image."""
         height, width = (-(-side // 2) * 2 for side in pixels.shape[:2])
         padded = np.zeros((1, height, width, 3), np.uint8)
         padded[:] = FILL
         padded[0, : pixels.shape[0], : pixels.shape[1]] = pixels
-        outputs = model(self.inputs({"image": torch.from_numpy(padded).to(device)}))[0]
-        return Prediction(pixels, found(outputs), self.classes)
+        outputs = ready.model(self.task.inputs({"image": torch.from_numpy(padded).to(ready.device)}))[0]
+        return Prediction(pixels, found(outputs), self.task.classes)
 
-    def prediction_suffixes(self, style):
+    def suffixes(self, style):
         """A drawing for each image."""
         return ("-points",)
 

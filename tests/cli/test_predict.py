@@ -6,7 +6,6 @@ import shutil
 import cv2
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from support import miniatures
 from support.commands import call
@@ -20,6 +19,7 @@ from penstock.errors import RecipeError
 from penstock.images import decode_mask, palettes
 from penstock.inference import Trained
 from penstock.inference.writing import write_table
+from penstock.tasks import ReadyModel
 from penstock.training import train
 
 
@@ -171,10 +171,10 @@ def test_predict_looks_as_often_as_it_is_asked_to(packed, raw, tmp_path, capsys)
     folder, _ = train(chosen, tmp_path / "runs")  # as it began, which sees everything everywhere
     trained = load_model(folder.path, device="cpu")
     image = min((raw / "images" / "val").iterdir())
-    pixels, cpu = read_upright(image.read_bytes(), "x"), torch.device("cpu")
-    plain = trained.parts.task.predict(trained.model, pixels, device=cpu).mask
+    pixels = read_upright(image.read_bytes(), "x")
+    plain = trained.parts.task.predictor.predict(ReadyModel(trained.model), pixels).mask
     averaged = TTAModel(trained.model, TestTimeAugmentation((0.5, 1.0), flip=True)).eval()
-    expected = trained.parts.task.predict(averaged, pixels, device=cpu).mask
+    expected = trained.parts.task.predictor.predict(ReadyModel(averaged), pixels).mask
     words = ["predict", folder.path, image, "-o", tmp_path / "out", "--scales", 0.5, 1, "--flip", "--device", "cpu"]
     assert call(*words, capsys=capsys)[0] == 0
 

@@ -21,20 +21,20 @@ class TestShown:
 
     def test_of_masks(self):
         ids = np.array([[0, 2], [200, 2]], np.uint8)
-        assert MASKS.classes_of(masked(pixels(2, 2), ids)) == {0, 2}
-        assert VOLUMES.classes_of(masked(pixels(2, 2), ids, 2)) == {0, 2}
+        assert MASKS.drawing.classes_of(masked(pixels(2, 2), ids)) == {0, 2}
+        assert VOLUMES.drawing.classes_of(masked(pixels(2, 2), ids, 2)) == {0, 2}
 
     def test_of_mattes(self):
-        assert MATTES.classes_of(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
+        assert MATTES.drawing.classes_of(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
 
     def test_of_classes(self):
         content = ClassificationRecord(encode_png(pixels(2, 2)), 2, "x", "png", 2, 2)
-        assert CLASSES.classes_of(recorded(content, "s#1")) == {2}
+        assert CLASSES.drawing.classes_of(recorded(content, "s#1")) == {2}
 
     def test_of_boxes(self):
         objects = (Object(1, 0, 0, 1, 1), Object(0, 0, 0, 2, 2), Object(1, 1, 1, 2, 2))
         content = DetectionRecord(encode_png(pixels(2, 2)), objects, "x", "png", 2, 2)
-        assert BOXES.classes_of(recorded(content, "s#1")) == {0, 1}
+        assert BOXES.drawing.classes_of(recorded(content, "s#1")) == {0, 1}
 
 
 class TestPadding:
@@ -87,17 +87,17 @@ class TestDrawings:
         logits = torch.tensor([0.0, 1.0, 3.0])  # softmax 0.042, 0.114, 0.844
         shares = arrays | {"target": np.array([0.25, 0.0, 0.75])}
 
-        np.testing.assert_array_equal(CLASSES.draw(arrays, logits), large)
-        assert CLASSES.words(arrays) == ("bee",)
-        assert CLASSES.words(arrays, logits) == ("bee", "WRONG prediction: cow (84%)")
-        assert CLASSES.words(arrays, logits[[0, 2, 1]]) == ("bee", "prediction: bee (84%)")
-        assert CLASSES.panels == ""
-        assert CLASSES.words(shares) == ("ant 25% + cow 75%",)
+        np.testing.assert_array_equal(CLASSES.drawing.draw(arrays, logits), large)
+        assert CLASSES.drawing.words(arrays) == ("bee",)
+        assert CLASSES.drawing.words(arrays, logits) == ("bee", "WRONG prediction: cow (84%)")
+        assert CLASSES.drawing.words(arrays, logits[[0, 2, 1]]) == ("bee", "prediction: bee (84%)")
+        assert CLASSES.drawing.panels == ""
+        assert CLASSES.drawing.words(shares) == ("ant 25% + cow 75%",)
 
     def test_shares_too_small_for_a_word_have_none(self):
         image = pixels(20, 30)
         arrays = {"image": image, "label": np.array(1), "target": np.array([0.004, 0.0, 0.996])}
-        assert CLASSES.words(arrays) == ("cow",)
+        assert CLASSES.drawing.words(arrays) == ("cow",)
 
     def test_of_masks(self):
         image, ids = pixels(6, 8), NOISE.integers(0, 3, (6, 8), np.uint8)
@@ -107,11 +107,11 @@ class TestDrawings:
         predicted = drawing.overlay(image, logits.argmax(0).to(torch.uint8).numpy(), colors)
         arrays = {"image": image, "mask": ids}
 
-        np.testing.assert_array_equal(MASKS.draw(arrays), np.hstack([image, labelled]))
-        np.testing.assert_array_equal(MASKS.draw(arrays, logits), np.hstack([image, labelled, predicted]))
-        assert MASKS.panels == "image, labels, prediction"
+        np.testing.assert_array_equal(MASKS.drawing.draw(arrays), np.hstack([image, labelled]))
+        np.testing.assert_array_equal(MASKS.drawing.draw(arrays, logits), np.hstack([image, labelled, predicted]))
+        assert MASKS.drawing.panels == "image, labels, prediction"
         many = {"image": np.dstack([image, image]), "mask": ids}
-        np.testing.assert_array_equal(MASKS.draw(many), np.hstack([image, labelled]))
+        np.testing.assert_array_equal(MASKS.drawing.draw(many), np.hstack([image, labelled]))
 
     @pytest.mark.parametrize("predicted", [False, True])
     def test_what_is_around_the_image_is_left_out(self, predicted):
@@ -120,9 +120,9 @@ class TestDrawings:
         record = masked(image[:5, :3], ids[:5, :3])
         arrays = {"image": image, "mask": ids, "size": np.array([5, 3])}
         inside = {"image": image[:5, :3], "mask": ids[:5, :3]}
-        expected = MASKS.draw(inside, None if logits is None else logits[:, :5, :3])
+        expected = MASKS.drawing.draw(inside, None if logits is None else logits[:, :5, :3])
 
-        np.testing.assert_array_equal(MASKS.draw(arrays, logits, record), expected)
+        np.testing.assert_array_equal(MASKS.drawing.draw(arrays, logits, record), expected)
         assert expected.shape == (5, 9 if predicted else 6, 3)
 
     def test_of_mattes(self):
@@ -131,10 +131,10 @@ class TestDrawings:
         gray = np.repeat(np.array([[0, 100, 255], [0, 0, 7]], np.uint8)[..., np.newaxis], 3, 2)
         arrays = {"image": image, "mask": shares}
 
-        np.testing.assert_array_equal(MATTES.draw(arrays), np.hstack([image, gray]))
+        np.testing.assert_array_equal(MATTES.drawing.draw(arrays), np.hstack([image, gray]))
         half = np.full((2, 3, 3), 128, np.uint8)  # 127.5, to the even one
-        np.testing.assert_array_equal(MATTES.draw(arrays, logits), np.hstack([image, gray, half]))
-        assert MATTES.legend == ()
+        np.testing.assert_array_equal(MATTES.drawing.draw(arrays, logits), np.hstack([image, gray, half]))
+        assert MATTES.drawing.legend == ()
 
     @pytest.mark.parametrize(("name", "plain"), [("background", True), ("ground", False)])
     def test_of_masks_with_a_background(self, name, plain):
@@ -144,13 +144,13 @@ class TestDrawings:
         names = (name, "a", "b")
         masks = Segmentation("unet:test_resnet", names, 200, augment=Augment((6, 8)))
         arrays = {"image": image[0], "mask": ids[0]}
-        first, second, third = np.split(masks.draw(arrays, logits[:, 0]), 3, axis=1)
+        first, second, third = np.split(masks.drawing.draw(arrays, logits[:, 0]), 3, axis=1)
         assert np.array_equal(first, second) == plain
         assert np.array_equal(first, third) == plain
 
     def test_the_background_of_volumes_is_id_0_whatever_its_name(self):
         image, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
-        first, second, third = np.split(VOLUMES.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1)
+        first, second, third = np.split(VOLUMES.drawing.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1)
         assert np.array_equal(first, second)
         assert np.array_equal(first, third)
 
@@ -167,9 +167,9 @@ class TestDrawings:
         true = drawing.boxes(inside, edges[:2], np.array([1, 0]))
         found = drawing.boxes(inside, np.array([(1, 2, 30, 31)], np.float32), np.array([0]), ["cat 75%"])
 
-        np.testing.assert_array_equal(BOXES.draw(arrays), true)
-        np.testing.assert_array_equal(BOXES.draw(arrays, outputs), np.hstack([true, found]))
-        assert BOXES.panels == "labels, prediction"
+        np.testing.assert_array_equal(BOXES.drawing.draw(arrays), true)
+        np.testing.assert_array_equal(BOXES.drawing.draw(arrays, outputs), np.hstack([true, found]))
+        assert BOXES.drawing.panels == "labels, prediction"
 
     def test_of_volumes(self):
         voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
@@ -180,8 +180,8 @@ class TestDrawings:
         predicted = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors, background=0)
         arrays = {"image": voxels, "mask": ids}
 
-        np.testing.assert_array_equal(VOLUMES.draw(arrays), np.hstack(drawn))
-        np.testing.assert_array_equal(VOLUMES.draw(arrays, logits), np.hstack([*drawn, predicted]))
+        np.testing.assert_array_equal(VOLUMES.drawing.draw(arrays), np.hstack(drawn))
+        np.testing.assert_array_equal(VOLUMES.drawing.draw(arrays, logits), np.hstack([*drawn, predicted]))
 
     def test_of_a_volume_that_is_smaller_than_its_sample(self):
         voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
@@ -189,9 +189,9 @@ class TestDrawings:
         logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
         real = (slice(0, 3), slice(0, 5), slice(0, 7))
         record = masked(voxels[real].reshape(15, 7, 3), ids[real].reshape(15, 7), 3)
-        expected = VOLUMES.draw({"image": voxels[real], "mask": ids[real]}, logits[(slice(None), *real)])
+        expected = VOLUMES.drawing.draw({"image": voxels[real], "mask": ids[real]}, logits[(slice(None), *real)])
 
-        found = VOLUMES.draw({"image": voxels, "mask": ids}, logits, record)
+        found = VOLUMES.drawing.draw({"image": voxels, "mask": ids}, logits, record)
         np.testing.assert_array_equal(found, expected)
         assert expected.shape == (5, 21, 3)
 

@@ -21,6 +21,7 @@ from penstock.images import drawing, geometry
 from penstock.inference import Trained
 from penstock.models import build_detector
 from penstock.settings import Objective
+from penstock.tasks import ReadyModel
 from penstock.tasks.predictions import BoxPrediction
 from penstock.training import resume, train
 
@@ -102,7 +103,7 @@ class TestTraining:
                 box = torch.tensor([[0.0, 0.0, width, height]])
                 return [{"boxes": box, "labels": torch.tensor([1]), "scores": torch.tensor([0.9])}]
 
-        found = task.predict(Whole(), np.zeros((*size, 3), np.uint8), device=torch.device("cpu"))
+        found = task.predictor.predict(ReadyModel(Whole()), np.zeros((*size, 3), np.uint8))
 
         assert seen == [(*geometry.fit_range(size, 120, 150), geometry.fit_range(size, 120, 150))]
         assert found.boxes[0] == pytest.approx([0, 0, size[1], size[0]])

@@ -13,7 +13,7 @@ from support.paths import ROOT
 
 from penstock.images import codecs
 from penstock.inference.export import export
-from penstock.tasks import Detection
+from penstock.tasks import Detection, ReadyModel
 
 FOLDER = ROOT / "examples/serving"
 
@@ -26,7 +26,7 @@ def detector(tmp_path_factory):
     model, path = task.model().eval(), tmp_path_factory.mktemp("serving") / "model.onnx"
     export(task, model, path, (64, 96))
     pixels = np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8)
-    return task.predict(model, pixels, device=torch.device("cpu")), path, pixels
+    return task.predictor.predict(ReadyModel(model), pixels), path, pixels
 
 
 def served(path, monkeypatch):

@@ -14,6 +14,7 @@ from penstock.ranks import Ranks
 from penstock.session import Attached, CheckpointStore, Hook, Learner, Options, Saver, Session, Steps
 from penstock.settings import OptimizerSpec
 from penstock.tasks.base import Task
+from penstock.tasks.scoring import Scores
 from penstock.values import Cursor
 
 CPU, BATCH = torch.device("cpu"), 4
@@ -50,10 +51,8 @@ class Line(Task):
     def metric(self):
         raise NotImplementedError
 
-    def classes_of(self, record):
-        raise NotImplementedError
-
-    def draw(self, arrays, outputs=None, record=None):
+    @property
+    def drawing(self):
         raise NotImplementedError
 
 
@@ -124,7 +123,7 @@ class Told(Hook):
         self.told.append(f"load {self.state}")
 
 
-class Score:
+class Score(Scores):
     def __init__(self, value):
         self.value = value
 

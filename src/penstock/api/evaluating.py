@@ -11,7 +11,7 @@ from penstock.api.samples import Sheet
 from penstock.assembly import open_run
 from penstock.errors import RunError
 from penstock.progress import silent
-from penstock.report import class_table, samples_sheet
+from penstock.report import samples_sheet
 from penstock.report.evaluated import cost, write_predictions, write_worst
 from penstock.report.sheets import encode
 
@@ -45,7 +45,7 @@ def evaluate(
         found = inference.evaluate_run(run, trained, split, watched, segments=segments, worst=images, ranks=ranks)
     if not ranks.is_main:
         return found
-    found = replace(found, table=class_table(found.scores.as_json()), cost=cost(trained, found.split))
+    found = replace(found, cost=cost(trained, found.split))
     if not images:
         return found
     drawn = write_predictions(run, trained, found.split, images), write_worst(run, trained, found)

@@ -15,6 +15,7 @@ from penstock.assembly.run_data import RunData
 from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
+from penstock.models import InitializedFromData
 from penstock.models.segmentation import STRIDE
 from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors, whole_counts
 from penstock.progress import counted
@@ -154,11 +155,12 @@ class Parts:
         with torch.random.fork_rng([]):
             torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
             model = task.model()
-        task.check_crop(self.recipe.augment.crop, model)
+        if task.trial:
+            task.trial.check_crop(self.recipe.augment.crop, model)
         if self.recipe.train.freeze_backbone:
             freeze_backbone(model, self.recipe.model.name)
-        if not blank:
-            task.initialize(model, self._some_images)
+        if not blank and isinstance(model, InitializedFromData):
+            model.initialize_from(task.inputs({"image": self._some_images()}))
         return model
 
     def _some_images(self) -> torch.Tensor:

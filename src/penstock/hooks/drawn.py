@@ -27,16 +27,16 @@ def batch_sheet(task: Task, batch: Batch, suspects: Collection[str] = ()) -> NDA
         batch: its padding is left out.
         suspects: origins of samples that come first, marked as not finite.
     """
-    seen = task.seen(task.mask_padding(batch.tensors, batch.weight))
+    seen = task.drawing.seen(task.mask_padding(batch.tensors, batch.weight))
     rows = [row for row, weight in enumerate(batch.weight.tolist()) if weight]
     rows.sort(key=lambda row: batch.origins[row] not in suspects)
     tiles = []
     for row in rows[:_DRAWN]:
         arrays = {name: tensor[row].numpy() for name, tensor in seen.items()}
-        tile = drawing.fit(task.draw(arrays), _TILE)
+        tile = drawing.fit(task.drawing.draw(arrays), _TILE)
         origin = batch.origins[row]
         mark = "NOT FINITE: " if origin in suspects else ""
-        for line in (*task.words(arrays), mark + origin):
+        for line in (*task.drawing.words(arrays), mark + origin):
             tile = drawing.caption(tile, line)
         tiles.append(tile)
     return drawing.sheet(tiles)

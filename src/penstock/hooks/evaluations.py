@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.session import Hook
-from penstock.session.evaluation import with_loss
+from penstock.session.evaluation import as_record
 
 if TYPE_CHECKING:
     from penstock.runs import RunFolder
@@ -30,5 +30,5 @@ class EvaluationFiles(Hook):
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Write the file."""
-        content = {"step": session.step, "split": self.split, **with_loss(loss, scores.as_json())}
+        content = {"step": session.step, "split": self.split, **as_record(loss, scores)}
         self.folder.write_json(f"evaluations/step-{session.step:08d}.json", content)

@@ -10,13 +10,15 @@ from penstock import ranks as ranking
 from penstock.errors import DatasetError
 from penstock.inference.worst import Bad, Worst
 from penstock.runs import RunFolder
-from penstock.session.evaluation import evaluate, with_loss
+from penstock.session.evaluation import as_record, evaluate
+from penstock.tasks import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.inference.model import Trained
     from penstock.ranks import Ranks
+    from penstock.tasks import Task
     from penstock.tasks.scoring import Scores
 
 
@@ -30,7 +32,6 @@ class Evaluation:
         loss: the mean over all that counts; None where the model gives none.
         scores: by `summary()` in one line, by `as_json()` all of them.
         worst: the samples that the model does worst on, where they were asked for.
-        table: the scores class by class, as text; "" until `Run.evaluate` has made it.
         cost: parameters and operations of the model, in words; "" until `Run.evaluate` has counted them.
         figures: the files that were drawn.
     """
@@ -40,15 +41,26 @@ class Evaluation:
     loss: float | None
     scores: Scores
     worst: tuple[Bad, ...] = ()
-    table: str = ""
     cost: str = ""
     figures: tuple[Path, ...] = ()
+
+    @property
+    def table(self) -> str:
+        """The scores class by class, as text."""
+        return self.scores.table()
 
 
 def evaluation_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
     return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
+
+
+def _with_segments(task: Task) -> Task:
+    scoring = task.with_segments()
+    if scoring is None:
+        raise refusal(task, "Scoring boundaries and segments", "--segments")
+    return scoring
 
 
 def evaluate_run(
@@ -90,7 +102,7 @@ def evaluate_run(
         )
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
-        task = task.with_segments()
+        task = _with_segments(task)
     looking = Worst(task, worst)
     result = evaluate(
         task,
@@ -107,7 +119,7 @@ def evaluate_run(
     scores, loss = result
     tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
-    content = {"step": trained.step, "split": split, **tta, **window, **with_loss(loss, scores.as_json())}
+    content = {"step": trained.step, "split": split, **tta, **window, **as_record(loss, scores)}
     if ranks.is_main:
         RunFolder(path).write_json(f"evaluations/{evaluation_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores, tuple(looking.of(ranks)))

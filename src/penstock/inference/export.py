@@ -19,7 +19,7 @@ import torch
 from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.inference import comparing, coreml
-from penstock.tasks import Ability, refusal
+from penstock.tasks import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
     from penstock.inference.comparing import Arrays, Comparison
     from penstock.inference.model import Trained
-    from penstock.tasks import Graph, Task
+    from penstock.tasks import Exporter, Graph, Task
 
 SUFFIXES: Final = (".onnx", ".pt2", coreml.SUFFIX)
 _LARGEST: Final = 1 << 14  # side of an image in pixels
@@ -76,9 +76,8 @@ def export_run(
     """
     task = trained.parts.task
     needless = {"--size": bool(size), "--dynamic": dynamic, "--any-size": any_size}
-    if Ability.ANY_SIZE_EXPORT in task.supports and (
-        given := [name for name, is_given in needless.items() if is_given]
-    ):
+    exporter = exporter_of(task)
+    if exporter.any_size and (given := [name for name, is_given in needless.items() if is_given]):
         options = " and ".join(given)
         raise RecipeError(
             options,
@@ -88,7 +87,7 @@ def export_run(
             message=f"{options} has no effect: the exported file takes images of any size. Remove {options}.",
         )
     splits = trained.parts.dataset.description.splits.values()
-    size = size or task.export_size(splits) or trained.parts.recipe.augment.crop
+    size = size or exporter.size(splits) or trained.parts.recipe.augment.crop
     found = export(task, trained.model, path, size, dynamic=dynamic, any_size=any_size)
     return replace(found, step=trained.step)
 
@@ -110,15 +109,14 @@ def export(
         OutputError: another file is there, or one that was changed since it was exported.
         RecipeError: the task, the ending or the size is not one that can be exported, or an extra is missing.
     """
-    if Ability.EXPORT not in task.supports:
-        raise refusal(task, Ability.EXPORT, "penstock export", "Use penstock predict, or load the run from Python")
-    _check(task, path, size)
+    exporter = exporter_of(task)
+    _check(exporter, path, size)
     outputs.check(path, _COMMAND, (path.suffix,))
-    graph = _whole(task, model, size, dynamic=dynamic) if any_size else task.graph(model, size)
+    graph = _whole(task, model, size, dynamic=dynamic) if any_size else exporter.graph(model, size)
     _check_graph(task, graph, path, dynamic=dynamic)
     images = comparing.random_images(graph, size, dynamic=dynamic)
     _try(graph, images[0], size)
-    input_note = task.export_input(size) if not dynamic else task.export_any_input()
+    input_note = exporter.input_note(None if dynamic else size)
     input_note = "one whole image at a time, of any size" if graph.any_size else input_note
     about: dict[str, Any] = {"classes": list(task.classes), "input": input_note}
     if not (dynamic or graph.any_size):
@@ -140,13 +138,24 @@ def export(
     return Exported(path, graph.dtype, _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
 
 
+def exporter_of(task: Task) -> Exporter:
+    """What makes a task's graphs.
+
+    Raises:
+        RecipeError: its models are not exported.
+    """
+    if task.exporter is None:
+        raise refusal(task, "Export", "penstock export", "Use penstock predict, or load the run from Python")
+    return task.exporter
+
+
 def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> Graph:
     """The graph for one image of any size.
 
     Raises:
         RecipeError: the task has none, or another option says what sizes it takes.
     """
-    graph = task.whole_graph(model, size)
+    graph = exporter_of(task).whole_graph(model, size)
     if graph is None or dynamic:
         raise RecipeError(
             "--any-size",
@@ -183,7 +192,7 @@ def _try(graph: Graph, images: torch.Tensor, size: Size) -> None:
         ) from error
 
 
-def _check(task: Task, path: Path, size: Size) -> None:
+def _check(exporter: Exporter, path: Path, size: Size) -> None:
     if path.suffix not in SUFFIXES:
         raise RecipeError(
             str(path), expected=f"a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
@@ -193,7 +202,7 @@ def _check(task: Task, path: Path, size: Size) -> None:
         raise RecipeError(
             "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Use larger sides"
         )
-    task.check_export_size(size)
+    exporter.check_size(size)
 
 
 def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None:

@@ -14,7 +14,7 @@ from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
 from penstock.settings.predicting import OVERLAP
-from penstock.tasks import Ability, refusal
+from penstock.tasks import Ability, ReadyModel, refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.assembly.parts import Parts
     from penstock.images.volumes import Volume
-    from penstock.tasks import Prediction, Task
+    from penstock.tasks import Prediction, Predictor, Task, VolumePredictor
 
 
 @dataclass(frozen=True)
@@ -107,15 +107,37 @@ class Trained:
             ImageError: the array has another type or shape.
         """
         pixels = check_format(pixels, self.parts.task.pixel_format, "the image")
-        precision = self.parts.recipe.train.precision
-        return self.parts.task.predict(self.model, pixels, device=self.device, precision=precision, window=self.window)
+        return image_predictor(self.parts.task).predict(self._ready, pixels)
 
     def predict_volume(self, volume: Volume) -> NDArray[np.uint8]:
         """The labels of a volume, in the order of its file's axes: uint8 (x, y, z)."""
-        precision = self.parts.recipe.train.precision
-        return self.parts.task.predict_volume(
-            self.model, volume, device=self.device, precision=precision, window=self.window
-        )
+        return volume_predictor(self.parts.task).predict(self._ready, volume)
+
+    @property
+    def _ready(self) -> ReadyModel:
+        return ReadyModel(self.model, self.device, self.parts.recipe.train.precision, self.window)
+
+
+def image_predictor(task: Task) -> Predictor:
+    """What predicts images.
+
+    Raises:
+        RecipeError: the task does not.
+    """
+    if task.predictor is None:
+        raise refusal(task, "Prediction of images", "penstock predict", "Name NIfTI volumes")
+    return task.predictor
+
+
+def volume_predictor(task: Task) -> VolumePredictor:
+    """What predicts volumes.
+
+    Raises:
+        RecipeError: the task does not.
+    """
+    if task.volume_predictor is None:
+        raise refusal(task, "Prediction of NIfTI volumes", "penstock predict", "Name images")
+    return task.volume_predictor
 
 
 def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:

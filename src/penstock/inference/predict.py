@@ -11,6 +11,7 @@ from penstock.datasets.listing import is_packed
 from penstock.errors import ImageError, RecipeError
 from penstock.images import dicom
 from penstock.images.volumes import is_volume
+from penstock.inference.model import image_predictor
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
 from penstock.runs import RunFolder
@@ -112,8 +113,7 @@ def check_images(trained: Trained) -> None:
         RecipeError: it learnt volumes, or slices of them.
     """
     task, many = trained.parts.task, trained.parts.dataset.description.modalities
-    if Ability.PREDICT_IMAGES not in task.supports:
-        raise refusal(task, Ability.PREDICT_IMAGES, "penstock predict", "Name NIfTI volumes")
+    image_predictor(task)  # or a refusal
     if many > 1 or (many and not task.pixel_format.is_rgb):
         raise RecipeError(
             "penstock predict",

@@ -14,11 +14,12 @@ from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
 from penstock.files import write_atomically
 from penstock.images import codecs, dicom, volumes
+from penstock.inference.model import volume_predictor
 from penstock.inference.slices import draw_slices
 from penstock.inference.writing import finish_folder, own_folder, write_table
 from penstock.metrics import dice
 from penstock.progress import counted, silent
-from penstock.tasks import Ability, Style, refusal
+from penstock.tasks import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,8 +77,7 @@ def predict_volumes(
         DatasetError: a path is no volume and holds none, or a prediction would take the place of a volume.
     """
     task = trained.parts.task
-    if Ability.PREDICT_VOLUMES not in task.supports:
-        raise refusal(task, Ability.PREDICT_VOLUMES, "penstock predict", "Name images")
+    volume_predictor(task)  # or a refusal
     if labels and not labels.is_dir():
         raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.ranks import Ranks
     from penstock.tasks import Task
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
 
 
 class Bad(NamedTuple):

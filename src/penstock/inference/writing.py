@@ -13,6 +13,7 @@ from penstock import files, outputs
 from penstock.datasets.listing import PREDICTIONS, is_image
 from penstock.errors import DatasetError, OutputError
 from penstock.images import codecs, drawing
+from penstock.inference.model import image_predictor
 from penstock.unpacked import CocoDocument
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Writer:
     """
 
     def __init__(self, task: Task, output: Path, style: Style) -> None:
-        self.task, self.output, self.style = task, output, style
+        self.kind, self.predictor = task.kind.name, image_predictor(task)
+        self.output, self.style = output, style
         self.rows: list[list[str]] = []
         self.drawn = 0
         self._names: set[Path] = set()
@@ -141,7 +143,7 @@ class Writer:
         Raises:
             DatasetError: one would.
         """
-        ends = self.task.prediction_suffixes(self.style)
+        ends = self.predictor.suffixes(self.style)
         taken = {image.place.resolve(): image for image in images}
         for image in images:
             for file in (self._path(image, end) for end in ends):
@@ -154,11 +156,11 @@ class Writer:
                         remedy="Choose another folder with -o",
                         message=_conflict(image, other, file),
                     )
-        tables = [self.table] if self.task.column_names else []
-        tables += [self.output / _OBJECTS] if self.task.writes_objects else []
-        tables += [self.output / _IDS, self.output / _LEGEND] if self.task.written_ids(self.style) else []
+        tables = [self.table] if self.predictor.columns else []
+        tables += [self.output / _OBJECTS] if self.predictor.writes_objects else []
+        tables += [self.output / _IDS, self.output / _LEGEND] if self.predictor.ids(self.style) else []
         self._names = {self._path(image, end) for image in images for end in ends}
-        own_folder(self.output, [*tables, *self._names], self.task.kind.name)
+        own_folder(self.output, [*tables, *self._names], self.kind)
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
         """Write the files of one prediction, and keep its rows for the table."""
@@ -168,16 +170,16 @@ class Writer:
             files.replace_whole(path, data)
         self.rows += [[image.where, *row] for row in prediction.rows()]
         self.drawn += prediction.drawn(self.style)
-        if self.task.writes_objects:
+        if self.predictor.writes_objects:
             prediction.add_to(self._document, _file_name(image), self.style)
 
     def close(self) -> None:
         """Write the tables, however it ends."""
-        if self.task.column_names:
-            write_table(self.table, [["file", *self.task.column_names], *self.rows])
-        if self.task.writes_objects:
+        if self.predictor.columns:
+            write_table(self.table, [["file", *self.predictor.columns], *self.rows])
+        if self.predictor.writes_objects:
             files.replace_whole(self.output / _OBJECTS, self._document.encoded().encode())
-        if ids := self.task.written_ids(self.style):
+        if ids := self.predictor.ids(self.style):
             write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
             if self.output / _LEGEND not in self._names:  # an image may have that name
                 files.replace_whole(self.output / _LEGEND, _legend(ids))
@@ -185,7 +187,7 @@ class Writer:
 
     def explain(self) -> str:
         """What was written, in a sentence."""
-        return self.task.explain(str(self.table), len(self.rows), self.drawn, self.style)
+        return self.predictor.explain(str(self.table), len(self.rows), self.drawn, self.style)
 
     def _path(self, image: InputImage, end: str) -> Path:
         return self.output / f"{image.name}{end}.png"

@@ -8,6 +8,7 @@ dice.py       Dice of whole volumes
 instances.py  scores of instances
 mattes.py     how far predicted alpha values are from true ones
 means.py      means over classes of which some do not occur
+tables.py     scores as text
 segments.py   scores that look at the segments of an image and not at single pixels
 """
 
@@ -19,6 +20,7 @@ from penstock.metrics.dice import dice
 from penstock.metrics.instances import InstanceScores
 from penstock.metrics.mattes import Mattes, MatteScores
 from penstock.metrics.segments import Segments, SegmentScores
+from penstock.metrics.tables import number_table
 
 __all__ = [
     "Boxes",
@@ -37,5 +39,6 @@ __all__ = [
     "VolumeScores",
     "check_extra",
     "dice",
+    "number_table",
     "run_lengths",
 ]

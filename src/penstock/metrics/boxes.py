@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.errors import not_installed
 from penstock.metrics.means import mean_of_present
+from penstock.metrics.tables import percent, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -194,3 +195,17 @@ class DetectionScores:
                 for n, e, h, t, curve in rows
             ],
         }
+
+    def table(self, box_map: float | None = None) -> str:
+        """A row for each class; and the mean average precision of the boxes, where the scores are those of masks."""
+        width, means = width_of(self.names), self.summary()
+        lines = [f"{'class':<{width}}  {'AP':>7}  {'AP50':>7}  {'boxes':>10}"]
+        lines += [
+            f"{name:<{width}}  {percent(every)}  {percent(half)}  {boxes:>10,}"
+            for name, every, half, boxes in zip(self.names, self.every, self.half, self.true, strict=True)
+        ]
+        lines.append(f"{'mAP':<{width}}  {percent(means['map'])}  {percent(means['map50'])}  {self.found:>10,} found")
+        lines.append(f"{'recall':<{width}}  {percent(self.recall)}")
+        lines += [] if box_map is None else [f"{'mAP of boxes':<{width}}  {percent(box_map)}"]
+        lines += [f"without a box, and not in the mean: {', '.join(self.absent)}"] if self.absent else []
+        return "\n".join(lines)

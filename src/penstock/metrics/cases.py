@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.means import mean_of_present
+from penstock.metrics.tables import percent, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +84,12 @@ class VolumeScores:
         return [mean_of_present(values) if any(v is not None for v in values) else None for values in columns]
 
     @property
+    def lowest(self) -> list[float | None]:
+        """Of every class but the background, the lowest of all cases."""
+        columns = zip(*self.dice.values(), strict=True)
+        return [min((value for value in values if value is not None), default=None) for values in columns]
+
+    @property
     def together(self) -> SegmentationScores:
         """The scores of all voxels of all cases."""
         total = sum((np.array(matrix) for matrix in self.cases.values()), np.zeros((len(self.names),) * 2, np.int64))
@@ -94,17 +101,24 @@ class VolumeScores:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
-        dice = self.dice
-        lowest = [
-            min((v for v in values if v is not None), default=None) for values in zip(*dice.values(), strict=True)
-        ]
-        rows = zip(self.names[1:], self.means, lowest, strict=False)
+        rows = zip(self.names[1:], self.means, self.lowest, strict=False)
         return {
             **self.together.as_json(),
             **self.summary(),
             "dice": [{"name": name, "dice": mean, "lowest": low} for name, mean, low in rows],
-            "cases": dice,
+            "cases": self.dice,
         }
+
+    def table(self) -> str:
+        """A row for each class, of all voxels and then of cases."""
+        width, columns = width_of(self.names), zip(*self.dice.values(), strict=True)
+        there = [sum(value is not None for value in values) for values in columns]
+        lines = [self.together.table(), "", f"{'class':<{width}}  {'Dice':>7}  {'lowest':>7}  {'cases':>14}"]
+        lines += [
+            f"{name:<{width}}  {percent(mean)}  {percent(low)}  {count:>14,}"
+            for name, mean, low, count in zip(self.names[1:], self.means, self.lowest, there, strict=False)
+        ]
+        return "\n".join([*lines, f"{'mean Dice':<{width}}  {percent(mean_of_present(self.means))}"])
 
 
 def _dice(matrix: Any) -> list[float | None]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from penstock.metrics.tables import percent, width_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -134,3 +136,17 @@ class ClassificationScores:
             "classes": [{"name": n, "accuracy": r, "precision": p, "images": t} for n, r, p, t in rows],
             **whole,
         }
+
+    def table(self) -> str:
+        """A row for each class."""
+        width = width_of(self.names)
+        lines = [f"{'class':<{width}}  {'accuracy':>8}  {'precision':>9}  {'images':>10}"]
+        lines += [
+            f"{name:<{width}}  {percent(recall, 8)}  {percent(precision, 9)}  {images:>10,}"
+            for name, recall, precision, images in zip(self.names, self.recall, self.precision, self.true, strict=True)
+        ]
+        named = {"top1": "top 1", "top5": "top 5"}
+        lines += [f"{named[name]:<{width}}  {percent(value, 8)}" for name, value in self.summary().items()]
+        lines.append(f"{'calibration':<{width}}  {percent(self.calibration_error, 8)} off (expected error, 15 bins)")
+        lines += [f"without an image: {', '.join(self.absent)}"] if self.absent else []
+        return "\n".join(lines)

@@ -9,6 +9,7 @@ import torch
 
 from penstock.errors import LabelError
 from penstock.metrics.means import mean_of_present
+from penstock.metrics.tables import percent, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,3 +144,18 @@ class SegmentationScores:
             "confusion": [list(row) for row in self.matrix],
             **(self.segments.as_json(self.names) if self.segments else {}),
         }
+
+    def table(self) -> str:
+        """A row for each class."""
+        width, total = width_of(self.names), sum(self.true) or 1
+        lines = [f"{'class':<{width}}  {'IoU':>7}  {'recall':>7}  {'pixels':>14}  {'fraction':>8}"]
+        lines += [
+            f"{name:<{width}}  {percent(iou)}  {percent(recall)}  {pixels:>14,}  {pixels / total:>8.1%}"
+            for name, iou, recall, pixels in zip(self.names, self.iou, self.recall, self.true, strict=True)
+        ]
+        lines += [f"{'mean IoU':<{width}}  {percent(self.mean_iou)}"]
+        lines += [f"{'pixel acc.':<{width}}  {percent(self.pixel_accuracy)}"]
+        lines += self.segments.lines(self.names, width) if self.segments else []
+        if self.absent:
+            lines.append(f"neither labelled nor predicted, and not in the mean: {', '.join(self.absent)}")
+        return "\n".join(lines)

@@ -28,3 +28,7 @@ class InstanceScores:
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file: the scores of masks, and under `boxes` those of boxes."""
         return {**self.masks.as_json(), **self.summary(), "boxes": self.boxes.as_json()}
+
+    def table(self) -> str:
+        """A row for each class."""
+        return self.masks.table(self.boxes.summary()["map"])

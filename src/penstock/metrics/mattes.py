@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from penstock.metrics.tables import percent
+
 _WHOLE = 255
 _HALF = 127
 
@@ -70,6 +72,11 @@ class MatteScores:
         return self.squared / (_WHOLE**2 * self.pixels) if self.pixels else 0.0
 
     @property
+    def sad(self) -> float:
+        """The sum of absolute differences, in thousands of pixels, as matting papers give it."""
+        return self.absolute / _WHOLE / 1000
+
+    @property
     def iou(self) -> float:
         """Of the foreground above a half; 1 where there is none in either."""
         return self.both / self.either if self.either else 1.0
@@ -79,9 +86,12 @@ class MatteScores:
         return {"mae": self.mae, "iou": self.iou}
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for a file; `sad` is the sum of absolute differences, in thousands of pixels, as matting papers
-        give it.
-        """
-        sad = self.absolute / _WHOLE / 1000
-        own = {"mse": self.mse, "sad": sad, "pixels": self.pixels}
+        """Everything, for a file."""
+        own = {"mse": self.mse, "sad": self.sad, "pixels": self.pixels}
         return {**self.summary(), **own, "classes": [], "absent": []}
+
+    def table(self) -> str:
+        """A line for each error."""
+        lines = [f"{'mean absolute error':<22}  {self.mae:.5f}", f"{'mean squared error':<22}  {self.mse:.6f}"]
+        lines.append(f"{'sum of differences':<22}  {self.sad:,.3f} thousand pixels of {self.pixels / 1000:,.0f}")
+        return "\n".join([*lines, f"{'IoU above a half':<22} {percent(self.iou)}"])

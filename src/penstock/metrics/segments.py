@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from penstock.metrics.means import mean_of_present
+from penstock.metrics.tables import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +104,15 @@ class SegmentScores:
     def covering(self) -> list[float | None]:
         """Of every class: the mean overlap of its segments, weighed by their pixels."""
         return [covered / _AREA / area if area else None for *_, area, covered in self.rows]
+
+    def lines(self, names: Sequence[str], width: int) -> list[str]:
+        """The rows of a table, for classes' names of up to a width."""
+        columns = self.boundary_iou, self.panoptic_quality, self.covering
+        rows = [*zip(*columns, strict=True), [mean_of_present(column) for column in columns]]
+        cells = ["  ".join(percent(value) for value in row) for row in rows]
+        named = zip([*names, "mean"], cells, strict=True)
+        head = f"{'class':<{width}}  {'bound.':>7}  {'panopt.':>7}  {'cover.':>7}"
+        return ["", head, *(f"{name:<{width}}  {row}" for name, row in named)]
 
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Everything, for a file."""

@@ -4,7 +4,6 @@ architectures.py  names of networks, by their task
 segmentation.py   names to segmentation models
 classification.py names to classifiers
 detection.py      names to detectors
-tv.py             torchvision's backbones for them
 deeplab.py        DeepLab, every part a setting
 atrous.py         its pyramid, or a dense prediction cell, between backbone and decoder
 catalogue.py      which models there are
@@ -37,6 +36,7 @@ from penstock.models.detection import (
 )
 from penstock.models.keyed_dropout import key_dropout
 from penstock.models.normalization import Normalization, as_floats, blank_images
+from penstock.models.own import InitializedFromData
 from penstock.models.segmentation import (
     build_segmenter,
     normalization,
@@ -56,6 +56,7 @@ __all__ = [
     "Cost",
     "Detector",
     "FastNetwork",
+    "InitializedFromData",
     "Loaded",
     "Normalization",
     "TTAModel",

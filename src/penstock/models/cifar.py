@@ -81,7 +81,7 @@ class FastNetwork(nn.Module):
         self.head = nn.Linear(256, classes, bias=False)
 
     @torch.no_grad()
-    def whiten(self, images: torch.Tensor) -> None:
+    def initialize_from(self, images: torch.Tensor) -> None:
         """Set the first layer, which does not learn, to the principal patches of some normalised images, scaled to
         unit variance and in both signs.
         """

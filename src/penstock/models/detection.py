@@ -1,4 +1,4 @@
-"""Detectors by name: `ARCHITECTURE:BACKBONE`, torchvision's heads on backbones of timm or torchvision."""
+"""Detectors by name: `ARCHITECTURE:BACKBONE`, torchvision's heads on backbones of timm."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import timm
 import torch
 from torch import nn
-from torchvision import models
 from torchvision.models import detection as tv
-from torchvision.models import list_models
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.models.detection.ssd import SSD
@@ -21,8 +19,7 @@ from torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork, LastL
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
-from penstock.models import tv as tv_backbones
-from penstock.models.architectures import DETECTORS, check_architecture, unknown
+from penstock.models.architectures import DETECTORS, check_architecture
 from penstock.models.segmentation import check_backbone
 
 if TYPE_CHECKING:
@@ -237,12 +234,7 @@ def parse_detector(name: str, known: Mapping[str, str] = DETECTORS) -> tuple[str
     """
     architecture, _, backbone = name.partition(":")
     check_architecture(name, architecture, known)
-    if backbone.startswith(tv_backbones.PREFIX):
-        if not tv_backbones.is_known(backbone):
-            backbones = [tv_backbones.PREFIX + each for each in list_models(module=models)]
-            raise unknown(name, "a torchvision backbone", backbone, backbones)
-    else:
-        check_backbone(name, backbone, "a timm backbone")
+    check_backbone(name, backbone, "a timm backbone")
     return architecture, backbone
 
 
@@ -250,10 +242,10 @@ def build_detector(name: str, classes: int, weights: str, known: Mapping[str, st
     """A detector.
 
     Args:
-        name: `ARCHITECTURE:BACKBONE`; the backbone timm's, or torchvision's as `torchvision/resnet50`.
+        name: `ARCHITECTURE:BACKBONE`.
         classes: the number of classes, without a background.
-        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its library's format; or
-            "coco", of the whole detector.
+        weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of its format; or "coco",
+            of the whole detector.
         known: the architectures that may be named.
 
     Raises:
@@ -265,10 +257,6 @@ def build_detector(name: str, classes: int, weights: str, known: Mapping[str, st
         detector = build_detector(name, classes, "none", known)
         detector.account = published.load_coco(detector, architecture, backbone)
         return detector
-    if backbone.startswith(tv_backbones.PREFIX):
-        return _HEADS[architecture](
-            tv_backbones.build_features(name, backbone, _STRIDES[architecture], weights), classes
-        )
     build = functools.partial(_encoder, name, architecture, backbone)
     encoder = pretrained.weighted(build, backbone, weights)
     return _HEADS[architecture](encoder, classes)

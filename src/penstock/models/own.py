@@ -8,14 +8,30 @@ of the backbone, freezing it and Muon are not available.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import nn
 
 from penstock import custom
 from penstock.errors import RecipeError
 
+if TYPE_CHECKING:
+    import torch
+
 _SETTING = "model.name"
+
+
+@runtime_checkable
+class InitializedFromData(Protocol):
+    """A network of which some weights follow from the data."""
+
+    def initialize_from(self, images: torch.Tensor) -> None:
+        """Set those weights.
+
+        Args:
+            images: some of training's, as the network is given them in evaluation: float32 (n, channels, h, w).
+        """
+        ...
 
 
 def is_own(name: str) -> bool:

@@ -31,7 +31,7 @@ _DETECTORS: Final[Mapping[str, Any]] = {
     "retinanet": tv.RetinaNet_ResNet50_FPN_Weights.COCO_V1,
     "fcos": tv.FCOS_ResNet50_FPN_Weights.COCO_V1,
 }
-_BACKBONES: Final = frozenset({"resnet50", "torchvision/resnet50"})
+_BACKBONE: Final = "resnet50"
 _OURS: Final = {"backbone.body.": "network.backbone.encoder.", "backbone.fpn.": "network.backbone.neck."}
 
 
@@ -73,7 +73,7 @@ def load_coco(model: nn.Module, architecture: str, backbone: str) -> Loaded:
         RecipeError: there are none for such a detector.
         WeightsError: they cannot be had.
     """
-    if architecture not in _DETECTORS or backbone not in _BACKBONES:
+    if architecture not in _DETECTORS or backbone != _BACKBONE:
         names = ", ".join(f"{each}:resnet50" for each in _DETECTORS)
         raise RecipeError(
             "model.weights",

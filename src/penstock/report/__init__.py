@@ -1,7 +1,6 @@
 """Images and pages for people.
 
 sheets.py   image grids: of records, of what the network is fed, of a step, of predictions
-tables.py   scores as text
 figures.py  scores as HTML: bars, confusion matrix, precision over recall
 curves.py   values over steps as SVG, whose values can be asked for
 summary.py  the head of a report: what was trained on what
@@ -14,6 +13,5 @@ comparison.py  a page for several runs
 from penstock.report.comparison import write_comparison
 from penstock.report.page import write_report
 from penstock.report.sheets import predictions_sheet, records_sheet, samples_sheet
-from penstock.report.tables import class_table
 
-__all__ = ["class_table", "predictions_sheet", "records_sheet", "samples_sheet", "write_comparison", "write_report"]
+__all__ = ["predictions_sheet", "records_sheet", "samples_sheet", "write_comparison", "write_report"]

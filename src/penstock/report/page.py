@@ -11,7 +11,6 @@ from penstock import files
 from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.figures import FOLDED, figures, folded
 from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
-from penstock.report.tables import class_table
 from penstock.report.template import page_of, section
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
         details = ", ".join(filter(None, (when, augmentation)))
         title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({details})"
         title += f": loss {loss}" if "loss" in scores else ""
-        table = f"<pre>{html.escape(class_table(scores))}</pre>"
+        table = f"<pre>{html.escape(scores.get('table', ''))}</pre>"
         if len(scores.get("classes") or []) > FOLDED:
             table = folded(f"Scores of {len(scores['classes']):,} classes", table)
         return section(title, table + figures(scores))

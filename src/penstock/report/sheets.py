@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.datasets import Dataset
     from penstock.feed import Feed
-    from penstock.tasks import Task
+    from penstock.tasks import Drawing, Task
     from penstock.values import Pixels, Record
 
 
@@ -56,14 +56,14 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
     tensors = {name: torch.from_numpy(np.stack([s.arrays[name] for s in samples])) for name in samples[0].arrays}
     found = [_read(feed, position) for position in positions]
     there = torch.tensor([float(record is not None) for record in found])
-    seen = task.seen(task.mask_padding(tensors, there))
+    seen = task.drawing.seen(task.mask_padding(tensors, there))
     for row, (position, sample, record) in enumerate(zip(positions, samples, found, strict=True)):
         named = f"{decode_name(record)} ({record.origin})" if record else f"no record ({sample.origin})"
         arrays = {name: t[row].numpy() for name, t in seen.items()}
-        drawn = drawing.fit(task.draw(arrays), 2 * _TILE)
-        tiles.append(_captioned(drawn, (*task.words(arrays), f"{position}: {named}")))
+        drawn = drawing.fit(task.drawing.draw(arrays), 2 * _TILE)
+        tiles.append(_captioned(drawn, (*task.drawing.words(arrays), f"{position}: {named}")))
         records.append(named)
-    return _sheet(tiles, task.legend, task.ignore, task.colors), records
+    return _sheet_of(task.drawing, tiles), records
 
 
 def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
@@ -73,7 +73,7 @@ def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}
-    classes = {position: task.classes_of(record) for position, record in found.items() if record}
+    classes = {position: task.drawing.classes_of(record) for position, record in found.items() if record}
     spread = list(classes)
     chosen: list[int] = []
     shown: set[int] = set()
@@ -119,13 +119,13 @@ def predictions_sheet(
         }
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0]
-        drawn = task.draw(sample.arrays, outputs, record)
+        drawn = task.drawing.draw(sample.arrays, outputs, record)
         drawn = drawing.fit(drawn, min(3 * _TILE, _HIGHEST * max(drawn.shape[:2]) // drawn.shape[0]))
-        panels = f": {task.panels}" if task.panels else ""
-        words = (*task.words(sample.arrays, outputs), f"{decode_name(record)} ({record.origin}){panels}")
+        panels = f": {task.drawing.panels}" if task.drawing.panels else ""
+        words = (*task.drawing.words(sample.arrays, outputs), f"{decode_name(record)} ({record.origin}){panels}")
         words = (*words, more[position]) if more else words
         tiles.append(_captioned(drawn, words))
-    return _sheet(tiles, task.legend, task.ignore, task.colors, columns=1 if task.legend else 0)
+    return _sheet_of(task.drawing, tiles, columns=1 if task.drawing.legend else 0)
 
 
 def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
@@ -133,6 +133,10 @@ def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
     for line in lines:
         image = drawing.caption(image, line)
     return image
+
+
+def _sheet_of(shown: Drawing, tiles: list[Pixels], columns: int = 0) -> Pixels:
+    return _sheet(tiles, shown.legend, shown.ignore, shown.colors, columns)
 
 
 def _sheet(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.feed import Batch
     from penstock.session.step import Gradients
     from penstock.tasks import Task
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.own_metrics import OwnMetric
     from penstock.tasks import Task
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Metric, Scores
 
 
@@ -85,6 +85,11 @@ def evaluate(
 def with_loss(loss: float | None, values: dict[str, Any]) -> dict[str, Any]:
     """Scores with the loss before them, where there is one."""
     return values if loss is None else {"loss": loss, **values}
+
+
+def as_record(loss: float | None, scores: Scores) -> dict[str, Any]:
+    """All that an evaluation found, for a file of the run."""
+    return {**with_loss(loss, scores.as_json()), "table": scores.table()}
 
 
 @dataclass(frozen=True)

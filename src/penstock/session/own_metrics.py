@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import custom
 from penstock.errors import RecipeError
+from penstock.metrics import number_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +62,10 @@ class MergedScores:
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
         return {**self.own.as_json(), **self.more}
+
+    def table(self) -> str:
+        """The task's table, and a line for each of the others."""
+        return f"{self.own.table()}\n{number_table(self.more)}"
 
 
 def load_metrics(places: Sequence[str], task: Task) -> list[OwnMetric]:

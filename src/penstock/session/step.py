@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.ranks import Ranks
     from penstock.session.options import Options
     from penstock.tasks import Task
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
 
 _ALONE = "Expected more than 1 value per channel"
 

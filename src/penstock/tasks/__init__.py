@@ -2,7 +2,8 @@
 
 base.py            Task, the contract
 scoring.py         what is counted of predictions, and what evaluations give
-abilities.py       what a task may support, and the sentence that refuses what it does not
+roles.py           what a task can do beside training: draw, predict, export, try a network
+abilities.py       settings and options a task may support, and the sentence that refuses what it does not
 masks.py           samples of images and masks, and their metric
 boxes.py           samples of images and boxes, and their metric
 objective.py       what training makes small
@@ -10,6 +11,7 @@ regularize.py      mixed, erased and toned images
 predictions.py     what a model says of one image
 exported.py        what of a model is exported
 resized.py         an exported classifier that resizes images by itself
+dense.py           what tasks share that predict a value for every pixel
 segmentation.py    semantic segmentation
 classification.py  classification
 detection.py       detection
@@ -36,6 +38,7 @@ from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting, PrepareMatte
 from penstock.tasks.objective import weights_of
 from penstock.tasks.predictions import Prediction, Style
+from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, Trial, VolumePredictor
 from penstock.tasks.segmentation import Segmentation
 from penstock.tasks.volumes import PrepareVolume, Volumes
 
@@ -102,19 +105,25 @@ __all__ = [
     "Ability",
     "Classification",
     "Detection",
+    "Drawing",
+    "Exporter",
     "Graph",
     "Instances",
     "Matting",
     "Prediction",
+    "Predictor",
     "PrepareClassification",
     "PrepareDetection",
     "PrepareInstances",
     "PrepareMatte",
     "PrepareSegmentation",
     "PrepareVolume",
+    "ReadyModel",
     "Segmentation",
     "Style",
     "Task",
+    "Trial",
+    "VolumePredictor",
     "Volumes",
     "find_task",
     "refusal",

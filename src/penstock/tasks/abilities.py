@@ -1,4 +1,4 @@
-"""What a task may support, and the one sentence that refuses what it does not."""
+"""What settings and options a task may support, and the one sentence that refuses what it does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Ability(Enum):
-    """Something that some tasks support and others do not.
+    """A setting or an option that some tasks support and others do not. What a task does beside training is a role.
 
     Attributes:
         title: its name at the beginning of a sentence.
@@ -25,15 +25,10 @@ class Ability(Enum):
         "Test-time augmentation by shifts",
         "outputs do not depend on positions in the image (for example probabilities of classes, but not masks)",
     )
-    SLIDING_WINDOW = "A sliding window", "`predict` uses its argument `window`, and outputs have the size of the image"
-    SEGMENT_SCORES = "Scoring boundaries and segments", "`with_segments` returns a task whose metric has these scores"
-    EXPORT = "Export", "`export_size`, `check_export_size` and `export_input` are implemented"
-    ANY_SIZE_EXPORT = "Export for images of any size", "the module of `graph` takes one image of any size"
-    PREDICT_IMAGES = (
-        "Prediction of images",
-        "`predict`, `prediction_suffixes` and `explain` (a sentence on the written files) are implemented",
+    SLIDING_WINDOW = (
+        "A sliding window",
+        "`Predictor.predict` uses the `window` of the model, and outputs have the size of the image",
     )
-    PREDICT_VOLUMES = "Prediction of NIfTI volumes", "`predict_volume` is implemented"
     ORIGINAL_IDS = "Writing original ids", "predictions use `Style.original`"
     PALETTE = "A palette", "predictions use `Style.palette`"
     COLOR_MASKS = "Writing masks in colour", "predictions use `Style.color`"
@@ -71,21 +66,22 @@ class Ability(Enum):
         self.promise = promise
 
 
-def refusal(task: Task | type[Task] | str, ability: Ability, settings: str, remedy: str = "") -> RecipeError:
+def refusal(task: Task | type[Task] | str, ability: Ability | str, settings: str, remedy: str = "") -> RecipeError:
     """The error for settings that a task does not support.
 
     Args:
         task: what is learnt, or what else does not support it, as people call it.
-        ability: what it does not support.
+        ability: what it does not support: an ability, or a role's name at the beginning of a sentence.
         settings: what asked for it, as people wrote it.
         remedy: what to do; by default to remove the settings.
     """
     name = task if isinstance(task, str) else task.kind.name
+    title = ability if isinstance(ability, str) else ability.title
     remedy = remedy or f"Remove {settings}"
     return RecipeError(
         settings,
-        expected=f"a task that supports it: {ability.title.lower()}",
+        expected=f"a task that supports it: {title.lower()}",
         found=name,
         remedy=remedy,
-        message=f"{ability.title} is not supported for {name}. {remedy}.",
+        message=f"{title} is not supported for {name}. {remedy}.",
     )

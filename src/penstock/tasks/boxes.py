@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.records.schema import Object
     from penstock.seeds import Generator
     from penstock.settings import Augment
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Collective, Scores
     from penstock.values import Record
 

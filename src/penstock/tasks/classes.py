@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.records.schema import ClassificationRecord
     from penstock.seeds import Generator, Generators
     from penstock.settings import Augment
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Record
 

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from penstock import devices
 from penstock.errors import RecipeError
 from penstock.images import RGB, PixelFormat, drawing, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
-from penstock.models import FastNetwork, Normalization, as_floats, build_classifier, classifier_normalization
+from penstock.models import Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.models.classification import CIFAR_SIDES
 from penstock.records.schema import decode_classification
 from penstock.settings import Augment, Objective, Regularize
@@ -23,13 +22,16 @@ from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.classes import ClassificationMetric, PrepareClassification
-from penstock.tasks.normalizing import of_data
+from penstock.tasks.dense import wrong_logits
+from penstock.tasks.exported import class_graph
+from penstock.tasks.normalizing import of_data, usual_values
 from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import NAMED, ClassPrediction
-from penstock.tasks.resized import WholeClassifier
+from penstock.tasks.resized import ImageToClass
+from penstock.tasks.roles import Drawing, Exporter, Predictor, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from torch import nn
@@ -38,11 +40,10 @@ if TYPE_CHECKING:
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.losses import Mixture
-    from penstock.models import Window
     from penstock.settings import TaskSettings
-    from penstock.tasks.base import Tensors
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Style
+    from penstock.tasks.roles import ReadyModel, Tensors
     from penstock.values import Pixels, Record
 
 
@@ -80,15 +81,14 @@ class Classification(Task):
     statistics: Normalization | None = None
 
     kind = KINDS["classification"]
-    panels = ""  # its words say both
     small_model = "resnet18"
     best_metric = "top1"
     ignore = PADDING
     supports = frozenset(
         {
-            Ability.TTA, Ability.SHIFT_TTA, Ability.EXPORT, Ability.PREDICT_IMAGES, Ability.LOSSES, Ability.REGULARIZE,
-            Ability.AUGMENTATION, Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP,
-            Ability.MODELS, Ability.PRETRAINED, Ability.DATA_NORMALIZATION,
+            Ability.TTA, Ability.SHIFT_TTA, Ability.LOSSES, Ability.REGULARIZE, Ability.AUGMENTATION,
+            Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP, Ability.MODELS,
+            Ability.PRETRAINED, Ability.DATA_NORMALIZATION,
         }
     )  # fmt: skip
 
@@ -125,29 +125,6 @@ class Classification(Task):
             "train.batch": 64,
         }
 
-    @property
-    def column_names(self) -> tuple[str, ...]:  # type: ignore[override] # as many as there are classes
-        """The most probable classes with their probabilities."""
-        ranks = range(1, min(NAMED, len(self.classes)) + 1)
-        return tuple(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))
-
-    def check_crop(self, crop: Size, model: nn.Module) -> None:
-        """The small networks end in layers of one size."""
-        del model
-        side = CIFAR_SIDES.get(self.name)
-        if side and crop != (side, side):
-            raise RecipeError(
-                "augment.crop",
-                expected=f"{side} x {side}, which {self.name} is made for",
-                found=f"{crop[0]} x {crop[1]}",
-                remedy=f"Use --crop {side} {side}",
-            )
-
-    def trial_sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
-        """The crop, which is evaluated too."""
-        del window, evaluated
-        return [crop]
-
     @cached_property
     def normalization(self) -> Normalization:
         """What the network expects of its input."""
@@ -157,10 +134,6 @@ class Classification(Task):
     def fill(self) -> tuple[int, ...] | None:
         """The pixel that lies outside images; None mirrors them at their edges."""
         return None if self.augment.border == "reflect" else self._mean_pixel
-
-    def usual_values(self) -> tuple[int, int] | None:
-        """Those of the data, where it is normalised by its own."""
-        return self.statistics.usual_values(self.pixel_format.highest) if self.statistics else None
 
     @property
     def _mean_pixel(self) -> tuple[int, ...]:
@@ -175,11 +148,6 @@ class Classification(Task):
     def model(self) -> nn.Module:
         """A new model."""
         return build_classifier(self.name, len(self.classes), self.weights, self.pixel_format.channels)
-
-    def initialize(self, model: nn.Module, images: Callable[[], torch.Tensor]) -> None:
-        """Set what follows from the data: the first layer of a network that whitens."""
-        if isinstance(model, FastNetwork):
-            model.whiten(self.inputs({"image": images()}))
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, h, w), normalised, and in training changed as the draws say."""
@@ -212,60 +180,80 @@ class Classification(Task):
     def count(self, tensors: Tensors) -> torch.Tensor:
         """What each loss is divided by: images, or the sum of their weights."""
         if self.regularize.mixes and "draws" in tensors:
-            return self._soft.count(self._targets(tensors)).unsqueeze(0)
+            return self._soft.count(self.targets(tensors)).unsqueeze(0)
         return self.losses.count(tensors["label"].view(-1, 1, 1), PADDING)
 
     def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
         """The sum of each loss."""
         if self.regularize.mixes and "draws" in tensors:
-            return self._soft.sum(outputs, self._targets(tensors)).unsqueeze(0)
+            return self._soft.sum(outputs, self.targets(tensors)).unsqueeze(0)
         return self.losses.sum(outputs.view(*outputs.shape, 1, 1), tensors["label"].view(-1, 1, 1), PADDING)
 
     @cached_property
     def _soft(self) -> SoftCrossEntropy:
         return SoftCrossEntropy(self.class_weights, self.objective.label_smoothing, self.objective.cross_entropy)
 
-    def _targets(self, tensors: Tensors) -> torch.Tensor:
+    def targets(self, tensors: Tensors) -> torch.Tensor:
         """Probabilities of the classes, float32 (n, classes); all 0 where nothing counts."""
         label = tensors["label"]
         whole = F.one_hot(label.clamp(min=0), len(self.classes)).float() * (label >= 0).unsqueeze(1)
         height, width = tensors["image"].shape[1:3]
         return regularize.mixed_targets(whole, tensors["draws"], (height, width))
 
-    def _named_fraction(self, label: int, fraction: float) -> str:
-        return f"{self.classes[label]}{'' if fraction > 1 - _LEAST else f' {fraction:.0%}'}"
-
-    def _certain(self, label: int) -> NDArray[Any]:
-        """The fractions of the classes in an image that is not mixed; none in a hole of a topic."""
-        fractions = np.zeros(len(self.classes))
-        if label != PADDING:
-            fractions[label] = 1
-        return fractions
-
     def metric(self) -> ClassificationMetric:
         """A fresh counter of predictions."""
         return ClassificationMetric(self.classes)
+
+    @property
+    def drawing(self) -> ClassDrawing:
+        """Draws images above the names of their classes."""
+        return ClassDrawing(self)
+
+    @property
+    def predictor(self) -> ClassPredictor:
+        """Predicts probabilities of classes."""
+        return ClassPredictor(self)
+
+    @property
+    def exporter(self) -> ClassExporter:
+        """Makes graphs from images to classes and probabilities."""
+        return ClassExporter(self)
+
+    @property
+    def trial(self) -> ClassTrial:
+        """Tries training's crop."""
+        return ClassTrial(self)
+
+
+@dataclass(frozen=True)
+class ClassDrawing(Drawing):
+    """Draws images, whose classes are words below them.
+
+    Attributes:
+        task: what is learnt.
+    """
+
+    task: Classification
+
+    panels = ""
 
     def seen(self, tensors: Tensors) -> Tensors:
         """The images mixed, erased and toned, and `target`, the fractions of their classes."""
         if "draws" not in tensors:
             return tensors
-        draws, fill = tensors["draws"], torch.tensor(self.normalization.fill).view(1, -1, 1, 1)
+        draws, fill = tensors["draws"], torch.tensor(self.task.normalization.fill).view(1, -1, 1, 1)
         toned = regularize.toned(as_floats(tensors["image"]), draws).clamp(0, 255)
         mixed = regularize.mixed(toned - fill, draws) + fill
         dtype = tensors["image"].dtype
-        image = (mixed * (self.pixel_format.highest / 255)).round().to(dtype).permute(0, 2, 3, 1)
-        return {**tensors, "image": image, "target": self._targets(tensors)}
+        image = (mixed * (self.task.pixel_format.highest / 255)).round().to(dtype).permute(0, 2, 3, 1)
+        return {**tensors, "image": image, "target": self.task.targets(tensors)}
 
     def classes_of(self, record: Record) -> set[int]:
         """The class of a record."""
         return {decode_classification(record).label}
 
     def draw(
-        self,
-        arrays: Mapping[str, NDArray[Any]],
-        outputs: torch.Tensor | None = None,
-        record: Record | None = None,
+        self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
         """The image alone: its class is a word."""
         del outputs, record
@@ -278,52 +266,111 @@ class Classification(Task):
         if outputs is not None:
             probability, predicted = outputs.float().softmax(dim=0).max(dim=0)
             wrong = "" if int(predicted) == int(np.argmax(target)) else "WRONG "
-            words.append(f"{wrong}prediction: {self.classes[int(predicted)]} ({float(probability):.0%})")
+            words.append(f"{wrong}prediction: {self.task.classes[int(predicted)]} ({float(probability):.0%})")
         return tuple(words)
 
-    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
-        """Logits must be a tensor with a channel for every class."""
-        expected = (1, len(self.classes))
-        if isinstance(outputs, torch.Tensor) and tuple(outputs.shape) == expected:
-            return None
-        found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-        return f"logits of shape {expected} for an image of {size[0]} x {size[1]}", str(found)
+    def _named_fraction(self, label: int, fraction: float) -> str:
+        return f"{self.task.classes[label]}{'' if fraction > 1 - _LEAST else f' {fraction:.0%}'}"
+
+    def _certain(self, label: int) -> NDArray[Any]:
+        """The fractions of the classes in an image that is not mixed; none in a hole of a topic."""
+        fractions = np.zeros(len(self.task.classes))
+        if label != PADDING:
+            fractions[label] = 1
+        return fractions
+
+
+@dataclass(frozen=True)
+class ClassPredictor(Predictor):
+    """Predicts a probability for every class.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Classification
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The most probable classes with their probabilities."""
+        ranks = range(1, min(NAMED, len(self.task.classes)) + 1)
+        return tuple(cell for rank in ranks for cell in (f"class{rank}", f"probability{rank}"))
 
     @torch.inference_mode()
-    def predict(
-        self,
-        model: nn.Module,
-        pixels: Pixels,
-        *,
-        device: torch.device,
-        precision: str = "float32",
-        window: Window | None = None,
-    ) -> ClassPrediction:
-        """The probabilities of the classes of one image; arguments as for `Task.predict`, without a window."""
-        del window
-        view = self.augment.middle((pixels.shape[0], pixels.shape[1]))
+    def predict(self, ready: ReadyModel, pixels: Pixels) -> ClassPrediction:
+        """The probabilities of one image."""
+        view = self.task.augment.middle((pixels.shape[0], pixels.shape[1]))
         seen = np.empty((*view.size, pixels.shape[2]), pixels.dtype)
-        warp_image(pixels, view.affine, self.fill, seen)
-        with devices.autocast(device, precision):
-            logits = model(self.inputs({"image": torch.from_numpy(seen).to(device).unsqueeze(0)}))
+        warp_image(pixels, view.affine, self.task.fill, seen)
+        with ready.autocast():
+            logits = ready.model(self.task.inputs({"image": torch.from_numpy(seen).to(ready.device).unsqueeze(0)}))
         found: NDArray[np.float32] = logits.float().softmax(dim=1)[0].cpu().numpy()
-        return ClassPrediction(shown(pixels), found, self.classes)
+        return ClassPrediction(shown(pixels), found, self.task.classes)
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the table holds."""
         del rows, drawn, style
         return f"{table} holds the most likely classes of every image, the likeliest first"
 
-    def export_input(self, size: Size) -> str:
+
+@dataclass(frozen=True)
+class ClassExporter(Exporter):
+    """Graphs from images to classes and probabilities.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Classification
+
+    def input_note(self, size: Size | None) -> str:
         """The middle of an image."""
-        return replace(self.augment, crop=size).middle_said
+        augment = self.task.augment
+        return (replace(augment, crop=size) if size else augment).middle_said
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """Images of one size to classes."""
+        shape = (*size, self.task.pixel_format.channels)
+        return class_graph(self.task, model, shape, usual_values(self.task.statistics, self.task.pixel_format))
 
     def whole_graph(self, model: nn.Module, size: Size) -> Graph | None:
         """One image of any size to its class, resized inside; none where images are padded and not resized."""
-        if self.augment.method == "pad-crop":
+        if self.task.augment.method == "pad-crop":
             return None
-        module = WholeClassifier(self, model, size, self.augment.crop_pct).eval()
+        module = ImageToClass(self.task, model, size, self.task.augment.crop_pct).eval()
         return replace(self.graph(model, size), module=module, any_size=True)
+
+
+@dataclass(frozen=True)
+class ClassTrial(Trial):
+    """Tries whether a network takes training's crop.
+
+    Attributes:
+        task: what is to be learnt.
+    """
+
+    task: Classification
+
+    def check_crop(self, crop: Size, model: nn.Module) -> None:
+        """The small networks end in layers of one size."""
+        del model
+        side = CIFAR_SIDES.get(self.task.name)
+        if side and crop != (side, side):
+            raise RecipeError(
+                "augment.crop",
+                expected=f"{side} x {side}, which {self.task.name} is made for",
+                found=f"{crop[0]} x {crop[1]}",
+                remedy=f"Use --crop {side} {side}",
+            )
+
+    def sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
+        """The crop, which is evaluated too."""
+        del window, evaluated
+        return [crop]
+
+    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
+        """Logits must be a tensor with a channel for every class."""
+        return wrong_logits(outputs, (1, len(self.task.classes)), size)
 
 
 def _check_losses(loss: Objective, regularize: Regularize) -> None:

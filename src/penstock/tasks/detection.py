@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 import torch
 
-from penstock import devices
 from penstock.images import RGB, PixelFormat, drawing, geometry, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
@@ -31,9 +30,10 @@ from penstock.settings.predicting import SHOWN
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
-from penstock.tasks.exported import Graph, ObjectPredictor
-from penstock.tasks.normalizing import of_data
+from penstock.tasks.exported import Graph, ImageToObjects
+from penstock.tasks.normalizing import of_data, usual_values
 from penstock.tasks.predictions import BoxPrediction
+from penstock.tasks.roles import Drawing, Exporter, Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
-    from penstock.models import Window
     from penstock.settings import TaskSettings
-    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
+    from penstock.tasks.roles import ReadyModel, Tensors
     from penstock.values import Pixels, Record
 
 
@@ -94,14 +93,10 @@ class Detection(Task):
     """What makes samples of records."""
     best_metric = "map"
     evaluates_loss = False
-    panels: ClassVar[str] = "labels, prediction"
-    column_names: ClassVar[tuple[str, ...]] = ("class", "score", "xmin", "ymin", "xmax", "ymax")
-    writes_objects: ClassVar[bool] = True
     supports = frozenset(
         {
-            Ability.PREDICT_IMAGES, Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY,
-            Ability.ALTERNATING_FLIP, Ability.MODELS, Ability.PRETRAINED, Ability.EXPORT, Ability.ANY_SIZE_EXPORT,
-            Ability.DATA_NORMALIZATION, Ability.MOSAIC,
+            Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY, Ability.ALTERNATING_FLIP, Ability.MODELS,
+            Ability.PRETRAINED, Ability.DATA_NORMALIZATION, Ability.MOSAIC,
         }
     )  # fmt: skip
 
@@ -152,10 +147,6 @@ class Detection(Task):
     def normalization(self) -> Normalization:
         """What the backbone expects of its input."""
         return self.statistics or normalization(parse_detector(self.name, self.networks)[1])
-
-    def usual_values(self) -> tuple[int, int] | None:
-        """Those of the data, where it is normalised by its own."""
-        return self.statistics.usual_values(self.pixel_format.highest) if self.statistics else None
 
     @property
     def fill(self) -> tuple[int, ...]:
@@ -223,22 +214,46 @@ class Detection(Task):
         check_extra()
         return DetectionMetric(self.classes)
 
+    @property
+    def drawing(self) -> BoxDrawing:
+        """Draws boxes."""
+        return BoxDrawing(self.classes)
+
+    @property
+    def predictor(self) -> ObjectPredictor:
+        """Predicts boxes."""
+        return BoxPredictor(self)
+
+    @property
+    def exporter(self) -> DetectorExporter:
+        """Makes graphs from an image to its objects."""
+        return DetectorExporter(self)
+
+
+@dataclass(frozen=True)
+class BoxDrawing(Drawing):
+    """Draws the boxes of objects.
+
+    Attributes:
+        classes: the classes' names; their index is their id.
+    """
+
+    classes: tuple[str, ...]
+
+    panels = "labels, prediction"
+    ignore = drawing.OBJECTS
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """All classes."""
+        return self.classes
+
     def classes_of(self, record: Record) -> set[int]:
         """The classes of a record's boxes."""
         return {each.label for each in decode_detection(record).objects}
 
-    @property
-    def legend(self) -> tuple[str, ...]:
-        """Boxes are drawn in colours."""
-        return self.classes
-
-    def draw(
-        self,
-        arrays: Mapping[str, NDArray[Any]],
-        outputs: Any = None,
-        record: Record | None = None,
-    ) -> Pixels:
-        """The image with its boxes and, beside it, with those that were found with a score above 0.3."""
+    def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None, record: Record | None = None) -> Pixels:
+        """The image with its objects and, beside it, with those that were found with a score above 0.3."""
         del record
         height, width = (int(side) for side in arrays["size"])
         image, there = np.ascontiguousarray(shown(arrays["image"][:height, :width])), arrays["label"] >= 0
@@ -258,54 +273,52 @@ class Detection(Task):
         """An image with what the network found in it, the highest score first, and a word for each."""
         return drawing.boxes(image, found["boxes"], found["labels"], words)
 
-    @torch.inference_mode()
-    def predict(
-        self,
-        model: nn.Module,
-        pixels: Pixels,
-        *,
-        device: torch.device,
-        precision: str = "float32",
-        window: Window | None = None,
-    ) -> BoxPrediction:
-        """The boxes in one image, the highest score first; arguments as for `Task.predict`, without a window."""
-        del window
-        found, scale = self.find(model, pixels, device, precision)
-        return BoxPrediction(shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.classes)
 
-    def find(
-        self, model: nn.Module, pixels: Pixels, device: torch.device, precision: str
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+@dataclass(frozen=True)
+class ObjectPredictor(Predictor):
+    """Predicts objects.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Detection
+
+    writes_objects = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The class of an object, its score, and the edges of its box."""
+        return ("class", "score", "xmin", "ymin", "xmax", "ymax")
+
+    def find(self, ready: ReadyModel, pixels: Pixels) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
         """What the model finds in one image, as arrays, and pixels of the image per pixel that the model saw: float32
         (4,), x, y, x, y.
         """
-        height, width = self.augment.fitted((pixels.shape[0], pixels.shape[1]))
+        height, width = self.task.augment.fitted((pixels.shape[0], pixels.shape[1]))
         seen = np.empty((height, width, pixels.shape[2]), pixels.dtype)
         view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))
-        warp_image(pixels, view.affine, self.fill, seen)
-        tensors = {"image": torch.from_numpy(seen).to(device).unsqueeze(0), **self.blank(height, width, device)}
-        with devices.autocast(device, precision):
-            (output,) = model(self.inputs(tensors))
+        warp_image(pixels, view.affine, self.task.fill, seen)
+        image = torch.from_numpy(seen).to(ready.device).unsqueeze(0)
+        with ready.autocast():
+            inputs = self.task.inputs({"image": image, **self.task.blank(height, width, ready.device)})
+            (output,) = ready.model(inputs)
         found = {name: value.cpu().numpy() for name, value in output.items()}
         found["boxes"] = found["boxes"].astype(np.float32)
         return found, np.array([pixels.shape[1] / width, pixels.shape[0] / height] * 2, np.float32)
 
-    def graph(self, model: nn.Module, size: Size) -> Graph:
-        """One image of any size, to the objects in it."""
-        assert isinstance(model, Detector)  # noqa: S101 - `model` makes no other
-        module = ObjectPredictor(model, self.normalization, self.augment.resize_range, masks=self.gives_masks)
-        shape = (*size, self.pixel_format.channels)
-        return Graph(
-            module.eval(), module.outputs, shape, any_size=True, bits=self.pixel_format.bits,
-            values=self.usual_values(), axes=module.axes,
-        )  # fmt: skip
 
-    def export_input(self, size: Size) -> str:
-        """Whole images."""
-        del size
-        return "one whole image at a time, of any size"
+@dataclass(frozen=True)
+class BoxPredictor(ObjectPredictor):
+    """Predicts boxes."""
 
-    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+    @torch.inference_mode()
+    def predict(self, ready: ReadyModel, pixels: Pixels) -> BoxPrediction:
+        """The boxes in one image, the highest score first."""
+        found, scale = self.find(ready, pixels)
+        return BoxPrediction(shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.task.classes)
+
+    def suffixes(self, style: Style) -> tuple[str, ...]:
         """The drawing."""
         del style
         return ("-boxes",)
@@ -316,3 +329,32 @@ class Detection(Task):
             f"{table} holds {counted(rows, 'candidate box')}, in pixels; NAME-boxes.png shows the {drawn:,} that score "
             f"above {style.score:g}, and predictions.json holds them as COCO does"
         )
+
+
+@dataclass(frozen=True)
+class DetectorExporter(Exporter):
+    """Graphs from one image to the objects in it.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Detection
+
+    any_size = True
+
+    def input_note(self, size: Size | None) -> str:
+        """Whole images."""
+        del size
+        return "one whole image at a time, of any size"
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """One image of any size, to the objects in it."""
+        assert isinstance(model, Detector)  # noqa: S101 - `model` makes no other
+        task = self.task
+        module = ImageToObjects(model, task.normalization, task.augment.resize_range, masks=task.gives_masks)
+        shape, values = (*size, task.pixel_format.channels), usual_values(task.statistics, task.pixel_format)
+        return Graph(
+            module.eval(), module.outputs, shape, any_size=True, bits=task.pixel_format.bits, values=values,
+            axes=module.axes,
+        )  # fmt: skip

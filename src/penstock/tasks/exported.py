@@ -50,7 +50,15 @@ class Graph:
         return "int32" if self.any_size else "uint16"
 
 
-class Predictor(nn.Module):
+def class_graph(
+    task: Task, model: nn.Module, shape: tuple[int, ...], values: tuple[int, int] | None = None, multiple: int = 0
+) -> Graph:
+    """The graph of images of one size, to classes and probabilities; arguments as the attributes of `Graph`."""
+    module = ImagesToClasses(task, model).eval()
+    return Graph(module, module.outputs, shape, multiple, bits=task.pixel_format.bits, values=values)
+
+
+class ImagesToClasses(nn.Module):
     """Images to predictions.
 
     From uint8 or uint16 (n, height, width, channels): of masks `classes`, int32 (n, height, width), and
@@ -70,14 +78,14 @@ class Predictor(nn.Module):
         return probabilities.argmax(dim=1).to(torch.int32), probabilities
 
 
-class WholePredictor(nn.Module):
+class ImageToMask(nn.Module):
     """One whole image to its mask.
 
     From uint8 or int32 (height, width, channels) of any size: `classes`, int32 (height, width), and `probabilities`,
     float32 (classes, height, width). Padding is inside: on the right and below, to multiples of a stride.
     """
 
-    outputs = Predictor.outputs
+    outputs = ImagesToClasses.outputs
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "classes": ("height", "width"), "probabilities": ("", "height", "width")
     }  # fmt: skip
@@ -101,7 +109,7 @@ class WholePredictor(nn.Module):
         return probabilities.argmax(dim=0).to(torch.int32), probabilities
 
 
-class ObjectPredictor(nn.Module):
+class ImageToObjects(nn.Module):
     """One image to the objects in it.
 
     From uint8 or uint16 (height, width, 3) RGB of any size: `boxes`, float32 (n, 4) as x1, y1, x2, y2 in pixels of the

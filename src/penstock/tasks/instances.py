@@ -17,20 +17,18 @@ from penstock.metrics import Found, InstanceScores, check_extra, run_lengths
 from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection, Shown, write_object
-from penstock.tasks.detection import Detection
+from penstock.tasks.detection import BoxDrawing, Detection, ObjectPredictor
 from penstock.tasks.predictions import InstancePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from penstock.images.geometry import Size
-    from penstock.models import Window
     from penstock.records.schema import Object
-    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
+    from penstock.tasks.roles import ReadyModel, Tensors
     from penstock.values import Pixels
 
 
@@ -124,7 +122,6 @@ class Instances(Detection):
     gives_masks = True
     networks = INSTANCE_NETWORKS
     samples = PrepareInstances
-    column_names = (*Detection.column_names, "number")
 
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
@@ -146,6 +143,21 @@ class Instances(Detection):
         return InstanceMetric(self.classes)
 
     @property
+    def drawing(self) -> InstanceDrawing:
+        """Draws the pixels of objects."""
+        return InstanceDrawing(self.classes)
+
+    @property
+    def predictor(self) -> InstancePredictor:
+        """Predicts boxes and pixels of objects."""
+        return InstancePredictor(self)
+
+
+@dataclass(frozen=True)
+class InstanceDrawing(BoxDrawing):
+    """Draws the pixels of objects."""
+
+    @property
     def legend(self) -> tuple[str, ...]:
         """None where there is one class: each object has a colour of its own then."""
         return self.classes if len(self.classes) > 1 else ()
@@ -161,25 +173,26 @@ class Instances(Detection):
         masks, labels = found["masks"][::-1], found["labels"][::-1]
         return drawing.instances(image, list(masks), labels.tolist(), words[::-1], classes=len(self.classes))
 
+
+@dataclass(frozen=True)
+class InstancePredictor(ObjectPredictor):
+    """Predicts boxes and pixels of objects."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of a box, and the number of the object in NAME.png."""
+        return (*super().columns, "number")
+
     @torch.inference_mode()
-    def predict(
-        self,
-        model: nn.Module,
-        pixels: Pixels,
-        *,
-        device: torch.device,
-        precision: str = "float32",
-        window: Window | None = None,
-    ) -> InstancePrediction:
-        """The objects in one image, the highest score first; arguments as for `Task.predict`, without a window."""
-        del window
-        found, scale = self.find(model, pixels, device, precision)
+    def predict(self, ready: ReadyModel, pixels: Pixels) -> InstancePrediction:
+        """The objects in one image, the highest score first."""
+        found, scale = self.find(ready, pixels)
         masks = _enlarged(found["masks"], (pixels.shape[0], pixels.shape[1]))
         return InstancePrediction(
-            shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.classes, masks
+            shown(pixels), found["boxes"] * scale, found["scores"], found["labels"], self.task.classes, masks
         )
 
-    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+    def suffixes(self, style: Style) -> tuple[str, ...]:
         """The numbers of the objects, and the drawing."""
         del style
         return ("", "-instances")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.images.header import ImageInfo
     from penstock.seeds import Generator
     from penstock.settings import Augment
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Pixels, Record
 

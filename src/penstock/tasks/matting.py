@@ -15,26 +15,24 @@ from penstock.kinds import KINDS
 from penstock.kinds.labels import decode_ids
 from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
-from penstock.tasks.abilities import Ability, refusal
+from penstock.tasks.dense import DensePredictor, DenseTask
 from penstock.tasks.masks import PrepareSegmentation, without_padding
 from penstock.tasks.normalizing import of_data
 from penstock.tasks.predictions import MattePrediction
-from penstock.tasks.segmentation import MASK_ABILITIES, Segmentation
+from penstock.tasks.roles import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from penstock.datasets.description import Description, Split
     from penstock.images.geometry import Affine
     from penstock.images.header import ImageInfo
-    from penstock.models import Window
     from penstock.records.schema import SegmentationRecord
     from penstock.settings import TaskSettings
-    from penstock.tasks.base import Tensors
     from penstock.tasks.predictions import Style
+    from penstock.tasks.roles import ReadyModel, Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Pixels, Record
 
@@ -84,8 +82,8 @@ class MatteMetric:
 
 
 @dataclass(frozen=True)
-class Matting(Segmentation):
-    """Matting, as segmentation of background and foreground with soft labels; attributes as there."""
+class Matting(DenseTask):
+    """Matting, as segmentation of background and foreground with soft labels; attributes as of `DenseTask`."""
 
     ignore: int = NOWHERE
 
@@ -93,7 +91,6 @@ class Matting(Segmentation):
     samples = PrepareMatte
     best_metric = "mae"
     lower_is_better = frozenset({"mae"})
-    supports = MASK_ABILITIES
 
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
@@ -116,66 +113,56 @@ class Matting(Segmentation):
         """Cross-entropy against alpha."""
         return Mixture([(1.0, SoftLabels())])
 
-    def metric(self) -> MatteMetric:  # type: ignore[override] # both are metrics
+    def metric(self) -> MatteMetric:
         """A fresh counter of errors."""
         return MatteMetric()
+
+    @property
+    def drawing(self) -> MatteDrawing:
+        """Draws alpha in gray."""
+        return MatteDrawing()
+
+    @property
+    def predictor(self) -> MattePredictor:
+        """Predicts alpha."""
+        return MattePredictor(self)
+
+
+class MatteDrawing(Drawing):
+    """Draws alpha as gray beside the image."""
 
     def classes_of(self, record: Record) -> set[int]:
         """Both, mostly."""
         del record
         return {0, 1}
 
-    @property
-    def legend(self) -> tuple[str, ...]:
-        """Shares are drawn as gray."""
-        return ()
-
     def draw(
-        self,
-        arrays: Mapping[str, NDArray[Any]],
-        outputs: torch.Tensor | None = None,
-        record: Record | None = None,
+        self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
-        """Image, alpha as gray and, where there are logits (2, h, w), the predicted ones, side by side."""
+        """Image, alpha as gray and, where there are logits (2, h, w), the predicted one, side by side."""
         arrays, outputs = without_padding(arrays, outputs, record)
         mattes = [np.maximum(arrays["mask"], 0).astype(np.uint8)]
         if outputs is not None:
             mattes.append((255 * outputs.float().softmax(dim=0)[1]).round().to(torch.uint8).cpu().numpy())
         return np.hstack([shown(arrays["image"]), *(drawing.gray(each) for each in mattes)])
 
-    def predict(  # type: ignore[override] # a prediction too
-        self,
-        model: nn.Module,
-        pixels: Pixels,
-        *,
-        device: torch.device,
-        precision: str = "float32",
-        window: Window | None = None,
-    ) -> MattePrediction:
-        """The alpha of every pixel of one image; arguments as for `Task.predict`."""
-        _, foreground = self.probabilities(model, pixels, device, precision, window)
+
+@dataclass(frozen=True)
+class MattePredictor(DensePredictor):
+    """Predicts the alpha of every pixel."""
+
+    def predict(self, ready: ReadyModel, pixels: Pixels) -> MattePrediction:
+        """The alpha of one image at its own size."""
+        _, foreground = self.probabilities(ready, pixels)
         alpha: Pixels = (255 * foreground).round().astype(np.uint8)
         return MattePrediction(shown(pixels), alpha)
 
-    def predict_volume(self, *_: Any, **__: Any) -> Pixels:
-        """Volumes have no mattes."""
-        raise refusal(self, Ability.PREDICT_VOLUMES, "penstock predict", "Name images")
-
-    def prediction_suffixes(self, style: Style) -> tuple[str, ...]:
+    def suffixes(self, style: Style) -> tuple[str, ...]:
         """The matte, and the foreground over green."""
         del style
         return "", "-overlay"
-
-    def written_ids(self, style: Style) -> list[list[str]]:
-        """None: alpha has no classes."""
-        del style
-        return []
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
         del table, rows, drawn, style
         return "NAME.png holds alpha, white for foreground; NAME-overlay.png lays it over green"
-
-    def with_segments(self) -> Self:
-        """Mattes have no segments."""
-        raise refusal(self, Ability.SEGMENT_SCORES, "--segments")

@@ -9,7 +9,13 @@ from penstock.models import Normalization
 
 if TYPE_CHECKING:
     from penstock.datasets.description import Description
+    from penstock.images import PixelFormat
     from penstock.settings import TaskSettings
+
+
+def usual_values(statistics: Normalization | None, pixel_format: PixelFormat) -> tuple[int, int] | None:
+    """The lowest and the highest value of most pixels; None where images are not normalised by the data's own."""
+    return statistics.usual_values(pixel_format.highest) if statistics else None
 
 
 def of_data(settings: TaskSettings, described: Description) -> Normalization | None:

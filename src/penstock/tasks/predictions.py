@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -68,24 +69,26 @@ class Style:
         return table[ids]
 
 
-class Prediction(Protocol):
-    """What a model says of one image; a notebook shows it. Classes that inherit from it get what is not abstract."""
+class Prediction(ABC):
+    """What a model says of one image; a notebook shows it."""
 
+    @abstractmethod
     def draw(self, style: Style = ...) -> Pixels:
         """The image with what is said of it: uint8 RGB (height, width, 3)."""
-        ...
 
-    def files(self, style: Style = ...) -> Mapping[str, bytes]:
+    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """PNG files, by what their names have behind the image's name."""
-        ...
+        del style
+        return {}
 
     def rows(self) -> list[list[str]]:
         """Rows of a table, without the image's own name."""
-        ...
+        return []
 
-    def drawn(self, style: Style = ...) -> int:
-        """How many things are drawn."""
-        ...
+    def drawn(self, style: Style = Style()) -> int:
+        """How many objects are drawn."""
+        del style
+        return 0
 
     def add_to(self, document: CocoDocument, file_name: str, style: Style) -> None:
         """Add an image and the objects that are drawn of it; asked of tasks with `writes_objects` alone."""
@@ -147,15 +150,6 @@ class MaskPrediction(Prediction):
             files["-color"] = codecs.encode_png(drawing.colorize(self.mask, colors))
         return files
 
-    def rows(self) -> list[list[str]]:
-        """None: masks are images."""
-        return []
-
-    def drawn(self, style: Style = Style()) -> int:
-        """One mask."""
-        del style
-        return 1
-
 
 @dataclass(frozen=True)
 class MattePrediction(Prediction):
@@ -180,15 +174,6 @@ class MattePrediction(Prediction):
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """The matte, and the foreground over green."""
         return {"": codecs.encode_mask(self.alpha), "-overlay": codecs.encode_png(self.draw(style))}
-
-    def rows(self) -> list[list[str]]:
-        """None: mattes are images."""
-        return []
-
-    def drawn(self, style: Style = Style()) -> int:
-        """One matte."""
-        del style
-        return 1
 
 
 @dataclass(frozen=True)
@@ -220,19 +205,9 @@ class ClassPrediction(Prediction):
         label = int(self.best[0])
         return drawing.caption(_legible(self.image), f"{self.classes[label]} ({self.probabilities[label]:.0%})")
 
-    def files(self, style: Style = Style()) -> Mapping[str, bytes]:
-        """None: classes are in the table."""
-        del style
-        return {}
-
     def rows(self) -> list[list[str]]:
         """One row: the most probable classes with their probabilities."""
         return [[cell for i in self.best for cell in (self.classes[i], f"{self.probabilities[i]:.6f}")]]
-
-    def drawn(self, style: Style = Style()) -> int:
-        """Nothing."""
-        del style
-        return 0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.onnx.operators import shape_as_tensor
 
-from penstock.tasks.exported import Predictor
+from penstock.tasks.exported import ImagesToClasses
 
 if TYPE_CHECKING:
     from penstock.images.geometry import Size
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _HALVES = 2.0
 
 
-class WholeClassifier(nn.Module):
+class ImageToClass(nn.Module):
     """One whole image to its class.
 
     From uint8 or int32 (height, width, channels) of any size: `classes`, int32 (), and `probabilities`, float32
     (classes,).
     """
 
-    outputs = Predictor.outputs
+    outputs = ImagesToClasses.outputs
 
     def __init__(self, task: Task, model: nn.Module, size: Size, fraction: float) -> None:
         super().__init__()

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.metrics import number_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
 
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.roles import Tensors
 
 
 class Scores(Protocol):
-    """The result of an evaluation."""
+    """The result of an evaluation. Classes that inherit from it need no more than `summary`."""
 
+    @abstractmethod
     def summary(self) -> dict[str, float]:
-        """The scores in one line; all are better when larger."""
+        """The scores in one line."""
         ...
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
-        ...
+        return self.summary()
+
+    def table(self) -> str:
+        """The scores as people read them, in lines."""
+        return number_table(self.summary())
 
 
 class Collective(Protocol):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import torch
 
-from penstock import devices
 from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.feed import Field
 from penstock.images import PixelFormat, drawing, probe
@@ -22,9 +21,10 @@ from penstock.records.schema import decode_segmentation
 from penstock.settings import Augment, Objective
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
-from penstock.tasks.exported import Graph, Predictor
+from penstock.tasks.exported import class_graph
 from penstock.tasks.masks import classes_in
 from penstock.tasks.objective import mixture, weights_of
+from penstock.tasks.roles import Drawing, Exporter, VolumePredictor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from penstock.images.geometry import Size
     from penstock.images.volumes import Volume
     from penstock.losses import Mixture
-    from penstock.models import Window
     from penstock.seeds import Generator
     from penstock.settings import TaskSettings
-    from penstock.tasks.base import Tensors
+    from penstock.tasks.exported import Graph
+    from penstock.tasks.roles import ReadyModel, Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Pixels, Record
 
@@ -170,12 +170,7 @@ class Volumes(Task):
 
     kind = KINDS["volumes"]
     best_metric = "mean_dice"
-    supports = frozenset(
-        {
-            Ability.PREDICT_VOLUMES, Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS,
-            Ability.EXPORT,
-        }
-    )  # fmt: skip
+    supports = frozenset({Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS})
 
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
@@ -264,20 +259,45 @@ class Volumes(Task):
         """A fresh counter of cases."""
         return VolumeMetric(self.classes, self.ignore)
 
+    @property
+    def drawing(self) -> VolumeDrawing:
+        """Draws the slice with the most labels."""
+        return VolumeDrawing(self.classes, self.ignore)
+
+    @property
+    def volume_predictor(self) -> PatchPredictor:
+        """Predicts volumes through the network's own sliding window."""
+        return PatchPredictor(self)
+
+    @property
+    def exporter(self) -> PatchExporter:
+        """Makes graphs from patches to classes and probabilities."""
+        return PatchExporter(self)
+
+
+@dataclass(frozen=True)
+class VolumeDrawing(Drawing):
+    """Draws the slice of a volume that has the most labels.
+
+    Attributes:
+        classes: the classes' names; their index is their id, 0 is background.
+        ignore: the label that does not count.
+    """
+
+    classes: tuple[str, ...]
+    ignore: int
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """All classes."""
+        return self.classes
+
     def classes_of(self, record: Record) -> set[int]:
         """The classes in a record's mask."""
         return classes_in(record) - {self.ignore}
 
-    @property
-    def legend(self) -> tuple[str, ...]:
-        """Masks are drawn in colours."""
-        return self.classes
-
     def draw(
-        self,
-        arrays: Mapping[str, NDArray[Any]],
-        outputs: torch.Tensor | None = None,
-        record: Record | None = None,
+        self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
         """The slice with the most labels, its labels over it and, where there are logits, the prediction over it."""
         if record:
@@ -295,50 +315,63 @@ class Volumes(Task):
         overlays = [drawing.overlay(image, each, colors, background=0) for each in masks]  # as scores leave it out
         return np.hstack([image, *overlays])
 
+
+@dataclass(frozen=True)
+class PatchPredictor(VolumePredictor):
+    """Predicts volumes; the network slides over patches by itself.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Volumes
+
     @torch.inference_mode()
-    def predict_volume(
-        self,
-        model: nn.Module,
-        volume: Volume,
-        *,
-        device: torch.device,
-        precision: str = "float32",
-        window: Window | None = None,
-    ) -> Pixels:
-        """The labels of a volume; arguments as for `Task.predict_volume`, but the network has a window of its own."""
-        del window
-        images = volume.images(self.pixel_format.channels)
-        if len(volume.voxels) == 1 != self.pixel_format.channels:
+    def predict(self, ready: ReadyModel, volume: Volume) -> Pixels:
+        """The labels of a volume."""
+        images = volume.images(self.task.pixel_format.channels)
+        if len(volume.voxels) == 1 != self.task.pixel_format.channels:
             raise ImageError(
                 volume.name,
                 expected="the two or three modalities that the run learnt",
                 found="one",
                 remedy="Name the folder of the case's files, or one file with all of them",
             )
-        with devices.autocast(device, precision):
-            logits = model(self.inputs({"image": torch.from_numpy(images).to(device).unsqueeze(0)}))
+        with ready.autocast():
+            logits = ready.model(self.task.inputs({"image": torch.from_numpy(images).to(ready.device).unsqueeze(0)}))
         return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
 
-    def graph(self, model: nn.Module, size: Size) -> Graph:
-        """Patches of one size, without the sliding window."""
-        assert isinstance(model, VolumeNetwork)  # noqa: S101 - `model` makes no other
-        shape = (self.patch[0], *size, self.pixel_format.channels)
-        return Graph(Predictor(self, model.network).eval(), Predictor.outputs, shape)
 
-    def check_export_size(self, size: Size) -> None:
+@dataclass(frozen=True)
+class PatchExporter(Exporter):
+    """Graphs from patches to classes and probabilities, without the sliding window.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: Volumes
+
+    def check_size(self, size: Size) -> None:
         """The network takes patches of training's size."""
-        if size != self.augment.crop:
+        crop = self.task.augment.crop
+        if size != crop:
             raise RecipeError(
                 "--size",
                 expected="the size of the patches of training",
                 found=f"{size[0]} x {size[1]}",
-                remedy=f"Use --size {self.augment.crop[0]} {self.augment.crop[1]}, or remove --size",
+                remedy=f"Use --size {crop[0]} {crop[1]}, or remove --size",
             )
 
-    def export_input(self, size: Size) -> str:
+    def input_note(self, size: Size | None) -> str:
         """Patches."""
-        slices, (height, width) = self.patch[0], size
+        slices, height, width = self.task.patch if size is None else (self.task.patch[0], *size)
         return (
             f"patches of {slices} x {height} x {width} voxels (slices, rows, columns) of a volume that is oriented and "
             "scaled to 0 to 255 as penstock pack does it"
         )
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """Patches of one size."""
+        assert isinstance(model, VolumeNetwork)  # noqa: S101 - `model` makes no other
+        return class_graph(self.task, model.network, (self.task.patch[0], *size, self.task.pixel_format.channels))

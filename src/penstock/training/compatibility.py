@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -80,12 +80,17 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
     Raises:
         RecipeError: it does not take them.
     """
+    if task.trial is None:
+        return
     crop, learning = recipe.augment.crop, model.training
-    sizes = task.trial_sizes(crop, recipe.train.sliding_window, evaluated=bool(recipe.data.validation))
+    sizes = task.trial.sizes(crop, recipe.train.sliding_window, evaluated=bool(recipe.data.validation))
     model.eval()
     try:
         for size in sizes:
-            _try(recipe, task, model, size)
+            outputs = _outputs(recipe, task, model, size)
+            if (wrong := task.trial.wrong_outputs(outputs, size)) and is_own(recipe.model.name):
+                where = f"model.name = {recipe.model.name}"
+                raise RecipeError(where, expected=wrong[0], found=wrong[1], remedy="Fix the network")
     finally:
         model.train(learning)
 
@@ -110,19 +115,15 @@ def try_loss(parts: Parts, model: nn.Module) -> None:
         model.train(learning)
 
 
-def _try(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> None:
+def _outputs(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> Any:
     try:
         with torch.no_grad():
-            outputs = model(task.inputs({"image": blank_images(1, size, task.pixel_format)}))
+            return model(task.inputs({"image": blank_images(1, size, task.pixel_format)}))
     except Exception as error:
         # Every architecture of timm and segmentation_models.pytorch has its own way to refuse.
         if is_out_of_memory(error):
             raise
         raise _refusal(recipe, size, error) from error
-    if (wrong := task.wrong_outputs(outputs, size)) and is_own(recipe.model.name):
-        raise RecipeError(
-            f"model.name = {recipe.model.name}", expected=wrong[0], found=wrong[1], remedy="Fix the network"
-        )
 
 
 def _refusal(recipe: Recipe, size: Size, error: Exception) -> RecipeError:

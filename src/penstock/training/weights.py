@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from penstock.assembly import runs
 from penstock.models import load_matching
 from penstock.models.pretrained import account_of
-from penstock.models.tv import PREFIX
 from penstock.models.weights import Loaded
 from penstock.runs import RunFolder
 from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
@@ -49,6 +48,6 @@ def _note_published(model: nn.Module, recipe: Recipe, events: Events) -> None:
 def _note_file(recipe: Recipe, events: Events) -> None:
     """Account for the tensors of a file that the backbone was given."""
     file, backbone = Path(recipe.model.weights), recipe.model.name.rpartition(":")[2]
-    if file.is_file() and not backbone.startswith(PREFIX):  # torchvision's fit whole or not at all
+    if file.is_file():
         account = account_of(backbone, file)
         events.note("\n  ".join([f"backbone from {file}:", *account.lines("file")]))

@@ -24,7 +24,7 @@ def test_they_are_those_of_the_records(fixture, request):
         records = [
             record for part in source.snapshot().partitions for record in source.read(part.name, part.start, part.stop)
         ]
-        assert [set(np.flatnonzero(row).tolist()) for row in present] == [task.classes_of(record) for record in records]
+        assert [set(np.flatnonzero(row).tolist()) for row in present] == [task.drawing.classes_of(record) for record in records]
 
 
 def test_splits_are_put_together_in_order(colors):

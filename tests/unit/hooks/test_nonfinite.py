@@ -43,7 +43,7 @@ def test_all_of_the_batch_is_told_and_sixteen_are_drawn_the_suspects_first(given
     order = [3, 17, *(row for row in range(16) if row != 3)][:16]
     tiles = []
     for row in order:
-        pair = given.task.draw({name: tensor[row].numpy() for name, tensor in given.batch.tensors.items()})
+        pair = given.task.drawing.draw({name: tensor[row].numpy() for name, tensor in given.batch.tensors.items()})
         mark = "NOT FINITE: " if row in (3, 17) else ""
         tiles.append(drawing.caption(drawing.fit(pair, 320), f"{mark}n#{row}"))
 
@@ -62,7 +62,7 @@ def test_every_rank_writes_its_share(given, tmp_path):
 
 
 def test_what_cannot_be_drawn_is_told_all_the_same(given, tmp_path):
-    given.task = SimpleNamespace(mask_padding=lambda *_: given.batch.tensors, seen=raises)
+    given.task = SimpleNamespace(mask_padding=lambda *_: given.batch.tensors, drawing=SimpleNamespace(seen=raises))
 
     assert [path.name for path in written(tmp_path, given).iterdir()] == ["batch.json"]
 

@@ -23,7 +23,7 @@ from penstock.inference.comparing import Comparison, compared
 from penstock.inference.export import export
 from penstock.models import TestTimeAugmentation
 from penstock.settings import Augment
-from penstock.tasks import Classification, Detection, Instances, Segmentation, Volumes
+from penstock.tasks import Classification, Detection, Instances, ReadyModel, Segmentation, Volumes
 from penstock.training import train
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_masks_are_those_of_the_model(run, tmp_path, suffix, capsys):
 
 def test_masks_are_made_of_all_the_dataset_holds(run, tmp_path, capsys, monkeypatch):
     assert "uint8 (n, 64, 96, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
-    monkeypatch.setattr("penstock.tasks.segmentation.MOST_PROBABILITIES", 64 * 96)
+    monkeypatch.setattr("penstock.tasks.dense.MAX_PROBABILITIES", 64 * 96)
     crop = load_model(run, device="cpu").parts.task.augment.crop
     assert crop != (64, 96)
     assert f"uint8 (n, {crop[0]}, {crop[1]}, 3)" in call("export", run, "-o", tmp_path / "a.pt2", capsys=capsys)[1]
@@ -226,7 +226,7 @@ class TestObjects:
         assert found.comparison.agreement > 0.99
         for size in ((64, 96), (150, 70)):
             pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-            expected = task.predict(model, pixels, device=torch.device("cpu"))
+            expected = task.predictor.predict(ReadyModel(model), pixels)
             given = objects(tmp_path / "a.onnx", pixels)
             assert len(expected.boxes) > 0
             np.testing.assert_allclose(given["boxes"], expected.boxes, atol=0.05)
@@ -239,7 +239,7 @@ class TestObjects:
         model = task.model().eval()
         found = export(task, model, tmp_path / "a.onnx", (64, 64))
         pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), np.uint8)
-        expected, given = task.predict(model, pixels, device=torch.device("cpu")), objects(tmp_path / "a.onnx", pixels)
+        expected, given = task.predictor.predict(ReadyModel(model), pixels), objects(tmp_path / "a.onnx", pixels)
 
         assert found.outputs == ("boxes", "scores", "labels", "masks")
         shapes = {
@@ -259,7 +259,7 @@ class TestObjects:
         export(task, model, tmp_path / "a.onnx", (64, 64))
         small = np.random.default_rng(0).integers(0, 256, (12, 18, 3), np.uint8)
         pixels = cv2.resize(small, (120, 80), interpolation=cv2.INTER_CUBIC)
-        expected, given = task.predict(model, pixels, device=torch.device("cpu")), objects(tmp_path / "a.onnx", pixels)
+        expected, given = task.predictor.predict(ReadyModel(model), pixels), objects(tmp_path / "a.onnx", pixels)
 
         assert given["boxes"].max() > 90  # in pixels of the image that was given
         np.testing.assert_allclose(given["boxes"][:5], expected.boxes[:5], atol=1.0)
@@ -358,7 +358,7 @@ class TestWholeClasses:
             pixels = draw.integers(0, pixel_format.highest, (*size, channels)).astype(pixel_format.dtype)
             pixels = cv2.GaussianBlur(pixels, (0, 0), 3)
             given = objects(tmp_path / "a.onnx", pixels.astype(found.dtype))
-            expected = task.predict(model, pixels, device=torch.device("cpu"))
+            expected = task.predictor.predict(ReadyModel(model), pixels)
             assert given["probabilities"].shape == (3,)
             assert np.abs(given["probabilities"] - expected.probabilities).max() < 1e-3
             assert given["classes"] == expected.best[0]
@@ -382,7 +382,7 @@ class TestWholeMasks:
         for size in self.SIZES:
             pixels = cv2.GaussianBlur(draw.integers(0, 256, (*size, 3), np.uint8), (0, 0), 3)
             given = objects(tmp_path / "a.onnx", pixels)
-            expected = task.probabilities(model, pixels, torch.device("cpu"), "float32", None)
+            expected = task.predictor.probabilities(ReadyModel(model), pixels)
             assert given["probabilities"].shape == expected.shape == (3, *size)
             assert np.abs(given["probabilities"] - expected).max() < 1e-4
             assert (given["classes"] == expected.argmax(axis=0)).mean() > 0.999

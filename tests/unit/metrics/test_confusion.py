@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from penstock.errors import LabelError
 from penstock.metrics import Confusion
-from penstock.report import class_table
 
 
 @given(st.integers(0, 2**31), st.integers(1, 7))
@@ -41,7 +40,7 @@ def test_absent_classes_are_named_and_false_ones_count():
     assert scores.iou == [2 / 3, None, 0.0, None]
     assert scores.mean_iou == pytest.approx(1 / 3)
     assert scores.absent == ["b", "d"]
-    assert class_table(scores.as_json()).splitlines() == [
+    assert scores.table().splitlines() == [
         "class             IoU   recall          pixels  fraction",
         "a              66.67%   66.67%               3    100.0%",
         "b                   -        -               0      0.0%",

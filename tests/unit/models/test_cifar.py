@@ -145,7 +145,7 @@ class TestCifar:
 
     def test_the_first_layer_whitens(self):
         model, images = FastNetwork(10), torch.randn(64, 3, 32, 32).cumsum(dim=3)
-        model.whiten(images)
+        model.initialize_from(images)
         first = model.encoder[0]
         with torch.no_grad():
             predictions = first(images)[:, :12].transpose(0, 1).flatten(1)

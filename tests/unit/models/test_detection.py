@@ -10,7 +10,7 @@ from penstock.config import load
 from penstock.models import build_detector
 from penstock.session.optimizer import make_optimizer
 from penstock.settings import OptimizerSpec
-from penstock.tasks import Detection
+from penstock.tasks import Detection, ReadyModel
 
 
 def test_detectors_have_a_backbone():
@@ -30,7 +30,7 @@ def test_half_of_the_digits_do_not_move_boxes():
     model = build_detector("ssd:test_resnet", 2, "none").eval()
     task = Detection("ssd:test_resnet", ("a", "b"), 4)
     pixels = np.random.default_rng(0).integers(0, 255, (320, 512, 3), np.uint8)
-    found = task.predict(model, pixels, device=torch.device("cpu"), precision="bfloat16")
+    found = task.predictor.predict(ReadyModel(model, precision="bfloat16"), pixels)
 
     assert found.boxes.dtype == np.float32
     assert len(found.boxes) > 0

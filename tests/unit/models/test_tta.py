@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from penstock.models import TestTimeAugmentation, TTAModel, Window
-from penstock.tasks import Segmentation
+from penstock.tasks import ReadyModel, Segmentation
 
 
 class Slanted(torch.nn.Module):
@@ -94,7 +94,7 @@ def test_names():
 def test_a_window_that_holds_the_image_changes_nothing(model):
     task = Segmentation("unet:test_resnet", ("a", "b", "c", "d"))
     pixels = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
-    whole = task.predict(model, pixels, device=torch.device("cpu")).mask
-    windowed = task.predict(model, pixels, device=torch.device("cpu"), window=Window(64)).mask
+    whole = task.predictor.predict(ReadyModel(model), pixels).mask
+    windowed = task.predictor.predict(ReadyModel(model, window=Window(64)), pixels).mask
 
     assert (whole == windowed).all()

@@ -26,17 +26,17 @@ from penstock.records.schema import ClassificationRecord, decode_segmentation, e
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
 from penstock.settings import Augment, Data, Regularize
 from penstock.sources.kafka import FakeLog, KafkaSource
-from penstock.tasks import Classification, Segmentation
+from penstock.tasks import Classification
+from penstock.tasks.classification import ClassDrawing
+from penstock.tasks.segmentation import MaskDrawing
 from penstock.training import train
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     """The arrays of all samples that are drawn."""
-    from penstock.tasks import Classification, Segmentation
-
     found = []
-    for kind in (Segmentation, Classification):
+    for kind in (MaskDrawing, ClassDrawing):
         own = kind.draw
 
         def draw(self, arrays, outputs=None, record=None, own=own):
@@ -134,9 +134,9 @@ def test_as_many_predictions_are_drawn_as_asked_and_they_are_the_models(shaken_r
 def test_replay_draws_what_the_step_saw(packed, tmp_path, monkeypatch, capsys):
     looks = Looks()
     folder, _ = train(recipe(packed.folder, steps=3, evaluate_every=9), tmp_path, hooks=[looks])
-    drawn, draw = [], Segmentation.draw
+    drawn, draw = [], MaskDrawing.draw
     monkeypatch.setattr(
-        Segmentation, "draw", lambda task, arrays, *rest: (drawn.append(dict(arrays)), draw(task, arrays, *rest))[1]
+        MaskDrawing, "draw", lambda task, arrays, *rest: (drawn.append(dict(arrays)), draw(task, arrays, *rest))[1]
     )
     for step in (1, 3):
         drawn.clear()
@@ -156,7 +156,7 @@ def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):
     feed = Feed(Plan(source.snapshot(), 1), source, task.prepare(train=True), batch=2)
     drawn = []
     monkeypatch.setattr(
-        Classification, "draw", lambda self, arrays, *_: drawn.append(arrays) or np.zeros((8, 8, 3), np.uint8)
+        ClassDrawing, "draw", lambda self, arrays, *_: drawn.append(arrays) or np.zeros((8, 8, 3), np.uint8)
     )
     _, records = samples_sheet(task, feed, [0, 1])
 
@@ -165,8 +165,8 @@ def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):
     assert [arrays["target"].tolist() for arrays in drawn] == [[0.0, 1.0], [0.0, 0.0]]
     monkeypatch.undo()
     arrays = {"image": image, "label": np.array(-1)}
-    assert task.words(arrays) == ("",)
-    np.testing.assert_array_equal(task.draw(arrays), drawing.fit(image, 192))
+    assert task.drawing.words(arrays) == ("",)
+    np.testing.assert_array_equal(task.drawing.draw(arrays), drawing.fit(image, 192))
 
 
 def test_words_are_written_below_and_not_enlarged_with_the_image(tmp_path):

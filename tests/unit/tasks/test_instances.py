@@ -14,7 +14,7 @@ from penstock.images import codecs, drawing
 from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
 from penstock.settings import Augment
-from penstock.tasks import Instances, PrepareInstances
+from penstock.tasks import Instances, PrepareInstances, ReadyModel
 from penstock.tasks.predictions import InstancePrediction, Style
 
 TASK = Instances("maskrcnn:test_resnet", ("cat", "dog"), 3)
@@ -187,7 +187,7 @@ class TestLearning:
         pixels = np.random.default_rng(0).integers(0, 255, (50, 70, 3), np.uint8)
         for augment in (Augment((32, 32)), Augment((32, 32), resize_range=(25, 35))):
             task = Instances(TASK.name, TASK.classes, 3, augment)
-            found = task.predict(model, pixels, device=torch.device("cpu"))
+            found = task.predictor.predict(ReadyModel(model), pixels)
             assert found.masks.shape == (len(found.boxes), 50, 70)
             assert found.masks.dtype == bool
             assert len(found.boxes) > 0
@@ -230,19 +230,19 @@ class TestPredictions:
         same = dataclasses.replace(several, labels=one.labels)
         assert np.array_equal(same.draw()[place], (200 + colors[0]) // 2)
         cells = Instances(TASK.name, ("cell",), 3)
-        assert (cells.legend, TASK.legend) == ((), TASK.classes)
+        assert (cells.drawing.legend, TASK.drawing.legend) == ((), TASK.classes)
         arrays = {name: tensor[0].numpy() for name, tensor in batch().items()}
         arrays["label"] = np.where(arrays["label"] > 0, 0, arrays["label"])
         image = np.ascontiguousarray(arrays["image"][:30, :40])
         true = drawing.instances(image, [pixels > 0 for pixels in DISKS], [0] * len(DISKS), classes=1)
-        assert np.array_equal(cells.draw(arrays), true)
+        assert np.array_equal(cells.drawing.draw(arrays), true)
 
     def test_the_drawing_of_a_sample_shows_truth_and_prediction(self):
         arrays = {name: tensor[0].numpy() for name, tensor in batch().items()}
         image = np.ascontiguousarray(arrays["image"][:30, :40])
         true = drawing.instances(image, [pixels > 0 for pixels in DISKS], LABELS, classes=2)
-        assert np.array_equal(TASK.draw(arrays), true)
-        both = TASK.draw(arrays, outputs(*DISKS[:2])[0])
+        assert np.array_equal(TASK.drawing.draw(arrays), true)
+        both = TASK.drawing.draw(arrays, outputs(*DISKS[:2])[0])
         words = ["cat 80%", "dog 90%"]
         predicted = drawing.instances(image, [DISKS[1] > 0, DISKS[0] > 0], [0, 1], words, classes=2)
         assert np.array_equal(both, np.hstack([true, predicted]))

@@ -224,17 +224,17 @@ class TestSeen:
 
     def test_without_draws_it_is_the_batch(self):
         tensors = {"image": torch.zeros(1, 2, 2, 3, dtype=torch.uint8)}
-        assert CLASSES.seen(tensors) is tensors
+        assert CLASSES.drawing.seen(tensors) is tensors
 
     @pytest.mark.parametrize(("shift", "end"), [(300.0, 255), (-300.0, 0)])
     def test_tones_end_where_bytes_do(self, shift, end):
-        found = CLASSES.seen(self.batch(self.drawn(brightness=shift)))
+        found = CLASSES.drawing.seen(self.batch(self.drawn(brightness=shift)))
         assert (found["image"] == end).all()
         assert found["image"].shape == (1, 8, 8, 3)
 
     def test_images_and_their_classes_are_mixed(self):
         tensors = self.batch(self.drawn(own=0.25), self.drawn(own=0.5), self.drawn())
-        found = CLASSES.seen(tensors)
+        found = CLASSES.drawing.seen(tensors)
         first, second, third = tensors["image"].double()
 
         np.testing.assert_allclose(found["image"][0], 0.25 * first + 0.75 * second, atol=0.51)
@@ -246,7 +246,7 @@ class TestSeen:
         draws = NOTHING.copy()
         draws[5:9] = 0.25, 0.5, 0.0, 1.0  # rows 2 and 3
         tensors = self.batch(draws)
-        found = CLASSES.seen(tensors)["image"][0]
+        found = CLASSES.drawing.seen(tensors)["image"][0]
 
         assert (found[2:4] == torch.tensor(CLASSES.normalization.fill)).all()
         assert torch.equal(found[:2], tensors["image"][0, :2])

@@ -11,7 +11,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from support.commands import call
 from support.datasets import records
 from support.errors import refused
@@ -28,6 +27,7 @@ from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, channels_of, read_labels, read_volume
 from penstock.inference import Trained, load_model
 from penstock.records.schema import decode_segmentation
+from penstock.tasks import ReadyModel
 from penstock.training import train
 
 CODES = ["".join(code) for axes in itertools.permutations(("RL", "AP", "SI")) for code in itertools.product(*axes)]
@@ -512,7 +512,7 @@ def test_one_file_of_a_case_with_more(whole_volumes):
     task = dataclasses.replace(open_parts(learn_volumes(whole_volumes)).task, pixel_format=PixelFormat(3))
     volume = Volume("c_0000.nii.gz", volume_scene()[0][np.newaxis], np.eye(4))
     with pytest.raises(ImageError) as caught:
-        task.predict_volume(task.model(), volume, device=torch.device("cpu"))
+        task.volume_predictor.predict(ReadyModel(task.model()), volume)
 
     assert str(caught.value) == (
         "c_0000.nii.gz: expected the two or three modalities that the run learnt, found one. Name the folder of the "

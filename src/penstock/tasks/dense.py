@@ -1,0 +1,270 @@
+"""What tasks share that predict a value for every pixel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import numpy as np
+import torch
+
+from penstock.errors import RecipeError
+from penstock.images import RGB, PixelFormat
+from penstock.models import Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
+from penstock.models.segmentation import STRIDE, filled, nearest_size
+from penstock.settings import Augment, DeepLabConfig
+from penstock.tasks.abilities import Ability
+from penstock.tasks.base import Task
+from penstock.tasks.exported import ImageToMask, class_graph
+from penstock.tasks.masks import PrepareSegmentation
+from penstock.tasks.normalizing import usual_values
+from penstock.tasks.roles import Exporter, Predictor, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from penstock.datasets.description import Split
+    from penstock.feed import Prepare
+    from penstock.images.geometry import Size
+    from penstock.losses import Mixture
+    from penstock.tasks.exported import Graph
+    from penstock.tasks.roles import ReadyModel, Tensors
+    from penstock.values import Pixels
+
+MAX_PROBABILITIES: Final = 1 << 26
+"""Probabilities that an exported model gives for one image at most: a quarter of a gigabyte."""
+
+
+@dataclass(frozen=True)
+class DenseTask(Task):
+    """A class, or a fraction of one, for every pixel of an image.
+
+    Attributes:
+        name: the model, `ARCHITECTURE:BACKBONE`.
+        classes: the classes' names; their index is their id.
+        ignore: the label that does not count.
+        augment: what training does to an image.
+        canvas: the size of the largest image to evaluate, (height, width).
+        weights: the backbone's: "pretrained", "none" or a file.
+        parts: of a `deeplab`.
+        pixel_format: channels and bits of the images.
+        statistics: of the data, by which images are normalised; None takes the backbone's.
+        decoder: options of the decoder of a network of segmentation_models.pytorch.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    ignore: int = 255
+    augment: Augment = field(default_factory=Augment)
+    canvas: Size = (512, 512)
+    weights: str = "none"
+    parts: DeepLabConfig = DeepLabConfig()  # noqa: RUF009 - frozen
+    pixel_format: PixelFormat = RGB
+    statistics: Normalization | None = None
+    decoder: Mapping[str, Any] = field(default_factory=dict)
+
+    small_model = "unet:resnet18"
+    samples: ClassVar[type[PrepareSegmentation]] = PrepareSegmentation
+    """Makes samples of records."""
+    supports = frozenset(
+        {
+            Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.AUGMENTATION, Ability.ALTERNATING_FLIP,
+            Ability.MODELS, Ability.PRETRAINED, Ability.DATA_NORMALIZATION, Ability.MOSAIC,
+        }
+    )  # fmt: skip
+
+    @property
+    @abstractmethod
+    def losses(self) -> Mixture:
+        """The losses as they are now."""
+
+    @cached_property
+    def normalization(self) -> Normalization:
+        """What the backbone expects of its input."""
+        return self.statistics or segmenter_normalization(self.name).over(self.pixel_format.channels)
+
+    @property
+    def fill(self) -> tuple[int, ...]:
+        """The pixel that lies outside images."""
+        return self.normalization.mean_pixel(self.pixel_format.highest)
+
+    def prepare(self, *, train: bool) -> Prepare:
+        """A random view for training, the whole image for evaluation."""
+        augment = self.augment if train else None
+        canvas = (0, 0) if train else self.canvas
+        return self.samples(len(self.classes), self.ignore, self.fill, augment, canvas, self.pixel_format)
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        return build_segmenter(
+            self.name, len(self.classes), self.weights, self.parts, self.pixel_format.channels, self.decoder
+        )
+
+    def inputs(self, tensors: Tensors) -> torch.Tensor:
+        """Float32 (n, channels, h, w), channels last in memory, from uint8 or uint16 (n, h, w, channels)."""
+        return self.normalization.apply(as_floats(tensors["image"]))
+
+    def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
+        """All pixels of padding samples get the ignored label."""
+        real = weight.to(tensors["mask"].device).view(-1, 1, 1) > 0
+        return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
+
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """What each loss is divided by: pixels or images with a label."""
+        return self.losses.count(self._target(tensors, small=not self.parts.upsample), self.ignore)
+
+    def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss; of a list of weighted logits, that of all of them."""
+        if isinstance(outputs, torch.Tensor):
+            return self.losses.sum(outputs, self._target(tensors, small=False), self.ignore)
+        target = self._target(tensors, small=not self.parts.upsample)
+        total: torch.Tensor = sum(weight * self.losses.sum(each, target, self.ignore) for weight, each in outputs)
+        return total
+
+    def _target(self, tensors: Tensors, *, small: bool) -> torch.Tensor:
+        """The labels, or those in the middle of what each of a `deeplab`'s small logits stands for."""
+        mask, stride = tensors["mask"], self.parts.stride
+        return mask[:, stride // 2 :: stride, stride // 2 :: stride] if small else mask
+
+    def for_images(self, height: int, width: int, slices: int = 0) -> Self:
+        """The task with a canvas that images of up to a size fit."""
+        del slices
+        canvas = filled(height), filled(width)
+        return replace(
+            self, canvas=canvas, parts=replace(self.parts, upsample=True)
+        )  # predictions are of the labels' size
+
+    @property
+    def exporter(self) -> DenseExporter:
+        """Makes graphs from images to classes and probabilities."""
+        return DenseExporter(self)
+
+    @property
+    def trial(self) -> DenseTrial:
+        """Tries sizes: decoders put feature maps of different strides together."""
+        return DenseTrial(self)
+
+
+@dataclass(frozen=True)
+class DensePredictor(Predictor):
+    """Predicts a value for every pixel of an image.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: DenseTask
+
+    @torch.inference_mode()
+    def probabilities(self, ready: ReadyModel, pixels: Pixels) -> NDArray[np.float32]:
+        """Of every class at every pixel: float32 (classes, height, width)."""
+        model, (height, width) = ready.model, pixels.shape[:2]
+        if ready.window:  # which is moved to the device, not the whole image
+            image, model = torch.from_numpy(pixels), Windowed(model, ready.window, ready.device)
+        else:
+            padded = np.empty((filled(height), filled(width), pixels.shape[2]), pixels.dtype)
+            padded[...] = self.task.fill
+            padded[:height, :width] = pixels
+            image = torch.from_numpy(padded).to(ready.device)
+        with ready.autocast():
+            logits = model(self.task.inputs({"image": image.unsqueeze(0)}))
+        probabilities = logits.exp_() if ready.window else logits.float().softmax(dim=1)
+        found: NDArray[np.float32] = probabilities[0, :, :height, :width].cpu().numpy()
+        return found
+
+
+@dataclass(frozen=True)
+class DenseExporter(Exporter):
+    """Graphs from images to classes and probabilities.
+
+    Attributes:
+        task: what was learnt.
+    """
+
+    task: DenseTask
+
+    def size(self, splits: Iterable[Split]) -> Size | None:
+        """What holds every image of the dataset, where its size is known and the predictions are not too large."""
+        sizes = [(split.height, split.width) for split in splits]
+        height, width = max(size[0] for size in sizes), max(size[1] for size in sizes)
+        if not height:
+            return None
+        canvas = filled(height), filled(width)
+        return canvas if canvas[0] * canvas[1] * len(self.task.classes) <= MAX_PROBABILITIES else None
+
+    def check_size(self, size: Size) -> None:
+        """Sides must divide by 32."""
+        if any(side % STRIDE for side in size):
+            better = nearest_size(size)
+            raise RecipeError(
+                "--size",
+                expected=f"multiples of {STRIDE}",
+                found=f"{size[0]} x {size[1]}",
+                remedy=f"Use --size {better[0]} {better[1]}, and pad images to it",
+            )
+
+    def input_note(self, size: Size | None) -> str:
+        """Whole images, padded."""
+        sides = f"{size[0]} x {size[1]}" if size else f"multiples of {STRIDE}"
+        fill = ", ".join(f"{value:g}" for value in self.task.fill)
+        return f"images that are not resized, but padded on the right and below to {sides} with {fill}"
+
+    def graph(self, model: nn.Module, size: Size) -> Graph:
+        """Images to masks; their sides may be any multiples of 32, where that is asked for."""
+        shape = (*size, self.task.pixel_format.channels)
+        return class_graph(self.task, model, shape, usual_values(self.task.statistics, self.task.pixel_format), STRIDE)
+
+    def whole_graph(self, model: nn.Module, size: Size) -> Graph:
+        """One image of any size to its mask; padding is inside."""
+        module = ImageToMask(self.task, model, STRIDE, self.task.fill).eval()
+        return replace(self.graph(model, size), module=module, multiple=0, any_size=True, axes=module.axes)
+
+
+@dataclass(frozen=True)
+class DenseTrial(Trial):
+    """Tries whether a network takes images of training's and of evaluation's size.
+
+    Attributes:
+        task: what is to be learnt.
+    """
+
+    task: DenseTask
+
+    def check_crop(self, crop: Size, model: nn.Module) -> None:
+        """Decoders put feature maps of different strides together, so sides must divide by the largest."""
+        backbone = getattr(model, "encoder", None)
+        if backbone is None:
+            return  # a custom network, which is tried instead
+        stride = int(getattr(backbone, "output_stride", STRIDE))
+        if any(side % stride for side in crop):
+            better = nearest_size(crop, stride)
+            raise RecipeError(
+                "augment.crop",
+                expected=f"multiples of {stride}, the largest stride of {self.task.name}",
+                found=f"{crop[0]} x {crop[1]}",
+                remedy=f"Use --crop {better[0]} {better[1]}",
+            )
+
+    def sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
+        """The crop, and the window or something larger where a split is evaluated: some networks take one size only."""
+        if not evaluated:
+            return [crop]
+        larger = (filled(window), filled(window)) if window else (crop[0] + STRIDE, crop[1] + STRIDE)
+        return [crop, larger]
+
+    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
+        """Logits must be a tensor with a channel for every class."""
+        return wrong_logits(outputs, (1, len(self.task.classes), *size), size)
+
+
+def wrong_logits(outputs: Any, expected: tuple[int, ...], size: Size) -> tuple[str, str] | None:
+    """What logits of one image of a size should have been and what they are, in words; None where they are right."""
+    if isinstance(outputs, torch.Tensor) and tuple(outputs.shape) == expected:
+        return None
+    found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    return f"logits of shape {expected} for an image of {size[0]} x {size[1]}", str(found)
