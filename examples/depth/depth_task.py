@@ -203,10 +203,6 @@ class DepthDrawing(Drawing):
 
     panels = "image, depth, prediction"
 
-    def classes_of(self, record):
-        """The one class."""
-        return {0}
-
     def draw(self, arrays, outputs=None, record=None):
         """The image, its depth and, where there is one, the predicted depth, side by side."""
         maps = [np.asarray(arrays["depth"])]

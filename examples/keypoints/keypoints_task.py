@@ -233,11 +233,6 @@ class PointDrawing(Drawing):
 
     panels = "image with points, image with predicted points"
 
-    def classes_of(self, record):
-        """The visible points."""
-        _, points = KeypointsKind().decode(record, self.classes)
-        return {index for index, point in enumerate(points) if point[2]}
-
     def draw(self, arrays, outputs=None, record=None):
         """The image with its points in circles and, where there are outputs, a copy with predictions as crosses."""
         image = np.asarray(arrays["image"])

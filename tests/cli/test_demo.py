@@ -9,7 +9,7 @@ from support.commands import call
 from support.paths import ROOT
 
 from penstock.cli.demo import _seconds
-from penstock.training import TimeFound
+from penstock.training.finders import TimeFound
 
 
 @pytest.fixture

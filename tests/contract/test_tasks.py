@@ -3,38 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from support.recorded import recorded
 from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
 
 from penstock.images import drawing
-from penstock.images.codecs import encode_png
-from penstock.records.schema import ClassificationRecord, DetectionRecord, Object
 from penstock.settings import DRAWS, Augment
 from penstock.tasks import Matting, Segmentation
 from penstock.tasks.volumes import telling_slice
 
 MATTES = Matting("unet:test_resnet", ("back", "front"))
-
-
-class TestShown:
-    """The classes in a record, by which `show` finds images of one."""
-
-    def test_of_masks(self):
-        ids = np.array([[0, 2], [200, 2]], np.uint8)
-        assert MASKS.drawing.classes_of(masked(pixels(2, 2), ids)) == {0, 2}
-        assert VOLUMES.drawing.classes_of(masked(pixels(2, 2), ids, 2)) == {0, 2}
-
-    def test_of_mattes(self):
-        assert MATTES.drawing.classes_of(masked(pixels(2, 2), np.full((2, 2), 77, np.uint8))) == {0, 1}
-
-    def test_of_classes(self):
-        content = ClassificationRecord(encode_png(pixels(2, 2)), 2, "x", "png", 2, 2)
-        assert CLASSES.drawing.classes_of(recorded(content, "s#1")) == {2}
-
-    def test_of_boxes(self):
-        objects = (Object(1, 0, 0, 1, 1), Object(0, 0, 0, 2, 2), Object(1, 1, 1, 2, 2))
-        content = DetectionRecord(encode_png(pixels(2, 2)), objects, "x", "png", 2, 2)
-        assert BOXES.drawing.classes_of(recorded(content, "s#1")) == {0, 1}
 
 
 class TestPadding:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.datasets import Labels, inspect, pack
+from penstock.datasets import inspect, pack
 from penstock.datasets.describing import grouped
 from penstock.errors import DatasetError
+from penstock.kinds import Labels
 
 rng = np.random.default_rng(5)
 

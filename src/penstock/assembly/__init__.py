@@ -15,9 +15,9 @@ published.py  defaults that follow from published weights
 """
 
 from penstock.assembly.advising import Advice, advise
-from penstock.assembly.epochs import steps_of, with_steps
-from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_dataset, open_parts
-from penstock.assembly.presets import Resolved, default_recipe, resolve
+from penstock.assembly.epochs import steps_of
+from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_parts
+from penstock.assembly.presets import resolve
 from penstock.assembly.reference import explained
 from penstock.assembly.resolving import resolve_settings, settings_of_file
 from penstock.assembly.runs import load_checkpoint, open_run
@@ -26,14 +26,11 @@ from penstock.assembly.trusting import settings_in, trust
 __all__ = [
     "Advice",
     "Parts",
-    "Resolved",
     "advise",
     "chosen_shuffle",
-    "default_recipe",
     "explained",
     "load_checkpoint",
     "notes",
-    "open_dataset",
     "open_parts",
     "open_run",
     "resolve",
@@ -42,5 +39,4 @@ __all__ = [
     "settings_of_file",
     "steps_of",
     "trust",
-    "with_steps",
 ]

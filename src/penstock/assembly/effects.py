@@ -62,7 +62,7 @@ def _some() -> tuple[Callable[[Any], bool], str]:
 _VIEWS: Final = tuple(
     f"augment.{each.name}"
     for each in fields(Augment)
-    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "alternating_flip", "mosaic"}
+    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "mosaic"}
 )
 
 NEEDS: Final = (
@@ -114,7 +114,6 @@ ABILITIES: Final = (
     (Ability.BOX_VISIBILITY, ("augment.min_visibility",)),
     (Ability.SLICES, ("augment.slices",)),
     (Ability.REFLECTED_BORDER, ("augment.border",)),
-    (Ability.ALTERNATING_FLIP, ("augment.alternating_flip",)),
     (Ability.AUGMENTATION, _VIEWS),
     (Ability.MOSAIC, ("augment.mosaic",)),
     (Ability.PRETRAINED, ("model.weights",)),

@@ -15,115 +15,8 @@ _IGNORED: Final = 255
 _NAMES: Final = {"mapping": "--map"}
 """Of options that are not called as their fields are."""
 
-Classes = Annotated[
-    str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one per line.")
-]
-Ignore = Annotated[
-    int, Parameter(validator=validators.Number(gte=0, lte=255), help="Ignore label: id of pixels that do not count.")
-]
 Some = validators.Number(gte=1)
 Natural = validators.Number(gte=0)
-Map = Annotated[
-    list[str],
-    Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
-]
-Colors = Annotated[
-    Path | None,
-    Parameter(help="Legend of masks in colour: a CSV file with columns name, r, g, b, or labelmap.txt of CVAT."),
-]
-MaskThreshold = Annotated[
-    int,
-    Parameter(
-        validator=validators.Number(gte=0, lte=255),
-        help="For black and white masks, such as JPEG files: pixels with this gray value or more are class 1, all "
-        "others class 0. By default masks hold class ids.",
-    ),
-]
-Palette = Annotated[
-    bool,
-    Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids."),
-]
-Images = Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")]
-Masks = Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")]
-Group = Annotated[
-    str,
-    Parameter(
-        help="Regular expression that finds in file names what images have in common that belong together, such as "
-        "'patient[0-9]+'. They are never divided between splits. By default the images of a folder belong together."
-    ),
-]
-Rater = Annotated[
-    str,
-    Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
-]
-LayoutName = Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")]
-Task = Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {TASKS}.")]
-Boxes = Annotated[
-    Literal["xyxy", "xywh"],
-    Parameter(
-        help="Format of boxes: xyxy (two corners) or xywh (a corner and a size). By default the format is inferred "
-        "and printed."
-    ),
-]
-ClipBoxes = Annotated[
-    bool, Parameter(negative="", help="Cut boxes that reach outside their image at its edges. By default a problem.")
-]
-TrustImageSize = Annotated[
-    bool,
-    Parameter(negative="", help="Take images of another size than their annotations state. By default a problem."),
-]
-Pattern = Annotated[str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")]
-FieldNames = Annotated[
-    list[str],
-    Parameter(
-        name="--field",
-        help="Field of TFRecords, or column of a CSV file, with a name of its own: image=NAME, and label=NAME, "
-        "mask=NAME or xmin=NAME and so on. May be repeated.",
-    ),
-]
-LimitEach = Annotated[
-    int,
-    Parameter(validator=Natural, help="Largest number of images of each split, to try something on a part; 0: all."),
-]
-MaxSide = Annotated[
-    int,
-    Parameter(validator=Natural, help="Make images smaller, so that no side is longer than this, in pixels; 0: never."),
-]
-ValueRange = Annotated[
-    tuple[float, float],
-    Parameter(
-        help="Values of TIFF and DICOM images that become 0 and 65535, such as '-160 240' for Hounsfield units. By "
-        "default values of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM images "
-        "have the range that their headers allow.",
-    ),
-]
-Quality = Annotated[
-    int,
-    Parameter(
-        validator=validators.Number(gte=0, lte=100),
-        help="Write images anew as JPEG of this quality, 1 to 100. By default they stay as they are.",
-    ),
-]
-Seekable = Annotated[
-    bool,
-    Parameter(
-        negative="",
-        help="Write JPEG images anew with restart markers, so that training decodes the crops of large images alone.",
-    ),
-]
-EvaluateOnly = Annotated[
-    bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
-]
-Validation = Annotated[
-    float,
-    Parameter(
-        name=["--validation", "--val"],
-        validator=validators.Number(gte=0, lt=1),
-        help="Fraction of train to set aside as val.",
-    ),
-]
-SkipBad = Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")]
-Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 
 
 @Parameter(name="*")
@@ -131,32 +24,122 @@ Threads = Annotated[int, Parameter(validator=Some, help="Number of threads.")]
 class RawOptions:
     """The options, as they are typed."""
 
-    classes: Classes = ""
-    ignore: Ignore = _IGNORED
-    mapping: Map | None = None
-    images: Images = ""
-    masks: Masks = ""
-    palette: Palette = False
-    rater: Rater = ""
-    group: Group = ""
-    mask_threshold: MaskThreshold = 0
-    colors: Colors | None = None
-    layout: LayoutName = ""
-    task: Task = ""
-    pattern: Pattern = ""
-    boxes: Boxes | None = None
-    clip_boxes: ClipBoxes = False
-    trust_image_size: TrustImageSize = False
-    evaluate_only: EvaluateOnly = False
-    limit: LimitEach = 0
-    max_side: MaxSide = 0
-    value_range: ValueRange | None = None
-    quality: Quality = 0
-    seekable: Seekable = False
-    field: FieldNames | None = None
-    validation: Validation = 0.0
-    skip_bad: SkipBad = False
-    threads: Threads = 4
+    classes: Annotated[
+        str, Parameter(help="Class names in the order of their ids: 'sky,road,car', or a file with one per line.")
+    ] = ""
+    ignore: Annotated[
+        int,
+        Parameter(validator=validators.Number(gte=0, lte=255), help="Ignore label: id of pixels that do not count."),
+    ] = _IGNORED
+    mapping: Annotated[
+        list[str] | None,
+        Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
+    ] = None
+    images: Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")] = ""
+    masks: Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")] = ""
+    palette: Annotated[
+        bool,
+        Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids."),
+    ] = False
+    rater: Annotated[
+        str,
+        Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
+    ] = ""
+    group: Annotated[
+        str,
+        Parameter(
+            help="Regular expression that finds in file names what images have in common that belong together, such as "
+            "'patient[0-9]+'. They are never divided between splits. By default the images of a folder belong together."
+        ),
+    ] = ""
+    mask_threshold: Annotated[
+        int,
+        Parameter(
+            validator=validators.Number(gte=0, lte=255),
+            help="For black and white masks, such as JPEG files: pixels with this gray value or more are class 1, all "
+            "others class 0. By default masks hold class ids.",
+        ),
+    ] = 0
+    colors: Annotated[
+        Path | None,
+        Parameter(help="Legend of masks in colour: a CSV file with columns name, r, g, b, or labelmap.txt of CVAT."),
+    ] = None
+    layout: Annotated[str, Parameter(help="Dataset layout: voc, coco, ..., or FILE.py:NAME. Detected by default.")] = ""
+    task: Annotated[str, Parameter(help=f"Task to pack for, if the folder has labels for several: {TASKS}.")] = ""
+    pattern: Annotated[
+        str, Parameter(help="Regular expression that finds the class in file names: '(?P<label>[a-z]+)_'.")
+    ] = ""
+    boxes: Annotated[
+        Literal["xyxy", "xywh"] | None,
+        Parameter(
+            help="Format of boxes: xyxy (two corners) or xywh (a corner and a size). By default the format is inferred "
+            "and printed."
+        ),
+    ] = None
+    clip_boxes: Annotated[
+        bool,
+        Parameter(negative="", help="Cut boxes that reach outside their image at its edges. By default a problem."),
+    ] = False
+    trust_image_size: Annotated[
+        bool,
+        Parameter(negative="", help="Take images of another size than their annotations state. By default a problem."),
+    ] = False
+    evaluate_only: Annotated[
+        bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
+    ] = False
+    limit: Annotated[
+        int,
+        Parameter(
+            validator=Natural, help="Largest number of images of each split, to try something on a part; 0: all."
+        ),
+    ] = 0
+    max_side: Annotated[
+        int,
+        Parameter(
+            validator=Natural, help="Make images smaller, so that no side is longer than this, in pixels; 0: never."
+        ),
+    ] = 0
+    value_range: Annotated[
+        tuple[float, float] | None,
+        Parameter(
+            help="Values of TIFF and DICOM images that become 0 and 65535, such as '-160 240' for Hounsfield units. By "
+            "default values of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM "
+            "images have the range that their headers allow.",
+        ),
+    ] = None
+    quality: Annotated[
+        int,
+        Parameter(
+            validator=validators.Number(gte=0, lte=100),
+            help="Write images anew as JPEG of this quality, 1 to 100. By default they stay as they are.",
+        ),
+    ] = 0
+    seekable: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Write JPEG images anew with restart markers, so that training decodes the crops of large images "
+            "alone.",
+        ),
+    ] = False
+    field: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--field",
+            help="Field of TFRecords, or column of a CSV file, with a name of its own: image=NAME, and label=NAME, "
+            "mask=NAME or xmin=NAME and so on. May be repeated.",
+        ),
+    ] = None
+    validation: Annotated[
+        float,
+        Parameter(
+            name=["--validation", "--val"],
+            validator=validators.Number(gte=0, lt=1),
+            help="Fraction of train to set aside as val.",
+        ),
+    ] = 0.0
+    skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")] = False
+    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4
 
     def given(self) -> dict[str, Any]:
         """What is said of the folder, as `ps.inspect` takes it.

@@ -6,7 +6,6 @@ checks.py  rules between fields, and what a resume may change
 places.py  where custom parts and data lie
 """
 
-from penstock.config.options import settings_of
-from penstock.config.toml import apply, as_settings, check_given, dump, load, parse_settings, settings_in
+from penstock.config.toml import apply, as_settings, dump, load, parse_settings, settings_in
 
-__all__ = ["apply", "as_settings", "check_given", "dump", "load", "parse_settings", "settings_in", "settings_of"]
+__all__ = ["apply", "as_settings", "dump", "load", "parse_settings", "settings_in"]

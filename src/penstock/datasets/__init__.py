@@ -39,15 +39,14 @@ if TYPE_CHECKING:
     from penstock.datasets.inspection import Inspection, inspect
     from penstock.datasets.layout import Layout
     from penstock.datasets.layouts import How
-    from penstock.datasets.locations import Dataset, Location, locate
+    from penstock.datasets.locations import Dataset, locate
     from penstock.datasets.packing import PackOptions, pack
     from penstock.datasets.publishing import Published, Publisher, publish
     from penstock.datasets.pulling import pull
     from penstock.datasets.topic_format import About
     from penstock.datasets.topics import TopicDataset
     from penstock.datasets.unpacking import Unpacked, unpack
-    from penstock.datasets.verification import verify, verify_topics
-    from penstock.kinds.items import Box, FilePart, Item, Labels, Problem
+    from penstock.datasets.verification import verify
 
 __getattr__ = names_of(
     __name__,
@@ -56,32 +55,25 @@ __getattr__ = names_of(
         "penstock.datasets.inspection": ("Inspection", "inspect"),
         "penstock.datasets.layout": ("Layout",),
         "penstock.datasets.layouts": ("How",),
-        "penstock.datasets.locations": ("Dataset", "Location", "locate"),
+        "penstock.datasets.locations": ("Dataset", "locate"),
         "penstock.datasets.packing": ("PackOptions", "pack"),
         "penstock.datasets.publishing": ("Published", "Publisher", "publish"),
         "penstock.datasets.pulling": ("pull",),
         "penstock.datasets.topic_format": ("About",),
         "penstock.datasets.topics": ("TopicDataset",),
         "penstock.datasets.unpacking": ("Unpacked", "unpack"),
-        "penstock.datasets.verification": ("verify", "verify_topics"),
-        "penstock.kinds.items": ("Box", "FilePart", "Item", "Labels", "Problem"),
+        "penstock.datasets.verification": ("verify",),
     },
 )
 
 __all__ = [
     "About",
-    "Box",
     "Dataset",
-    "FilePart",
     "FolderDataset",
     "How",
     "Inspection",
-    "Item",
-    "Labels",
     "Layout",
-    "Location",
     "PackOptions",
-    "Problem",
     "Published",
     "Publisher",
     "TopicDataset",
@@ -93,5 +85,4 @@ __all__ = [
     "pull",
     "unpack",
     "verify",
-    "verify_topics",
 ]

@@ -10,9 +10,9 @@ feed.py       Feed: who works on what, in which order, and how it ends
 stalling.py       a batch that does not come
 """
 
-from penstock.feed.batch import Batch, Sample
-from penstock.feed.feed import Feed, Meter
+from penstock.feed.batch import Batch
+from penstock.feed.feed import Feed
 from penstock.feed.fingerprint import changed, fingerprint
 from penstock.feed.prepare import Composing, Field, Gathering, Prepare
 
-__all__ = ["Batch", "Composing", "Feed", "Field", "Gathering", "Meter", "Prepare", "Sample", "changed", "fingerprint"]
+__all__ = ["Batch", "Composing", "Feed", "Field", "Gathering", "Prepare", "changed", "fingerprint"]

@@ -31,7 +31,7 @@ from penstock.images.geometry import Affine, View
 from penstock.images.header import ImageInfo, probe
 from penstock.images.pixels import RGB, PixelFormat, shown
 from penstock.images.threads import single_threaded
-from penstock.images.upright import read_shown, read_upright
+from penstock.images.upright import read_upright
 from penstock.images.warp import warp_image, warp_mask
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "decode_mask",
     "fetch_image",
     "probe",
-    "read_shown",
     "read_upright",
     "shown",
     "single_threaded",

@@ -20,11 +20,11 @@ from typing import Final
 
 from penstock.custom import load, load_admitted, place_of
 from penstock.errors import RecipeError
-from penstock.kinds.base import TILE, Counts, Described, Kind
+from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
 from penstock.kinds.instances import InstancesKind
-from penstock.kinds.items import Box, FilePart, InspectedItem, Instance, Item, Labels, Problem, hashed, named, sentence
+from penstock.kinds.items import Box, FilePart, InspectedItem, Item, Labels, Problem, hashed, named, sentence
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
@@ -77,21 +77,14 @@ __all__ = [
     "KINDS",
     "TILE",
     "Box",
-    "ClassificationKind",
     "Counts",
-    "Described",
-    "DetectionKind",
     "FilePart",
     "InspectedItem",
-    "Instance",
     "InstancesKind",
     "Item",
     "Kind",
     "Labels",
-    "MattingKind",
     "Problem",
-    "SegmentationKind",
-    "VolumesKind",
     "find_kind",
     "hashed",
     "named",

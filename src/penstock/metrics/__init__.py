@@ -12,14 +12,14 @@ tables.py     scores as text
 segments.py   scores that look at the segments of an image and not at single pixels
 """
 
-from penstock.metrics.boxes import Boxes, DetectionScores, Found, check_extra, run_lengths
+from penstock.metrics.boxes import Boxes, Found, check_extra, run_lengths
 from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.dice import dice
 from penstock.metrics.instances import InstanceScores
 from penstock.metrics.mattes import Mattes, MatteScores
-from penstock.metrics.segments import Segments, SegmentScores
+from penstock.metrics.segments import Segments
 from penstock.metrics.tables import number_table
 
 __all__ = [
@@ -27,13 +27,11 @@ __all__ = [
     "Cases",
     "ClassificationScores",
     "Confusion",
-    "DetectionScores",
     "Found",
     "InstanceScores",
     "MatteScores",
     "Mattes",
     "PredictionCounts",
-    "SegmentScores",
     "SegmentationScores",
     "Segments",
     "VolumeScores",

@@ -25,7 +25,7 @@ published.py      published weights of whole networks, by name
 from penstock.models.architectures import ARCHITECTURES, DETECTORS, INSTANCE_NETWORKS
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
-from penstock.models.cost import Cost, cost_of
+from penstock.models.cost import cost_of
 from penstock.models.decoder import check_decoder, decoder_options
 from penstock.models.detection import (
     Detector,
@@ -47,17 +47,15 @@ from penstock.models.sliding_window import Window, Windowed
 from penstock.models.sync_batchnorm import lone_norms, silent_norms, synchronise_norms
 from penstock.models.tta import TestTimeAugmentation, TTAModel
 from penstock.models.volumes import VolumeNetwork, build_volume_network
-from penstock.models.weights import Loaded, load_matching
+from penstock.models.weights import load_matching
 
 __all__ = [
     "ARCHITECTURES",
     "DETECTORS",
     "INSTANCE_NETWORKS",
-    "Cost",
     "Detector",
     "FastNetwork",
     "InitializedFromData",
-    "Loaded",
     "Normalization",
     "TTAModel",
     "TestTimeAugmentation",

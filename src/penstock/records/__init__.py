@@ -10,11 +10,10 @@ writer.py   writing a shard
 
 from penstock.records.example import Fields, encode
 from penstock.records.reader import Shard, open_shard, read_all
-from penstock.records.schema import ClassificationRecord, SegmentationRecord
+from penstock.records.schema import SegmentationRecord
 from penstock.records.writer import ShardWriter
 
 __all__ = [
-    "ClassificationRecord",
     "Fields",
     "SegmentationRecord",
     "Shard",

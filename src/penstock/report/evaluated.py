@@ -32,8 +32,8 @@ def cost(trained: Trained, split: str) -> str:
 
 def write_predictions(run: Path, trained: Trained, split: str, count: int) -> Path:
     """Draw some predictions of a split; the file."""
-    task, feed = trained.parts.evaluation(split)
-    positions = telling_positions(task, feed, count)
+    _, feed = trained.parts.evaluation(split)
+    positions = telling_positions(trained.parts.dataset.description, feed, count)
     return _draw(run / "figures" / f"predictions-{evaluation_name(trained, split)}.png", trained, split, positions)
 
 

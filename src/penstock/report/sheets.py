@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.datasets import Dataset
+    from penstock.datasets.description import Description
     from penstock.feed import Feed
     from penstock.tasks import Drawing, Task
     from penstock.values import Pixels, Record
@@ -66,14 +67,20 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
     return _sheet_of(task.drawing, tiles), records
 
 
-def telling_positions(task: Task, feed: Feed, count: int) -> list[int]:
+def telling_positions(described: Description, feed: Feed, count: int) -> list[int]:
     """Positions of an evaluation feed that show as many classes as `count` images can, sorted.
 
     Up to 200 records, evenly spread, are looked at.
+
+    Args:
+        described: the dataset.
+        feed: of a split of it.
+        count: images.
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}
-    classes = {position: task.drawing.classes_of(record) for position, record in found.items() if record}
+    counts = {at: described.kind.measure(record, described) for at, record in found.items() if record}
+    classes = {at: set(each.per_class) for at, each in counts.items()}
     spread = list(classes)
     chosen: list[int] = []
     shown: set[int] = set()

@@ -30,19 +30,17 @@ own_metrics.py   metrics of somebody's own beside a task's, by their places
 
 from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
-from penstock.session.diagnosis import Cause, NonFinite
+from penstock.session.diagnosis import NonFinite
 from penstock.session.hook import Hook, Steps
 from penstock.session.learner import Learner
-from penstock.session.options import Follow, Options, Outcome
+from penstock.session.options import Options, Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
 
 __all__ = [
     "Attached",
-    "Cause",
     "Checkpoint",
     "CheckpointStore",
-    "Follow",
     "Hook",
     "Learner",
     "NonFinite",

@@ -28,19 +28,17 @@ from penstock.custom import Place, load, place_of
 from penstock.errors import RecipeError
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.base import Task
-from penstock.tasks.boxes import PrepareDetection
 from penstock.tasks.classes import PrepareClassification
 from penstock.tasks.classification import Classification
 from penstock.tasks.detection import Detection
 from penstock.tasks.exported import Graph
-from penstock.tasks.instances import Instances, PrepareInstances
+from penstock.tasks.instances import Instances
 from penstock.tasks.masks import PrepareSegmentation
-from penstock.tasks.matting import Matting, PrepareMatte
-from penstock.tasks.objective import weights_of
+from penstock.tasks.matting import Matting
 from penstock.tasks.predictions import Prediction, Style
 from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, Trial, VolumePredictor
 from penstock.tasks.segmentation import Segmentation
-from penstock.tasks.volumes import PrepareVolume, Volumes
+from penstock.tasks.volumes import Volumes
 
 TASKS: Final[dict[str, type[Task]]] = {
     task.kind.name: task for task in (Segmentation, Matting, Classification, Detection, Instances, Volumes)
@@ -113,11 +111,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "PrepareClassification",
-    "PrepareDetection",
-    "PrepareInstances",
-    "PrepareMatte",
     "PrepareSegmentation",
-    "PrepareVolume",
     "ReadyModel",
     "Segmentation",
     "Style",
@@ -127,5 +121,4 @@ __all__ = [
     "Volumes",
     "find_task",
     "refusal",
-    "weights_of",
 ]

@@ -45,7 +45,6 @@ class Ability(Enum):
     MOSAIC = "A mosaic of images", "the samples have the methods `partners` and `compose` (`feed.Composing`)"
     CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with the method `Augment.middle`"
     REFLECTED_BORDER = "A reflected border", "samples use `augment.border`"
-    ALTERNATING_FLIP = "Alternating flip", "training samples are made with the method `Augment.view`"
     BOX_VISIBILITY = "A minimum visibility of boxes", "samples use `augment.min_visibility`"
     SLICES = "Cropping in depth", "samples use `augment.slices`"
     PRETRAINED = (

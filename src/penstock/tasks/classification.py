@@ -16,7 +16,6 @@ from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
 from penstock.models import Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.models.classification import CIFAR_SIDES
-from penstock.records.schema import decode_classification
 from penstock.settings import Augment, Objective, Regularize
 from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
@@ -87,7 +86,7 @@ class Classification(Task):
     supports = frozenset(
         {
             Ability.TTA, Ability.SHIFT_TTA, Ability.LOSSES, Ability.REGULARIZE, Ability.AUGMENTATION,
-            Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.ALTERNATING_FLIP, Ability.MODELS,
+            Ability.CENTER_CROP, Ability.REFLECTED_BORDER, Ability.MODELS,
             Ability.PRETRAINED, Ability.DATA_NORMALIZATION,
         }
     )  # fmt: skip
@@ -227,11 +226,7 @@ class Classification(Task):
 
 @dataclass(frozen=True)
 class ClassDrawing(Drawing):
-    """Draws images, whose classes are words below them.
-
-    Attributes:
-        task: what is learnt.
-    """
+    """Draws images, whose classes are words below them."""
 
     task: Classification
 
@@ -247,10 +242,6 @@ class ClassDrawing(Drawing):
         dtype = tensors["image"].dtype
         image = (mixed * (self.task.pixel_format.highest / 255)).round().to(dtype).permute(0, 2, 3, 1)
         return {**tensors, "image": image, "target": self.task.targets(tensors)}
-
-    def classes_of(self, record: Record) -> set[int]:
-        """The class of a record."""
-        return {decode_classification(record).label}
 
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
@@ -282,11 +273,7 @@ class ClassDrawing(Drawing):
 
 @dataclass(frozen=True)
 class ClassPredictor(Predictor):
-    """Predicts a probability for every class.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Predicts a probability for every class."""
 
     task: Classification
 
@@ -315,11 +302,7 @@ class ClassPredictor(Predictor):
 
 @dataclass(frozen=True)
 class ClassExporter(Exporter):
-    """Graphs from images to classes and probabilities.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Graphs from images to classes and probabilities."""
 
     task: Classification
 
@@ -343,11 +326,7 @@ class ClassExporter(Exporter):
 
 @dataclass(frozen=True)
 class ClassTrial(Trial):
-    """Tries whether a network takes training's crop.
-
-    Attributes:
-        task: what is to be learnt.
-    """
+    """Tries whether a network takes training's crop."""
 
     task: Classification
 

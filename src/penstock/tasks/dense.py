@@ -73,7 +73,7 @@ class DenseTask(Task):
     """Makes samples of records."""
     supports = frozenset(
         {
-            Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.AUGMENTATION, Ability.ALTERNATING_FLIP,
+            Ability.TTA, Ability.SCALE_TTA, Ability.SLIDING_WINDOW, Ability.AUGMENTATION,
             Ability.MODELS, Ability.PRETRAINED, Ability.DATA_NORMALIZATION, Ability.MOSAIC,
         }
     )  # fmt: skip
@@ -152,11 +152,7 @@ class DenseTask(Task):
 
 @dataclass(frozen=True)
 class DensePredictor(Predictor):
-    """Predicts a value for every pixel of an image.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Predicts a value for every pixel of an image."""
 
     task: DenseTask
 
@@ -180,11 +176,7 @@ class DensePredictor(Predictor):
 
 @dataclass(frozen=True)
 class DenseExporter(Exporter):
-    """Graphs from images to classes and probabilities.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Graphs from images to classes and probabilities."""
 
     task: DenseTask
 
@@ -227,11 +219,7 @@ class DenseExporter(Exporter):
 
 @dataclass(frozen=True)
 class DenseTrial(Trial):
-    """Tries whether a network takes images of training's and of evaluation's size.
-
-    Attributes:
-        task: what is to be learnt.
-    """
+    """Tries whether a network takes images of training's and of evaluation's size."""
 
     task: DenseTask
 

@@ -23,7 +23,6 @@ from penstock.models import (
 )
 from penstock.models.segmentation import filled
 from penstock.progress import counted
-from penstock.records.schema import decode_detection
 from penstock.settings import Augment
 from penstock.settings.augment import QUARTERS
 from penstock.settings.predicting import SHOWN
@@ -95,7 +94,7 @@ class Detection(Task):
     evaluates_loss = False
     supports = frozenset(
         {
-            Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY, Ability.ALTERNATING_FLIP, Ability.MODELS,
+            Ability.SCORE, Ability.AUGMENTATION, Ability.BOX_VISIBILITY, Ability.MODELS,
             Ability.PRETRAINED, Ability.DATA_NORMALIZATION, Ability.MOSAIC,
         }
     )  # fmt: skip
@@ -248,10 +247,6 @@ class BoxDrawing(Drawing):
         """All classes."""
         return self.classes
 
-    def classes_of(self, record: Record) -> set[int]:
-        """The classes of a record's boxes."""
-        return {each.label for each in decode_detection(record).objects}
-
     def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None, record: Record | None = None) -> Pixels:
         """The image with its objects and, beside it, with those that were found with a score above 0.3."""
         del record
@@ -276,11 +271,7 @@ class BoxDrawing(Drawing):
 
 @dataclass(frozen=True)
 class ObjectPredictor(Predictor):
-    """Predicts objects.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Predicts objects."""
 
     task: Detection
 
@@ -333,11 +324,7 @@ class BoxPredictor(ObjectPredictor):
 
 @dataclass(frozen=True)
 class DetectorExporter(Exporter):
-    """Graphs from one image to the objects in it.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Graphs from one image to the objects in it."""
 
     task: Detection
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from penstock.errors import LabelError
 from penstock.feed import Field
-from penstock.images import RGB, PixelFormat, codecs, fetch_image, geometry, probe
+from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
 from penstock.images.warp import warp_mask
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.metrics import Confusion, SegmentationScores, Segments
@@ -150,12 +148,6 @@ class SegmentationMetric:
         """Intersection over union and accuracy."""
         scores = self.confusion.scores(self.names)
         return replace(scores, segments=self.segments.scores()) if self.segments else scores
-
-
-def classes_in(record: Record) -> set[int]:
-    """The ids in a record's mask, the ignored one included."""
-    mask = decode_segmentation(record).mask
-    return set(np.unique(codecs.decode_mask(mask, f"{record.origin} (mask)", palette=True)).tolist())
 
 
 def without_padding(

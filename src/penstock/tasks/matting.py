@@ -131,11 +131,6 @@ class Matting(DenseTask):
 class MatteDrawing(Drawing):
     """Draws alpha as gray beside the image."""
 
-    def classes_of(self, record: Record) -> set[int]:
-        """Both, mostly."""
-        del record
-        return {0, 1}
-
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:

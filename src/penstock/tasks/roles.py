@@ -72,10 +72,6 @@ class Drawing(ABC):
         return tensors
 
     @abstractmethod
-    def classes_of(self, record: Record) -> set[int]:
-        """The classes in a record, by which records are chosen that show many."""
-
-    @abstractmethod
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None, record: Record | None = None
     ) -> NDArray[np.uint8]:

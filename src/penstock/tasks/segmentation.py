@@ -17,7 +17,7 @@ from penstock.progress import counted
 from penstock.settings import Objective
 from penstock.tasks.abilities import Ability
 from penstock.tasks.dense import DensePredictor, DenseTask
-from penstock.tasks.masks import SegmentationMetric, classes_in, without_padding
+from penstock.tasks.masks import SegmentationMetric, without_padding
 from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import MaskPrediction
@@ -135,10 +135,6 @@ class MaskDrawing(Drawing):
         """All classes."""
         return self.classes
 
-    def classes_of(self, record: Record) -> set[int]:
-        """The classes in a record's mask."""
-        return classes_in(record) - {self.ignore}
-
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
@@ -185,11 +181,7 @@ class MaskPredictor(DensePredictor):
 
 @dataclass(frozen=True)
 class SlicePredictor(VolumePredictor):
-    """Predicts the slices of a volume one by one.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Predicts the slices of a volume one by one."""
 
     task: Segmentation
 

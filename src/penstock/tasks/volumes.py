@@ -22,7 +22,6 @@ from penstock.settings import Augment, Objective
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.exported import class_graph
-from penstock.tasks.masks import classes_in
 from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.roles import Drawing, Exporter, VolumePredictor
 
@@ -292,10 +291,6 @@ class VolumeDrawing(Drawing):
         """All classes."""
         return self.classes
 
-    def classes_of(self, record: Record) -> set[int]:
-        """The classes in a record's mask."""
-        return classes_in(record) - {self.ignore}
-
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
@@ -318,11 +313,7 @@ class VolumeDrawing(Drawing):
 
 @dataclass(frozen=True)
 class PatchPredictor(VolumePredictor):
-    """Predicts volumes; the network slides over patches by itself.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Predicts volumes; the network slides over patches by itself."""
 
     task: Volumes
 
@@ -344,11 +335,7 @@ class PatchPredictor(VolumePredictor):
 
 @dataclass(frozen=True)
 class PatchExporter(Exporter):
-    """Graphs from patches to classes and probabilities, without the sliding window.
-
-    Attributes:
-        task: what was learnt.
-    """
+    """Graphs from patches to classes and probabilities, without the sliding window."""
 
     task: Volumes
 

@@ -14,13 +14,10 @@ retrying.py         failures that may pass by themselves
 """
 
 from penstock.config.checks import check_follow
-from penstock.training.finders import BatchFound, RateFound, TimeFound, find_batch, find_lr, find_time
+from penstock.training.finders import find_batch, find_lr, find_time
 from penstock.training.run import resume, train
 
 __all__ = [
-    "BatchFound",
-    "RateFound",
-    "TimeFound",
     "check_follow",
     "find_batch",
     "find_lr",

@@ -8,7 +8,7 @@ yolo.py           YOLO text files and data.yaml: boxes
 voc.py            Pascal VOC: boxes as XML, or masks in VOC's colours
 """
 
-from penstock.unpacked.base import FolderWriter, LabelledImage, shortest
+from penstock.unpacked.base import FolderWriter, LabelledImage
 from penstock.unpacked.class_folders import ClassFolders
 from penstock.unpacked.coco import CocoDocument, CocoFolder
 from penstock.unpacked.masks import MaskFolders, MatteFolders
@@ -26,5 +26,4 @@ __all__ = [
     "VocBoxes",
     "VocMasks",
     "YoloFolder",
-    "shortest",
 ]

@@ -15,8 +15,9 @@ from support.datasets import records
 from support.miniatures import gray, make_image, write
 
 from penstock import files
-from penstock.datasets import How, Labels, checks, inspect, pack
+from penstock.datasets import How, checks, inspect, pack
 from penstock.images import codecs
+from penstock.kinds import Labels
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,9 @@ from support.commands import call
 from support.errors import refused
 from support.layouts import pack_skipping, words
 
-from penstock.datasets import FolderDataset, How, Labels, inspect, listing
+from penstock.datasets import FolderDataset, How, inspect, listing
 from penstock.datasets.listing import files
+from penstock.kinds import Labels
 
 
 def test_labels_without_any_object(tmp_path):

@@ -4,27 +4,22 @@ import numpy as np
 import pytest
 from support.errors import refused
 
-from penstock.assembly.presets import default_recipe
 from penstock.datasets import PackOptions, inspect, pack
 from penstock.datasets.occurrences import digest_of, read_occurrences
 from penstock.errors import DatasetError
-from penstock.tasks import find_task
 
 
 @pytest.mark.parametrize("fixture", ["packed", "colors", "squares", "instances"])
 def test_they_are_those_of_the_records(fixture, request):
     dataset = request.getfixturevalue(fixture)
     described = dataset.description
-    task = find_task("", described.task).of(
-        default_recipe(described.task).task_settings, described, described.splits["train"]
-    )
     for split in described.splits:
         present = dataset.occurrences(split)
         source = dataset.source(split)
         records = [
             record for part in source.snapshot().partitions for record in source.read(part.name, part.start, part.stop)
         ]
-        assert [set(np.flatnonzero(row).tolist()) for row in present] == [task.drawing.classes_of(record) for record in records]
+        assert [set(np.flatnonzero(row).tolist()) for row in present] == [set(described.kind.measure(record, described).per_class) for record in records]
 
 
 def test_splits_are_put_together_in_order(colors):

@@ -19,11 +19,12 @@ from support.datasets import records
 from support.images import HEIC, array_png
 
 from penstock import files
-from penstock.datasets import FolderDataset, Labels, PackOptions, inspect, pack, scenes, verify
+from penstock.datasets import FolderDataset, PackOptions, inspect, pack, scenes, verify
 from penstock.datasets.packing import JOURNAL, refuse_others
 from penstock.errors import DatasetError
 from penstock.images import decode_image, decode_mask
 from penstock.images.png import decode_flat
+from penstock.kinds import Labels
 from penstock.records import read_all
 from penstock.records.schema import decode_classification, decode_segmentation
 

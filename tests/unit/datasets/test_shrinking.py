@@ -13,9 +13,10 @@ from support.datasets import records
 from support.errors import refused
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, Labels, inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask, probe
 from penstock.images.upright import read_upright
+from penstock.kinds import Labels
 from penstock.kinds.instances import decode_object
 from penstock.records.schema import decode_detection, decode_segmentation
 

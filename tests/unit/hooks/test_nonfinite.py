@@ -13,7 +13,8 @@ from penstock.feed import Batch
 from penstock.hooks import NonFiniteFiles
 from penstock.images import drawing
 from penstock.ranks import Ranks
-from penstock.session import Cause, NonFinite
+from penstock.session import NonFinite
+from penstock.session.diagnosis import Cause
 from penstock.tasks import Segmentation
 from penstock.values import Cursor
 

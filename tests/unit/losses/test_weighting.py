@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.errors import RecipeError
 from penstock.losses import class_weights
 from penstock.settings import Objective
-from penstock.tasks import weights_of
+from penstock.tasks.objective import weights_of
 
 
 @given(

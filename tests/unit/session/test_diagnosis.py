@@ -11,7 +11,8 @@ from penstock.feed import Batch
 from penstock.models import synchronise_norms
 from penstock.models.sync_batchnorm import SyncNorm
 from penstock.ranks import Ranks
-from penstock.session import Cause, Learner, Options
+from penstock.session import Learner, Options
+from penstock.session.diagnosis import Cause
 from penstock.values import Cursor
 
 

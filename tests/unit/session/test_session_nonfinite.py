@@ -10,7 +10,8 @@ from support.line import Numbers, Scorer, Told, by_hand, close, numbers, session
 
 from penstock.errors import NonFiniteError
 from penstock.feed import Batch
-from penstock.session import Cause, Hook, Outcome
+from penstock.session import Hook, Outcome
+from penstock.session.diagnosis import Cause
 
 STEPS = 6
 

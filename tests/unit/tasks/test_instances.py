@@ -14,7 +14,8 @@ from penstock.images import codecs, drawing
 from penstock.records.schema import DetectionRecord, Object
 from penstock.seeds import generator
 from penstock.settings import Augment
-from penstock.tasks import Instances, PrepareInstances, ReadyModel
+from penstock.tasks import Instances, ReadyModel
+from penstock.tasks.instances import PrepareInstances
 from penstock.tasks.predictions import InstancePrediction, Style
 
 TASK = Instances("maskrcnn:test_resnet", ("cat", "dog"), 3)

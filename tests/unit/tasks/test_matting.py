@@ -10,7 +10,7 @@ from penstock import seeds
 from penstock.records.schema import SegmentationRecord, encode_segmentation
 from penstock.seeds import generator
 from penstock.settings import Augment
-from penstock.tasks import PrepareMatte
+from penstock.tasks.matting import PrepareMatte
 from penstock.values import Record
 
 

@@ -11,8 +11,7 @@ from penstock.images.codecs import encode_mask, encode_png
 from penstock.kinds.labels import LabelSet
 from penstock.records.schema import SegmentationRecord, encode_segmentation
 from penstock.seeds import generator
-from penstock.tasks import PrepareVolume
-from penstock.tasks.volumes import read_slices
+from penstock.tasks.volumes import PrepareVolume, read_slices
 from penstock.values import Record
 
 

@@ -14,9 +14,10 @@ from penstock.assembly import open_parts
 from penstock.assembly.presets import default_recipe
 from penstock.cli.events import show
 from penstock.config import apply
-from penstock.datasets import Labels, inspect, pack
+from penstock.datasets import inspect, pack
 from penstock.errors import WeightsError
 from penstock.events import Events
+from penstock.kinds import Labels
 from penstock.models import build_segmenter, load_matching
 from penstock.session import CheckpointStore, Hook
 from penstock.settings import Data

@@ -16,7 +16,7 @@ partitions.py  what the partitions of a snapshot say about the topic that they w
 
 from penstock.sources.kafka.client import KafkaLog
 from penstock.sources.kafka.fake import FakeLog
-from penstock.sources.kafka.log import Extent, Log, Message, Topic
+from penstock.sources.kafka.log import Log, Message, Topic
 from penstock.sources.kafka.mistakes import nothing
 from penstock.sources.kafka.ranges import Range, parse_range
 from penstock.sources.kafka.settings import Address, is_topic
@@ -24,7 +24,6 @@ from penstock.sources.kafka.source import KafkaSource, together
 
 __all__ = [
     "Address",
-    "Extent",
     "FakeLog",
     "KafkaLog",
     "KafkaSource",

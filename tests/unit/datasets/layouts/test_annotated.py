@@ -11,9 +11,10 @@ from support.datasets import records
 from support.layouts import notes, pack_skipping, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import FolderDataset, How, Labels, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import fill
 from penstock.images import codecs
+from penstock.kinds import Labels
 from penstock.records.schema import decode_segmentation
 
 

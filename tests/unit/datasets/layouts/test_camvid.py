@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from support.layouts import pack_miniature
 
-from penstock.datasets import Labels, inspect
+from penstock.datasets import inspect
 from penstock.datasets.layouts import camvid
+from penstock.kinds import Labels
 
 
 def test_camvid_is_sound(real_data):

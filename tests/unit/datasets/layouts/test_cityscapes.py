@@ -5,9 +5,10 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import pack_miniature, words
 
-from penstock.datasets import Labels, inspect, pack
+from penstock.datasets import inspect, pack
 from penstock.datasets.layouts import cityscapes
 from penstock.images import decode_mask
+from penstock.kinds import Labels
 from penstock.records.schema import decode_segmentation
 
 

@@ -12,7 +12,8 @@ from support.commands import call
 from support.layouts import notes, outside, words
 
 from penstock.cli import main
-from penstock.datasets import How, Labels, inspect, scenes
+from penstock.datasets import How, inspect, scenes
+from penstock.kinds import Labels
 
 
 class TestSplits:

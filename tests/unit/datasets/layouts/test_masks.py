@@ -6,7 +6,8 @@ import pytest
 from support import miniatures
 from support.layouts import notes, words
 
-from penstock.datasets import Labels, inspect
+from penstock.datasets import inspect
+from penstock.kinds import Labels
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 

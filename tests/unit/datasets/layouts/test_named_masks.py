@@ -10,8 +10,9 @@ from support.datasets import records
 from support.layouts import words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import Labels, inspect, pack
+from penstock.datasets import inspect, pack
 from penstock.images import decode_image, decode_mask
+from penstock.kinds import Labels
 from penstock.records.schema import decode_segmentation
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2

@@ -14,10 +14,11 @@ from support.datasets import records
 from support.layouts import boxes, notes, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, Labels, inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.datasets.layouts import numbered
 from penstock.errors import DatasetError
 from penstock.images import codecs
+from penstock.kinds import Labels
 from penstock.records.schema import decode_detection, decode_segmentation
 
 COUNTS = (7, 10, 14)

@@ -8,9 +8,10 @@ from support import miniatures
 from support.commands import call
 from support.datasets import records
 
-from penstock.datasets import Box, FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts.recognition import recognise
 from penstock.errors import DatasetError
+from penstock.kinds import Box
 from penstock.report.sheets import records_sheet
 
 FACTS = {  # layout's name, task, classes, records by split

@@ -12,9 +12,10 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import words
 
-from penstock.datasets import How, Labels, inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.datasets.listing import role_of
 from penstock.images import decode_mask
+from penstock.kinds import Labels
 from penstock.records.schema import decode_segmentation
 
 COUNT = 5

@@ -62,7 +62,7 @@ def test_raters_are_chosen_or_vote(tmp_path):
     expected = {"rater2": TOP | CORNER, "majority": TOP | CORNER}
     for rater, there in expected.items():
         (tmp_path / "raw/classes.txt").write_text("no\nyes\n")
-        from penstock.datasets import Labels
+        from penstock.kinds import Labels
 
         found = inspect(tmp_path / "raw", Labels(mapping={255: 1}), how=How(rater=rater))
         assert found.fatal == []

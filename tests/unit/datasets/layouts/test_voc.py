@@ -8,8 +8,9 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import names_of, pack_miniature, pack_skipping, words
 
-from penstock.datasets import How, Labels, inspect, pack
+from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask
+from penstock.kinds import Labels
 from penstock.records.schema import decode_detection, decode_segmentation
 
 
