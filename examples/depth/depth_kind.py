@@ -50,11 +50,11 @@ class Depth(Kind):
     def check_item(self, folder, inspected, image, labels):
         """Read the depth map of an item."""
         item = inspected.item
-        if item.mask is None:
+        if item.label is None:
             return self.unlabelled(inspected, folder)
-        name = named(item.mask, folder)
+        name = named(item.label, folder)
         try:
-            data = item.mask.read_bytes()
+            data = item.label.read_bytes()
             depth = read_depth(data, name, image.size)
         except (LabelError, OSError) as error:
             return inspected.with_problem(Problem("unreadable depth", name, sentence(name, error)))
@@ -72,7 +72,7 @@ class Depth(Kind):
                 "image/format": inspected.format,
                 "image/height": info.height,
                 "image/width": info.width,
-                "image/depth/encoded": inspected.item.mask.read_bytes(),
+                "image/depth/encoded": inspected.item.label.read_bytes(),
             }
         )
 

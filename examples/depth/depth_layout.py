@@ -15,5 +15,5 @@ def recognise(folder):
     items = []
     for image in sorted((folder / "images").glob("*/*.*")):
         depth = folder / "depth" / image.parent.name / f"{image.stem}.png"
-        items.append(Item(image.parent.name, image.stem, image, mask=depth if depth.exists() else None))
+        items.append(Item(image.parent.name, image.stem, image, depth if depth.exists() else None))
     return Layout(Depth(), "images and depth", ("there is a folder depth",), tuple(items), Labels(("depth",)))

@@ -74,11 +74,11 @@ class Keypoints(Kind):
     def check_item(self, folder, inspected, image, labels):
         """Read the points of an item."""
         item = inspected.item
-        if item.mask is None:
+        if item.label is None:
             return self.unlabelled(inspected, folder)
-        name = named(item.mask, folder)
+        name = named(item.label, folder)
         try:
-            data = item.mask.read_bytes()
+            data = item.label.read_bytes()
             points = read_points(data, name, image.size, labels.classes)
         except (LabelError, OSError) as error:
             return inspected.with_problem(Problem("unreadable points", name, sentence(name, error)))
@@ -95,7 +95,7 @@ class Keypoints(Kind):
                 "image/format": inspected.format,
                 "image/height": info.height,
                 "image/width": info.width,
-                "image/points/json": inspected.item.mask.read_bytes(),
+                "image/points/json": inspected.item.label.read_bytes(),
             }
         )
 

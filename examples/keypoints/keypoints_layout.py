@@ -22,5 +22,5 @@ def recognise(folder):
                 names = tuple(json.loads(points.read_bytes()))
             except ValueError:
                 pass
-        items.append(Item(image.parent.name, image.stem, image, mask=points if points.exists() else None))
+        items.append(Item(image.parent.name, image.stem, image, points if points.exists() else None))
     return Layout(Keypoints(), "images and points", ("there is a folder points",), tuple(items), Labels(names))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.kinds.items import Item, Labels
 
 
+_MOST_IDS: Final = 1 << 17
 _OUTSIDE: Final = "box outside the image"
 
 
@@ -54,10 +55,10 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
     return kind.check_item(folder, inspected, info, labels)
 
 
-def infer_classes(items: Sequence[InspectedItem], labels: Labels) -> tuple[str, ...]:
+def infer_classes(items: Sequence[InspectedItem], labels: Labels, kind: Kind) -> tuple[str, ...]:
     """Names for the ids that occur, 0 to the highest: class0, class1, ..."""
-    masks = {i for each in items for i, _ in each.pixels} - {labels.ignore}
-    found = masks | {box.label for each in items for box in each.item.boxes or ()}
+    counts = kind.count(items, _MOST_IDS)
+    found = {label for label, count in enumerate(counts) if count} - ({labels.ignore} if kind.reads_masks else set())
     return tuple(f"class{i}" for i in range(max(found, default=-1) + 1))
 
 
@@ -77,7 +78,7 @@ def check_together(
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
     yield from _otherwise(layout, items, folder)
-    yield from class_names.doubts(items, labels, folder)
+    yield from class_names.doubts(items, labels, folder, layout.kind)
     is_empty = not labels.classes or not any(layout.kind.count(items, len(labels.classes)))
     found = (*layout.problems, *(problem for each in items for problem in each.problems))
     if is_empty and not any(problem.fatal for problem in found):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.kinds.items import Problem, named
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from penstock.kinds.base import Kind
     from penstock.kinds.items import InspectedItem, Labels
 
 _RARE: Final = 0.1  # of the images of the class with nearly the same name
@@ -23,7 +23,7 @@ _SHORTEST: Final = 4  # letters of a word that could be another one misspelt
 _SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
 
 
-def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
+def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: Kind) -> Iterator[Problem]:
     """Names that are one number, and notes of names that differ in capitals and spaces, that may be misspelt, or that
     join other names.
     """
@@ -31,7 +31,7 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iter
         return
     place = named(items[0].item.image, folder)
     yield from (Problem("numbers alike", place, message, whole=True) for message in _equal(labels.classes))
-    for message in (*_alike(labels.classes), *_misspelt(items, labels.classes), *_joined(labels.classes)):
+    for message in (*_alike(labels.classes), *_misspelt(items, labels.classes, kind), *_joined(labels.classes)):
         yield Problem("classes alike", place, message, fatal=False, whole=True)
 
 
@@ -52,17 +52,16 @@ def _alike(classes: Sequence[str]) -> Iterator[str]:
             yield f"classes {other!r} and {name!r} differ in capitals and spaces alone: if they are one, write it once."
 
 
-def _misspelt(items: Sequence[InspectedItem], classes: Sequence[str]) -> Iterator[str]:
+def _misspelt(items: Sequence[InspectedItem], classes: Sequence[str], kind: Kind) -> Iterator[str]:
     """Rare classes whose name is nearly that of a frequent one, numbers aside: `type1` and `type2` are two."""
-    counts = Counter(each.item.label for each in items if each.item.label is not None)
-    images = {name: counts[label] for label, name in enumerate(classes)}
+    counts = dict(zip(classes, kind.count(items, len(classes)), strict=True))
     words = [name for name in classes if name.isalpha() and len(name) >= _SHORTEST]
     for name in words:
-        frequent = [other for other in words if images[name] <= _RARE * images[other] and _plain(other) != _plain(name)]
+        frequent = [other for other in words if counts[name] <= _RARE * counts[other] and _plain(other) != _plain(name)]
         for other in difflib.get_close_matches(name, frequent, n=1, cutoff=_NEARLY):
             yield (
-                f"class {name!r} with {counted(images[name], 'image')} is spelt nearly like {other!r} with "
-                f"{images[other]:,}: if they are one, write it once."
+                f"class {name!r} with {counted(counts[name], kind.unit)} is spelt nearly like {other!r} with "
+                f"{counts[other]:,}: if they are one, write it once."
             )
 
 

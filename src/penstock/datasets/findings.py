@@ -18,7 +18,7 @@ import msgspec
 from penstock import files
 from penstock.images import PixelFormat
 from penstock.kinds import KINDS
-from penstock.kinds.items import Box, FilePart, InspectedItem, Problem, hashed
+from penstock.kinds.items import FilePart, InspectedItem, Problem, hashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ _FOLDERS: Final = 32  # whose findings are kept
 
 
 class _Finding(msgspec.Struct, array_like=True):
-    """An `InspectedItem` without its item; boxes are as the check left them."""
+    """An `InspectedItem` without its item; `label` is written as the check left it, where it changes labels."""
 
     height: int
     width: int
@@ -42,7 +42,7 @@ class _Finding(msgspec.Struct, array_like=True):
     pixels: list[tuple[int, int]]
     problems: list[tuple[str, str, str, bool, bool]]
     perceptual_hash: int
-    boxes: list[tuple[int, float, float, float, float, bool, bool]] | None
+    label: bytes | None
     pixel_format: tuple[int, int]
     moments: list[tuple[float, float]]
 
@@ -52,11 +52,13 @@ class Findings:
     """The findings of one folder, read in one way.
 
     Attributes:
+        kind: of the records.
         path: the file that keeps them; None keeps none.
         known: from the last time, by what they follow from.
         found: this time.
     """
 
+    kind: Kind
     path: Path | None = None
     known: dict[str, _Finding] = field(default_factory=dict)
     found: dict[str, _Finding] = field(default_factory=dict)
@@ -71,14 +73,14 @@ class Findings:
             kind: of the records.
             channels: of the images.
         """
-        if KINDS.get(kind.name) is not kind:  # another kind's code may change
-            return cls()
+        if KINDS.get(kind.name) is not kind or not kind.remembers:  # another kind's code may change
+            return cls(kind)
         way = (_code(), str(folder.resolve()), repr(labels), kind.name, channels)
         path = _home() / f"{hashed(repr(way).encode(errors='surrogateescape'))}.msgpack"
         known: dict[str, _Finding] = {}
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             known = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, _Finding])
-        return cls(path, known)
+        return cls(kind, path, known)
 
     def check(self, item: Item, read: Callable[[Item], InspectedItem]) -> InspectedItem:
         """What was found of an item whose files are as they were, or what they show now.
@@ -87,15 +89,34 @@ class Findings:
             item: the item.
             read: reads and checks its files.
         """
-        identity = _identity(item) if self.path else ""  # before they are read, as they may change meanwhile
+        identity = _identity(item, self.kind) if self.path else ""  # before they are read, as they may change meanwhile
         if identity in self.known:
             self.found[identity] = self.known[identity]
-            return _inspected(item, self.known[identity])
+            return self._inspected(item, self.known[identity])
         inspected = read(item)
-        checked = replace(inspected.item, boxes=item.boxes, relative=item.relative)
-        if identity and inspected.label is None and checked == item:
-            self.found[identity] = _finding(inspected)
+        if identity and inspected.label is None:
+            self.found[identity] = self._finding(inspected)
         return inspected
+
+    def _finding(self, inspected: InspectedItem) -> _Finding:
+        label = None if self.kind.checked_label is None else msgspec.msgpack.encode(inspected.item.label)
+        return _Finding(
+            inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
+            list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
+            inspected.perceptual_hash, label, (inspected.pixel_format.channels, inspected.pixel_format.bits),
+            list(inspected.moments),
+        )  # fmt: skip
+
+    def _inspected(self, item: Item, finding: _Finding) -> InspectedItem:
+        if finding.label is not None:
+            label = msgspec.msgpack.decode(finding.label, type=self.kind.checked_label)
+            item = replace(item, label=label, relative=False)
+        problems = tuple(Problem(*problem) for problem in finding.problems)
+        return InspectedItem(
+            item, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
+            tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
+            pixel_format=PixelFormat(*finding.pixel_format), moments=tuple(finding.moments),
+        )  # fmt: skip
 
     def save(self, *, part: bool) -> None:
         """Write them down; a home that cannot be written to keeps none.
@@ -114,30 +135,6 @@ class Findings:
                 path.unlink(missing_ok=True)
 
 
-def _finding(inspected: InspectedItem) -> _Finding:
-    boxes = None
-    if inspected.item.boxes is not None:
-        boxes = [(b.label, b.left, b.top, b.right, b.bottom, b.crowd, b.difficult) for b in inspected.item.boxes]
-    return _Finding(
-        inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
-        list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
-        inspected.perceptual_hash, boxes, (inspected.pixel_format.channels, inspected.pixel_format.bits),
-        list(inspected.moments),
-    )  # fmt: skip
-
-
-def _inspected(item: Item, finding: _Finding) -> InspectedItem:
-    checked = item
-    if finding.boxes is not None:
-        checked = replace(item, boxes=tuple(Box(*box) for box in finding.boxes), relative=False)
-    problems = tuple(Problem(*problem) for problem in finding.problems)
-    return InspectedItem(
-        checked, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
-        tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
-        pixel_format=PixelFormat(*finding.pixel_format), moments=tuple(finding.moments),
-    )  # fmt: skip
-
-
 def _code() -> int:
     """When the code last changed that findings come from."""
     return max(path.stat().st_mtime_ns for path in Path(files.__file__).parent.rglob("*.py"))
@@ -147,15 +144,14 @@ def _home() -> Path:
     return files.state_folder() / "inspections"
 
 
-def _identity(item: Item) -> str:
+def _identity(item: Item, kind: Kind) -> str:
     """What the finding of an item follows from; "" where that is more than its files, or these are new."""
-    if not isinstance(item.image, Path) or item.slices or item.instances is not None:
+    if not isinstance(item.image, Path) or item.slices:
         return ""
-    parts = [item.split, item.name, repr(item.label), repr(item.boxes), repr(item.relative), repr(item.size)]
-    for place in (item.image, item.mask):
+    beside = kind.label_files(item)
+    parts = [item.split, item.name, "" if beside else repr(item.label), repr(item.relative), repr(item.size)]
+    for place in (item.image, *beside):
         file = place.file if isinstance(place, FilePart) else place
-        if file is None:
-            continue
         try:
             seen = file.stat()
         except OSError:

@@ -120,7 +120,7 @@ class Inspection:
         train = self.splits.get("train", [])
         sizes = {split: len(items) for split, items in self.splits.items()}
         alike = duplicates.within(train)
-        chosen = validation.chosen(train, fraction, str(self.folder), sizes, alike)
+        chosen = validation.chosen(train, fraction, str(self.folder), sizes, self.layout.kind, alike)
         items = [
             validation.as_val(each) if each.item.split == "train" and validation.together(each) in chosen else each
             for each in self.items
@@ -135,7 +135,8 @@ class Inspection:
         )
 
     def _files(self, inspected: InspectedItem) -> set[str]:
-        return {named(place, self.folder) for place in (inspected.item.image, inspected.item.mask) if place is not None}
+        places = (inspected.item.image, *self.layout.kind.label_files(inspected.item))
+        return {named(place, self.folder) for place in places}
 
 
 def inspect(
@@ -180,7 +181,7 @@ def inspect(
             raise
     findings.save(part=bool(how.limit))
     stated = bool(wanted.classes)
-    classes = wanted.classes or checks.infer_classes(items, wanted)
+    classes = wanted.classes or checks.infer_classes(items, wanted, layout.kind)
     filled = replace(wanted, classes=classes)
     told = {problem.file for problem in layout.problems}  # of what is missing a layout knows where it looked
     single = [problem for each in items for problem in each.problems]
@@ -214,9 +215,9 @@ def _check_mask_options(layout: Layout, wanted: Labels) -> None:
     Raises:
         DatasetError: an option would have no effect, or make every mask empty.
     """
-    masks = any(item.mask is not None for item in layout.items)
+    labelled = any(item.label is not None for item in layout.items)
+    masks = labelled and layout.kind.reads_masks
     drawn = masks and (layout.complete or layout.names_masks)
-    labelled = any(item.label is not None or item.boxes is not None or item.instances for item in layout.items)
     given = {"--mask-threshold": wanted.threshold, "--palette": wanted.palette, "--colors": wanted.colors}
     options = given if drawn else {"--map": wanted.mapping, **given} if labelled and not masks else {}
     for option, value in options.items():

@@ -60,10 +60,7 @@ class Layout:
     @property
     def labelled(self) -> int:
         """How many images have a label."""
-        return sum(
-            item.mask is not None or item.label is not None or bool(item.boxes) or bool(item.instances)
-            for item in self.items
-        )
+        return sum(item.label is not None and self.kind.objects(item) != 0 for item in self.items)
 
     @property
     def kind(self) -> Kind:

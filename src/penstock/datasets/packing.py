@@ -255,7 +255,7 @@ def _split(found: Inspection, items: list[InspectedItem], jobs: list[_Job]) -> S
         shards=tuple(ShardInfo(job.name, len(job.items), job.key) for job in jobs),
         height=max(each.height // max(1, each.item.slices) for each in items),
         width=max(each.width for each in items),
-        objects=max(len(each.item.boxes or ()) for each in items),
+        objects=max(found.layout.kind.objects(each.item) or 0 for each in items),
         slices=max(each.item.slices for each in items),
         per_class=tuple(found.layout.kind.count(items, classes)),
         image_pixels=tuple(found.layout.kind.image_pixels(items, classes)),

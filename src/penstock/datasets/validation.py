@@ -13,6 +13,7 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.kinds.base import Kind
     from penstock.kinds.items import InspectedItem
 
 _PARTS: Final = 5  # of all images a chain of alike ones may hold one
@@ -23,6 +24,7 @@ def chosen(
     fraction: float,
     where: str,
     splits: Mapping[str, int],
+    kind: Kind,
     alike: Iterable[tuple[InspectedItem, InspectedItem]] = (),
 ) -> set[str]:
     """What a fraction of the training images have in common with no other: by content, so that the same ones are chosen
@@ -33,6 +35,7 @@ def chosen(
         fraction: of them, 0 to 1.
         where: named in errors.
         splits: how many images each split has.
+        kind: of the records.
         alike: pairs of training images that look nearly the same.
 
     Raises:
@@ -42,7 +45,7 @@ def chosen(
     classes: dict[str, int | None] = {}
     for each in train:
         if each.content:
-            classes.setdefault(unit_of[together(each)], each.item.label)
+            classes.setdefault(unit_of[together(each)], kind.class_of(each.item))
     if held := splits.get("val"):
         raise DatasetError(
             "--validation",

@@ -9,6 +9,7 @@ classification.py  an image and a class
 detection.py       an image and boxes
 instances.py       an image and objects with their pixels
 volumes.py         a volume and its labels
+shrinking.py       labels of images that are made smaller
 boxes.py           whether boxes make sense
 labels.py          a record's mask and boxes against its image and its classes
 """

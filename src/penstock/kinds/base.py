@@ -5,21 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from penstock.errors import DatasetError
 from penstock.images import read_upright
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import FilePart, Problem, named
 from penstock.progress import counted
 from penstock.records.example import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo, PixelFormat
-    from penstock.kinds.items import InspectedItem, Labels
+    from penstock.kinds.items import InspectedItem, Item, Labels
     from penstock.unpacked import FolderWriter
     from penstock.values import Pixels, Record
 
@@ -102,6 +103,10 @@ class Kind(ABC):
         shows_boxes_read: whether people should know how boxes were read.
         legend: whether colours stand for classes in what `draw` draws.
         any_channels: whether images may have other channels than gray or RGB.
+        reads_masks: whether what is said of masks may mean something.
+        remembers: whether what is found of an item follows from its files, and from what its label prints.
+        checked_label: the type of labels after `check_item`, of what msgspec can write; None where they stay as they
+            are.
         writers: what its records can be unpacked as, by the name of the layout; the first is the default.
     """
 
@@ -115,6 +120,9 @@ class Kind(ABC):
     shows_boxes_read: bool = False
     legend: bool = True
     any_channels: bool = False
+    reads_masks: bool = True
+    remembers: bool = True
+    checked_label: Any = None
     writers: ClassVar[Mapping[str, type[FolderWriter]]] = {}
 
     @abstractmethod
@@ -191,6 +199,34 @@ class Kind(ABC):
             DataError: the record is damaged.
         """
         return self.read(record, described)[1]
+
+    def label_files(self, item: Item) -> tuple[Path | FilePart, ...]:
+        """The files beside the image that hold the label."""
+        return (item.label,) if isinstance(item.label, Path | FilePart) else ()
+
+    def class_of(self, item: Item) -> int | None:
+        """The class of an image that has one, by which a split of its own is chosen; else None."""
+        del item
+        return None
+
+    def objects(self, item: Item) -> int | None:
+        """The number of objects in an item; None where its label is none of objects."""
+        del item
+        return None
+
+    def shrunk(self, item: Item, most: int) -> Item:
+        """An item with its label for an image that is made smaller, with sides of at most `most` pixels.
+
+        Raises:
+            DatasetError: labels of this kind cannot be made smaller.
+        """
+        del item
+        raise DatasetError(
+            f"--max-side {most}",
+            expected="labels that can be made smaller with their images",
+            found=self.name,
+            remedy="Remove --max-side, and make the files smaller before",
+        )
 
     @abstractmethod
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:

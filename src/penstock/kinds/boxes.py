@@ -30,7 +30,7 @@ def check(name: str, inspected: InspectedItem, *, clip: bool = False, trust_size
         trust_size: whether the size that the annotations state is passed over.
     """
     item, size = inspected.item, (inspected.height, inspected.width)
-    boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.boxes or ())
+    boxes = tuple(_in_pixels(box, size) if item.relative else box for box in item.label)
     problems: list[Problem] = []
     if 0 not in item.size and item.size != size and not trust_size:
         problems = other_size(name, item.size, size, fits=not any(_reaches_outside(box, size) for box in boxes))
@@ -43,7 +43,7 @@ def check(name: str, inspected: InspectedItem, *, clip: bool = False, trust_size
     text = f"{item.split}\0{item.name}\0{inspected.content}\0{inside}"
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return replace(
-        inspected, item=replace(item, boxes=inside, relative=False), key=key, problems=(*inspected.problems, *problems)
+        inspected, item=replace(item, label=inside, relative=False), key=key, problems=(*inspected.problems, *problems)
     )
 
 
@@ -109,6 +109,11 @@ def _clipped(box: Box, size: tuple[int, int]) -> Box:
         right=min(max(box.right, 0.0), width),
         bottom=min(max(box.bottom, 0.0), height),
     )
+
+
+def edges_of(box: Box) -> tuple[float, float, float, float]:
+    """The edges of a box: left, top, right, bottom."""
+    return box.left, box.top, box.right, box.bottom
 
 
 def spell(box: Box) -> str:

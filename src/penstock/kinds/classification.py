@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Labels
+    from penstock.kinds.items import InspectedItem, Item, Labels
     from penstock.values import Pixels, Record
 
 
@@ -74,6 +74,7 @@ class ClassificationKind(Kind):
     label = "a class"
     unit = "image"
     legend = False
+    reads_masks = False
     writers: ClassVar = {"classes": ClassFolders}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
@@ -136,6 +137,16 @@ class ClassificationKind(Kind):
         """The id of its class."""
         self.check(record, described)
         return decode_classification(record).label
+
+    def class_of(self, item: Item) -> int | None:
+        """Its label."""
+        label: int | None = item.label
+        return label
+
+    def shrunk(self, item: Item, most: int) -> Item:
+        """The item as it is."""
+        del most
+        return item
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Images of every class."""

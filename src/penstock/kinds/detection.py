@@ -9,9 +9,9 @@ import numpy as np
 
 from penstock.images import codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
-from penstock.kinds import boxes
+from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE, Counts, Kind
-from penstock.kinds.items import named, outside_classes
+from penstock.kinds.items import Box, named, outside_classes
 from penstock.kinds.labels import check_objects
 from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
 from penstock.unpacked import CocoFolder, VocBoxes, YoloFolder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Labels, Problem
+    from penstock.kinds.items import InspectedItem, Item, Labels, Problem
     from penstock.values import Pixels, Record
 
 
@@ -37,12 +37,14 @@ class DetectionKind(Kind):
     nothing = "an object in any image"
     inferred_from = "labels"
     shows_boxes_read = True
+    reads_masks = False
+    checked_label: Any = tuple[Box, ...]
     writers: ClassVar = {"coco": CocoFolder, "yolo": YoloFolder, "voc": VocBoxes}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Boxes in pixels and inside the image."""
         del image
-        if inspected.item.boxes is None:
+        if not isinstance(inspected.item.label, tuple):
             return self.unlabelled(inspected, folder)
         name = named(inspected.item.image, folder)
         return boxes.check(name, inspected, clip=labels.clip_boxes, trust_size=labels.trust_size)
@@ -53,7 +55,7 @@ class DetectionKind(Kind):
         """Boxes of a class that has no name."""
         del stated
         for each in items:
-            held = [box.label for box in each.item.boxes or ()]
+            held = [box.label for box in _objects(each.item)]
             wrong = [label for label in held if not 0 <= label < len(labels.classes)]
             if wrong:
                 yield outside_classes(named(each.item.image, folder), labels, wrong[0])
@@ -64,7 +66,7 @@ class DetectionKind(Kind):
         item, names = inspected.item, labels.classes
         objects = tuple(
             Object(box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd, box.difficult)
-            for box in item.boxes or ()
+            for box in item.label
         )
         return encode_detection(DetectionRecord(image, objects, item.name, inspected.format, *info.size))
 
@@ -88,9 +90,18 @@ class DetectionKind(Kind):
         self.check(record, described)
         return decode_detection(record).objects
 
+    def objects(self, item: Item) -> int:
+        """Its boxes."""
+        return len(_objects(item))
+
+    def shrunk(self, item: Item, most: int) -> Item:
+        """Boxes in fractions of the image's size."""
+        del most
+        return shrinking.relative_boxes(item)
+
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Objects of every class."""
-        total = Counter(box.label for each in items for box in each.item.boxes or ())
+        total = Counter(box.label for each in items for box in _objects(each.item))
         return [total[i] for i in range(classes)]
 
     def measure(self, record: Record, described: Described) -> Counts:
@@ -116,3 +127,8 @@ class DetectionKind(Kind):
         """No class of objects is drawn as background is."""
         del described
         return drawing.OBJECTS
+
+
+def _objects(item: Item) -> tuple[Any, ...]:
+    """The objects of an item; none where its label is something else."""
+    return item.label if isinstance(item.label, tuple) else ()

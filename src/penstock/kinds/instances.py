@@ -10,7 +10,7 @@ import numpy as np
 from penstock.errors import LabelError, PenstockError
 from penstock.images import codecs, drawing, geometry
 from penstock.images.upright import read_shown
-from penstock.kinds import boxes
+from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE
 from penstock.kinds.detection import DetectionKind
 from penstock.kinds.items import Box, Problem, hashed, named
@@ -18,7 +18,6 @@ from penstock.records.schema import DetectionRecord, Object, decode_detection, e
 from penstock.unpacked import CocoFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
     from penstock.images.geometry import Size
     from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Instance, Labels
+    from penstock.kinds.items import InspectedItem, Item, Labels
     from penstock.values import Bits, Pixels, Record
 
 
@@ -37,19 +36,20 @@ class InstancesKind(DetectionKind):
     unit = "object"
     label = "instances, perhaps an empty tuple of them"
     shows_boxes_read = False
+    remembers = False
     writers: ClassVar = {"coco": CocoFolder}
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Draw every object; its box is the one around its pixels."""
         item, name = inspected.item, named(inspected.item.image, folder)
-        if item.instances is None:
+        if not isinstance(item.label, tuple):
             return self.unlabelled(inspected, folder)
         if 0 not in item.size and item.size != image.size and not labels.trust_size:
             (problem,) = boxes.other_size(name, item.size, image.size)
             return inspected.with_problem(problem)
         inspected = boxes.check_outlines(name, inspected, clip=labels.clip_boxes)
-        wrong, kept, around, text = [], [], [], ""
-        for number, each in enumerate(item.instances, 1):
+        wrong, kept, text = [], [], ""
+        for number, each in enumerate(item.label, 1):
             try:
                 pixels = each.pixels(image.size)
             except PenstockError as error:
@@ -58,10 +58,9 @@ class InstancesKind(DetectionKind):
             if not pixels.any():
                 wrong.append(_empty(name, number))
                 continue
-            kept.append(each)
-            around.append(Box(each.label, *geometry.edges_of(pixels), crowd=each.crowd))
+            kept.append(replace(each, box=Box(each.label, *geometry.edges_of(pixels), crowd=each.crowd)))
             text += f"\0{each.label} {each.crowd} {hashed(np.packbits(pixels).tobytes())}"
-        drawn = replace(item, instances=tuple(kept), boxes=tuple(around), relative=False)
+        drawn = replace(item, label=tuple(kept), relative=False)
         once = dict.fromkeys(wrong)  # all objects of a damaged mask say the same
         return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *once))
 
@@ -69,15 +68,19 @@ class InstancesKind(DetectionKind):
         """The record, with the keys of TensorFlow's Object Detection API; masks are PNG files of the image's size."""
         del folder
         item, names = inspected.item, labels.classes
-        rows: Sequence[tuple[Box, Instance]] = list(zip(item.boxes or (), item.instances or (), strict=True))
         objects = tuple(
             Object(
-                box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd,
+                each.label, *boxes.edges_of(each.box), names[each.label], each.crowd,
                 mask=codecs.encode_mask(each.pixels(info.size).astype(np.uint8)),
             )
-            for box, each in rows
+            for each in item.label
         )  # fmt: skip
         return encode_detection(DetectionRecord(image, objects, item.name, inspected.format, *info.size))
+
+    def shrunk(self, item: Item, most: int) -> Item:
+        """Outlines in fractions of the image's size, and pixels that are drawn for the image as it was."""
+        del most
+        return shrinking.relative_instances(item)
 
     def check(self, record: Record, described: Described) -> None:
         """Decode the image and every object's mask."""

@@ -86,31 +86,37 @@ class Instance:
         pixels: gives which pixels of an upright image of a (height, width) are the object's, bool of that shape; raises
             a DatasetError where the annotation is damaged.
         crowd: whether it stands for many objects, which nobody told apart.
+        box: around the pixels; None until they are drawn.
     """
 
     label: int
     pixels: Callable[[tuple[int, int]], NDArray[np.bool_]]
     crowd: bool = False
+    box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One image with its label: a mask, the index of a class, boxes, or instances.
+    """One image with its label, which the kind of its records reads.
 
-    `outlines` are the edges of all that masks or instances are drawn from, which must lie inside the image. `mask` may
-    be any file that a kind of somebody's own can read: a depth map, JSON with points. `relative` boxes and outlines are
-    in fractions of the image's size. `size` is the (height, width) that boxes or instances were made for, or 0. Images
-    of a `group` (slices of a volume, frames of a video) are never divided between splits. Whole volumes are images of
-    so many `slices` below one another. What `is_slice` of a volume is like its neighbours.
+    Attributes:
+        split: train, val or test.
+        name: of the image, without its suffix.
+        image: its file, or a part of one.
+        label: the file of a mask, the index of a class, a tuple of `Box`, or a tuple of `Instance`; of a custom kind
+            anything else, such as the file of a depth map; None where there is none.
+        outlines: edges of all that masks or instances are drawn from, which must lie inside the image.
+        relative: whether boxes and outlines are in fractions of the image's size.
+        group: of images that are never divided between splits, such as slices of a volume or frames of a video.
+        size: (height, width) that boxes or instances were made for; 0 where it is not known.
+        slices: of a whole volume, which is an image of them below one another.
+        is_slice: whether it is a slice of a volume, which is like its neighbours.
     """
 
     split: str
     name: str
     image: Path | FilePart
-    mask: Path | FilePart | None = None
-    label: int | None = None
-    boxes: tuple[Box, ...] | None = None
-    instances: tuple[Instance, ...] | None = None
+    label: Any = None
     outlines: tuple[Box, ...] = ()
     relative: bool = False
     group: str = ""

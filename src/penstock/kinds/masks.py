@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import cv2
@@ -15,22 +16,21 @@ from penstock.images import PixelFormat, codecs, drawing, geometry, probe, warp_
 from penstock.images.formats import stored_mask
 from penstock.images.pixels import color_codes
 from penstock.images.upright import read_shown, read_upright
-from penstock.kinds import boxes
+from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE, Counts, Kind
-from penstock.kinds.items import Problem, hashed, named, sentence
+from penstock.kinds.items import FilePart, Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.progress import counted
 from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from penstock.images import ImageInfo
     from penstock.kinds.base import Described
-    from penstock.kinds.items import FilePart, InspectedItem, Labels
+    from penstock.kinds.items import InspectedItem, Item, Labels
     from penstock.values import Pixels, Record
 
 
@@ -48,8 +48,8 @@ class MaskKind(Kind):
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Decode the mask, compare its size with the image's, and count its ids."""
-        mask = inspected.item.mask
-        if mask is None:
+        mask = inspected.item.label
+        if not isinstance(mask, Path | FilePart):
             return self.unlabelled(inspected, folder)
         inspected = boxes.check_outlines(named(inspected.item.image, folder), inspected, clip=labels.clip_boxes)
         name = named(mask, folder)
@@ -78,8 +78,7 @@ class MaskKind(Kind):
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with DeepLab's keys."""
         item = inspected.item
-        assert item.mask is not None  # noqa: S101 - items without one are problems
-        mask = _mask_bytes(item.mask, labels, folder)
+        mask = _mask_bytes(item.label, labels, folder)
         return encode_segmentation(
             SegmentationRecord(image, mask, item.name, inspected.format, info.height, info.width, item.slices)
         )
@@ -106,6 +105,10 @@ class MaskKind(Kind):
             LabelError: one is not.
         """
         LabelSet(len(described.classes), described.ignore_label).check(ids, where)
+
+    def shrunk(self, item: Item, most: int) -> Item:
+        """A smaller mask, and outlines in fractions of the image's size."""
+        return shrinking.smaller_mask(item, most)
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Pixels of every class; ignored ones are not counted."""
@@ -240,8 +243,7 @@ def _counted(ids: Pixels) -> tuple[tuple[int, int], ...]:
 
 def mask_name(inspected: InspectedItem, folder: Path) -> str:
     """The mask of an item that has pixels, as people call it."""
-    assert inspected.item.mask is not None  # noqa: S101 - it has pixels
-    return named(inspected.item.mask, folder)
+    return named(inspected.item.label, folder)
 
 
 def _perhaps_turned(name: str, image: ImageInfo) -> Problem:

@@ -151,9 +151,8 @@ def _moved_colors(items: Sequence[InspectedItem], folder: Path) -> Iterator[Prob
     """A colour that is at one index in one palette and at another in the next: its indices are no ids."""
     homes: dict[tuple[int, int, int], tuple[int, str]] = {}
     for each in items:
-        assert each.item.mask is not None  # noqa: S101 - it has pixels
         name = mask_name(each, folder)
-        data = each.item.mask.read_bytes()
+        data = each.item.label.read_bytes()
         colors = png.palette(data, name) if data.startswith(PNG_SIGNATURE) else []
         for index in (i for i, _ in each.pixels if i < len(colors)):
             home, first = homes.setdefault(colors[index], (index, name))

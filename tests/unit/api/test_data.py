@@ -17,7 +17,7 @@ def test_inspect_takes_what_the_command_takes(tmp_path):
         miniatures.write(tmp_path / f"names/cat_{number}.jpg", miniatures.make_image(seed=number))
     assert ps.inspect(tmp_path / "names", pattern="(?P<label>[a-z]+)_").labels.classes == ("cat",)
     miniatures.csv_boxes(tmp_path / "boxes", "bbox", "2,3,10,12")
-    (box,) = ps.inspect(tmp_path / "boxes", boxes="xyxy").items[0].item.boxes
+    (box,) = ps.inspect(tmp_path / "boxes", boxes="xyxy").items[0].item.label
     assert (box.right, box.bottom) == (10, 12)
 
 

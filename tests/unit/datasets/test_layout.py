@@ -23,7 +23,7 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
 def test_items_without_a_label_are_named(tmp_path):
     miniatures.write(tmp_path / "raw" / "a.png", miniatures.make_image())
     (tmp_path / "own.py").write_text(
-        "from penstock.datasets import Item, Labels, Layout\n"
+        "from penstock import Item, Labels, Layout\n"
         "def recognise(folder):\n"
         "    return Layout('classification', 'own', (), (Item('train', 'a', folder / 'a.png'),), Labels(('x', 'y')))\n"
     )
@@ -46,7 +46,7 @@ def test_items_without_a_label_are_named(tmp_path):
 def test_items_without_a_mask_or_boxes_are_named(tmp_path, task, message):
     miniatures.write(tmp_path / "raw" / "a.png", miniatures.make_image())
     (tmp_path / "own.py").write_text(
-        "from penstock.datasets import Item, Labels, Layout\n"
+        "from penstock import Item, Labels, Layout\n"
         "def recognise(folder):\n"
         f"    return Layout('{task}', 'own', (), (Item('train', 'a', folder / 'a.png', label=1),), Labels(('x', 'y')))\n"
     )
@@ -77,7 +77,7 @@ def test_a_label_that_is_a_word_in_a_layout_of_ones_own_is_named(tmp_path):
 OWN = '''
 """Images whose class is the first letter of their name."""
 
-from penstock.datasets import Item, Labels, Layout
+from penstock import Item, Labels, Layout
 
 
 def recognise(folder):

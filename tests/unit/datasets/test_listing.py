@@ -101,7 +101,7 @@ class TestAccents:
         miniatures.write(tmp_path / f"labels/{self.NFC}.txt", "0 0.5 0.5 0.2 0.3\n")
         miniatures.write(tmp_path / "data.yaml", f"names: [{self.NFD}]\n")
         self.check(tmp_path, (self.NFC,), {"train": 1})
-        assert len(inspect(tmp_path).items[0].item.boxes) == 1
+        assert len(inspect(tmp_path).items[0].item.label) == 1
 
     def test_xml(self, tmp_path):
         self.image(tmp_path / f"images/{self.NFD}.jpg")

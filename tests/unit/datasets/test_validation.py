@@ -11,6 +11,7 @@ from support.commands import call
 
 from penstock.datasets import validation
 from penstock.errors import DatasetError
+from penstock.kinds import KINDS
 from penstock.kinds.items import InspectedItem, Item
 
 
@@ -28,7 +29,7 @@ def images(counts, group=""):
 
 def parts(counts, fraction):
     items = images(counts)
-    found = validation.chosen(items, fraction, "raw", {"train": len(items)})
+    found = validation.chosen(items, fraction, "raw", {"train": len(items)}, KINDS["classification"])
     return [Counter(each.item.label for each in items if each.content in found)[label] for label in counts]
 
 
@@ -52,7 +53,7 @@ def test_each_class_gives_its_part(counts, fraction, expected):
 
 def test_a_group_stays_together():
     items = images({0: 9, 1: 9}, group="patient")
-    found = validation.chosen(items, 0.3, "raw", {"train": 18})
+    found = validation.chosen(items, 0.3, "raw", {"train": 18}, KINDS["classification"])
     for each in items:
         same = [other for other in items if other.item.group == each.item.group]
         assert {validation.together(other) in found for other in same} == {validation.together(each) in found}
@@ -73,7 +74,7 @@ def test_a_group_stays_together():
 )
 def test_what_cannot_be_divided(counts, splits, said):
     with pytest.raises(DatasetError) as caught:
-        validation.chosen(images(counts), 0.1, "raw", splits)
+        validation.chosen(images(counts), 0.1, "raw", splits, KINDS["classification"])
     assert str(caught.value) == said
 
 

@@ -77,7 +77,7 @@ def _shrunk(found: Layout, most: int) -> Layout:
         DatasetError: its items are volumes, or slices of them.
     """
     _refuse_volumes(found, "--max-side")
-    items = tuple(shrunk(item, most) for item in found.items)
+    items = tuple(shrunk(item, most, found.kind) for item in found.items)
     return replace(
         found, items=items, reasons=(*found.reasons, f"images are resized to at most {most:,} pixels a side")
     )

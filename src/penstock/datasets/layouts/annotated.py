@@ -109,7 +109,7 @@ class Annotations:
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.image, folder), str(error)))
                 continue
-            items.append(Item(each.split, each.name, each.image, boxes=boxes, relative=each.relative, size=each.size))
+            items.append(Item(each.split, each.name, each.image, label=boxes, relative=each.relative, size=each.size))
         reason = f"boxes of {counted(len(classes), 'class')}, around the outlines where there are some"
         return Layout("detection", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems))
 
@@ -133,7 +133,7 @@ class Annotations:
             draw = partial(mask_of, each, classes)
             mask = FilePart(each.source, each.name, draw)
             edges = _edges_of(each)
-            items.append(Item(each.split, each.name, each.image, mask=mask, outlines=edges, relative=each.relative))
+            items.append(Item(each.split, each.name, each.image, label=mask, outlines=edges, relative=each.relative))
         reason = "masks drawn from the outlines: class 0 is background, and smaller objects lie on larger ones"
         reasons = (self.reason, reason)
         return Layout(
@@ -156,7 +156,7 @@ class Annotations:
             )
             items.append(
                 Item(
-                    each.split, each.name, each.image, instances=drawn, size=each.size,
+                    each.split, each.name, each.image, label=drawn, size=each.size,
                     outlines=_edges_of(each), relative=each.relative,
                 )
             )  # fmt: skip

@@ -31,7 +31,7 @@ def recognise(folder: Path) -> Layout | None:
     own = legend.find(folder)
     if own is None:
         return found
-    return replace(found, labels=legend.in_colormap(own, next((item.mask for item in found.items), None)))
+    return replace(found, labels=legend.in_colormap(own, next((item.label for item in found.items), None)))
 
 
 def _annotations(path: Path) -> Path:

@@ -46,7 +46,7 @@ def recognise(folder: Path) -> Layout | None:
                 continue
             stem = path.relative_to(images).as_posix().removesuffix(_IMAGE)
             mask = folder / kind / f"{stem}_{kind}_labelIds.png"
-            items.append(Item(split, stem.partition("/")[2], path, mask=mask if mask.is_file() else None))
+            items.append(Item(split, stem.partition("/")[2], path, label=mask if mask.is_file() else None))
             if not mask.is_file():
                 problems.append(_no_mask(path.relative_to(folder).as_posix(), mask.relative_to(folder).as_posix()))
     kinds = [kind for kind in (_FINE, _COARSE) if (folder / kind).is_dir()]

@@ -51,7 +51,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
             problems += coco_shapes.contradictions(named(each.place, folder), each.own)
-            items.append(Item(split, Path(each.image.file_name).stem, each.place, boxes=boxes, size=size))
+            items.append(Item(split, Path(each.image.file_name).stem, each.place, label=boxes, size=size))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
     return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems), boxes="xywh")
@@ -115,7 +115,7 @@ def recognise_masks(folder: Path) -> Layout | None:
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             mask = FilePart(file.path, str(image.id), draw)
-            items.append(Item(split, Path(image.file_name).stem, place, mask=mask, outlines=coco_shapes.edges(own)))
+            items.append(Item(split, Path(image.file_name).stem, place, label=mask, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
@@ -140,7 +140,7 @@ def recognise_instances(folder: Path) -> Layout | None:
             )
             size = (image.height, image.width)
             stem = Path(image.file_name).stem
-            items.append(Item(split, stem, place, instances=instances, size=size, outlines=coco_shapes.edges(own)))
+            items.append(Item(split, stem, place, label=instances, size=size, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
     return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(classes), tuple(problems))

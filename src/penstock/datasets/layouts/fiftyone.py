@@ -168,7 +168,7 @@ def _masks(folder: Path, files: dict[Path, tuple[dict[str, Any], tuple[str, ...]
             image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
             if image is not None and isinstance(said, dict) and _MASKS & set(said):
                 mask = FilePart(path, wanted, partial(_encoded, said, path.parent, named(path, folder)))
-                items.append(Item(annotated.split_of(path, folder), image.stem, image, mask=mask))
+                items.append(Item(annotated.split_of(path, folder), image.stem, image, label=mask))
     if not items:
         return None
     names = ", ".join(named(path, folder) for path in files)

@@ -35,16 +35,18 @@ class _Format(NamedTuple):
         files: of paths below the folder.
         begins: of what such a file begins with.
         remedy: a sentence without its full stop.
+        beside: the only layout beside which it is called by its name; "" for all, and for none.
     """
 
     name: str
     files: re.Pattern[str]
     begins: re.Pattern[bytes]
     remedy: str
+    beside: str = ""
 
 
-def _format(name: str, files: str, begins: bytes, remedy: str) -> _Format:
-    return _Format(name, re.compile(files, re.IGNORECASE), re.compile(begins, re.DOTALL), remedy)
+def _format(name: str, files: str, begins: bytes, remedy: str, beside: str = "") -> _Format:
+    return _Format(name, re.compile(files, re.IGNORECASE), re.compile(begins, re.DOTALL), remedy, beside)
 
 
 _NUMBER: Final = rb"-?\d+(\.\d+)?"
@@ -98,10 +100,11 @@ _FORMATS: Final = (
         "--pattern '(?P<split>train|val)/(?P<label>[^/]+)/images/' --skip-bad, which leaves out images without a class",
     ),
     _format(
-        "a text file of YOLO without an image beside it",
+        "a text file of YOLO's boxes",
         r"\.txt$",
         rb"\d+( " + _FRACTION + rb"){4,}\s*(\n|$)",
         "Put the images into images/ and the text files, by the same names, into labels/",
+        "one folder per class",
     ),
     _format(
         "ICDAR's words as quadrilaterals",
@@ -157,7 +160,7 @@ def refusal(folder: Path, found: Layout | None) -> DatasetError | None:
         with path.open("rb") as handle:
             head = handle.read(_HEAD)
         for each in formats:
-            if each.begins.match(head):
+            if each.beside in {"", found.name if found else ""} and each.begins.match(head):
                 return _error(path, each, found if found is not None and found.items else None)
     return None
 

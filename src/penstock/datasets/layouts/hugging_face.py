@@ -48,7 +48,7 @@ def recognise(folder: Path) -> Layout | None:
             continue
         if mask := next((str(line[key]) for key in _MASK if line.get(key)), None):
             split = annotated.split_of(path, folder)
-            masks.append(Item(split, image.stem, image, mask=listing.noted(path.parent, mask)))
+            masks.append(Item(split, image.stem, image, label=listing.noted(path.parent, mask)))
         else:
             _add(found, folder, path, number, line, image)
     if masks:

@@ -109,7 +109,7 @@ def _items(
             continue
         problems += voc.other_image(trees[path], image, folder)
         name = image.relative_to(images).with_suffix("").as_posix()
-        items.append(Item(split, name, image, boxes=boxes, size=voc.size(trees[path])))
+        items.append(Item(split, name, image, label=boxes, size=voc.size(trees[path])))
     return items, problems
 
 

@@ -215,7 +215,7 @@ def paired(
     again = [
         problem for row in rows for other in row.masks[1:] for problem in twice(folder, other, row.masks[0], "mask")
     ]
-    items = tuple(replace(row.item, mask=row.masks[0]) if row.masks else row.item for row in rows)
+    items = tuple(replace(row.item, label=row.masks[0]) if row.masks else row.item for row in rows)
     return replace(layout, items=items, problems=(*layout.problems, *again, *_shared(folder, rows)))
 
 

@@ -35,9 +35,9 @@ def recognise(folder: Path) -> Layout | None:
         found, wrong = _pairs(folder, split, root)
         items += found
         problems += wrong
-    if not any(item.mask for item in items):
+    if not any(item.label for item in items):
         return None
-    ends = sorted({_ending(item.image, item.mask) for item in items if item.mask})  # type: ignore[arg-type]
+    ends = sorted({_ending(item.image, item.label) for item in items if item.label})  # type: ignore[arg-type]
     shown = ", ".join(ends[:_WORDS]) + (", ..." if len(ends) > _WORDS else "")
     reason = f"masks beside the images, named by {shown}"
     return Layout(
@@ -74,7 +74,7 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
         if path in owner or not listing.is_image(path):
             continue
         name = path.relative_to(root).with_suffix("").as_posix()
-        items.append(Item(split, name, path, mask=mask_of.get(path.with_suffix(""))))
+        items.append(Item(split, name, path, label=mask_of.get(path.with_suffix(""))))
         if path.with_suffix("") not in mask_of:
             problems.append(_no_mask(folder, path, usual[0][0] if usual else "", alone=path.parent not in masked))
     return items, problems

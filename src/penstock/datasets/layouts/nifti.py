@@ -238,7 +238,7 @@ def _slices(split: str, case: Case, channels: int) -> Iterator[Item]:
             split,
             f"{case.name}/{number:04d}",
             FilePart(case.images[0], str(number), partial(_image, case, channels, number)),
-            mask=FilePart(case.labels, str(number), partial(_mask, case, channels, number)),
+            label=FilePart(case.labels, str(number), partial(_mask, case, channels, number)),
             group=case.name,
             is_slice=True,
         )
@@ -248,7 +248,7 @@ def _whole(split: str, case: Case, channels: int) -> Iterator[Item]:
     assert case.labels is not None  # noqa: S101 - the caller looked
     image = FilePart(case.images[0], "whole", partial(_image, case, channels, None))
     mask = FilePart(case.labels, "whole", partial(_mask, case, channels, None))
-    yield Item(split, case.name, image, mask=mask, group=case.name, slices=len(_read(case, channels)[0]))
+    yield Item(split, case.name, image, label=mask, group=case.name, slices=len(_read(case, channels)[0]))
 
 
 def _image(case: Case, channels: int, number: int | None) -> bytes:

@@ -67,7 +67,7 @@ def is_evident(folder: Path) -> bool:
     found = _masked(folder)
     if found is None or not _class_of(found.labels):
         return False
-    places = [item.mask for item in found.items if item.mask]
+    places = [item.label for item in found.items if item.label]
     sampled = places[:: max(1, len(places) // _SAMPLED)][:_SAMPLED]
     try:
         counted = [each for each in map(_counted, sampled) if each[0]]
@@ -93,7 +93,7 @@ def by_number(folder: Path, layout: Layout, name: str, *, first: str, nameless: 
         nameless: whether somebody may give the class another name.
     """
     with ThreadPoolExecutor() as pool:
-        read = [*pool.map(partial(_read, folder), (item.mask for item in layout.items))]
+        read = [*pool.map(partial(_read, folder), (item.label for item in layout.items))]
     wrong = [
         Problem("unreadable mask", named(item.image, folder), f"{named(item.image, folder)}: {error}")
         for item, (_, error) in zip(layout.items, read, strict=True)
@@ -131,7 +131,9 @@ def _masked(folder: Path) -> Layout | None:
         found = masks.recognise(folder) or named_masks.recognise(folder)
     except DatasetError:  # of a legend, which is reported where the masks are read
         return None
-    return found if found is not None and any(item.mask for item in found.items) else None
+    if found is None or not found.kind.reads_masks:
+        return None
+    return found if any(item.label for item in found.items) else None
 
 
 def _class_of(labels: Labels) -> str:
@@ -193,10 +195,10 @@ def _counted(mask: Path | FilePart) -> tuple[int, int, int, int]:
 
 def _binary(item: Item, name: str) -> Item:
     """An item whose mask is 1 where there is any object."""
-    if item.mask is None:
+    if item.label is None:
         return item
-    mask = _file(item.mask)
-    return replace(item, mask=FilePart(mask, name, partial(_any_object, mask)))
+    mask = _file(item.label)
+    return replace(item, label=FilePart(mask, name, partial(_any_object, mask)))
 
 
 def _any_object(mask: Path) -> bytes:
@@ -207,15 +209,15 @@ def _around(item: Item, objects: _Objects | None) -> Item:
     """An item with a box for every number."""
     if objects is None:
         return item
-    return replace(item, mask=None, size=objects.size, boxes=tuple(Box(0, *each) for each in objects.edges.values()))
+    return replace(item, size=objects.size, label=tuple(Box(0, *each) for each in objects.edges.values()))
 
 
 def _each(item: Item, objects: _Objects | None) -> Item:
     """An item with an instance for every number."""
-    if item.mask is None or objects is None:
+    if item.label is None or objects is None:
         return item
-    instances = tuple(Instance(0, partial(_pixels, _file(item.mask), number)) for number in objects.edges)
-    return replace(item, mask=None, instances=instances)
+    instances = tuple(Instance(0, partial(_pixels, _file(item.label), number)) for number in objects.edges)
+    return replace(item, label=instances)
 
 
 def _pixels(mask: Path, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -53,7 +53,7 @@ def recognise(folder: Path) -> Layout | None:
             except DatasetError as error:
                 problems.append(Problem("row without a box", named(image, folder), str(error)))
                 continue
-            items.append(Item(split, wanted, image, boxes=boxes, relative=True))
+            items.append(Item(split, wanted, image, label=boxes, relative=True))
     problems += unnamed_images(folder, seen)
     reason = f"{', '.join(named(path, folder) for path in tables)}: boxes of {counted(len(classes), 'class')}"
     return Layout("detection", "Open Images", (reason,), tuple(items), Labels(classes), tuple(problems))

@@ -23,7 +23,7 @@ def recognise(folder: Path) -> Layout | None:
     for image in filter(listing.is_image, listing.files(images)):
         mask = masks / f"{image.stem}_mask.png"
         if listing.is_there(mask):
-            items.append(Item("train", image.stem, image, mask=mask))
+            items.append(Item("train", image.stem, image, label=mask))
         else:
             problems.append(_missing(named(image, folder), named(mask, folder)))
     layout = Layout(

@@ -51,7 +51,7 @@ def _lines(path: Path) -> list[tuple[str, int]]:
 
 
 def _masks(breed: Layout, annotations: Path) -> Layout:
-    items = tuple(replace(item, label=None, mask=annotations / "trimaps" / f"{item.name}.png") for item in breed.items)
+    items = tuple(replace(item, label=annotations / "trimaps" / f"{item.name}.png") for item in breed.items)
     reasons = (breed.reasons[0], "1 is the pet, 2 the background, 3 the border, which is ignored")
     return replace(breed, task="segmentation", reasons=reasons, items=items, labels=_TRIMAPS)
 
@@ -64,7 +64,7 @@ def _heads(breed: Layout, annotations: Path) -> Layout:
         tree = voc.parse(path)
         if tree is not None:
             boxes = tuple(voc.boxes(tree, _SPECIES, path))
-            items.append(replace(item, label=None, boxes=boxes, size=voc.size(tree)))
+            items.append(replace(item, label=boxes, size=voc.size(tree)))
     reasons = (breed.reasons[0], "boxes of the heads in annotations/xmls/, counted from 1")
     return replace(breed, task="detection", reasons=reasons, items=tuple(items), labels=Labels(_SPECIES))
 

@@ -116,7 +116,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
     if boxes != found.boxes:
         settled.add(coco_shapes.CONTRADICTION)
         sign = 1 if boxes == "xywh" else -1
-        items = tuple(replace(item, boxes=tuple(_resized(box, sign) for box in item.boxes or ())) for item in items)
+        items = tuple(replace(item, label=tuple(_resized(box, sign) for box in item.label or ())) for item in items)
     return replace(
         found,
         items=items,
@@ -149,9 +149,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
 
 def _unlabelled(found: Layout) -> bool:
     """Whether there are images, but nothing is said of any."""
-    return bool(found.items) and all(
-        (item.mask, item.label, item.boxes, item.instances) == (None, None, None, None) for item in found.items
-    )
+    return bool(found.items) and all(item.label is None for item in found.items)
 
 
 def _gathered(folder: Path, found: Layout, how: How) -> Layout:

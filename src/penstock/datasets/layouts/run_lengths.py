@@ -89,7 +89,7 @@ def recognise(folder: Path) -> Layout | None:
     items = []
     for image, runs in table.images.items():
         mask = partial(_mask, image, runs, table.classes, by_column=table.by_column)
-        items.append(Item("train", _name(image, folder), image, mask=FilePart(table.path, image.name, mask)))
+        items.append(Item("train", _name(image, folder), image, label=FilePart(table.path, image.name, mask)))
     return _layout(folder, table, "segmentation", "run lengths", items, classes)
 
 
@@ -104,7 +104,7 @@ def recognise_instances(folder: Path) -> Layout | None:
             Instance(table.classes.index(each.label), partial(_pixels, each, by_column=table.by_column))
             for each in runs
         )
-        items.append(Item("train", _name(image, folder), image, instances=objects))
+        items.append(Item("train", _name(image, folder), image, label=objects))
     return _layout(folder, table, "instances", "run lengths of objects", items, table.classes)
 
 

@@ -97,7 +97,7 @@ def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layou
     for row in rows:
         parts = [(order[end], path) for end, path in zip(row.ends, row.masks, strict=True)]
         mask = FilePart(row.masks[0].parent, row.item.name, partial(_ids_of, parts)) if parts else None
-        items.append(replace(row.item, mask=mask))
+        items.append(replace(row.item, label=mask))
     about = f"a mask for each class is put together with the others: {', '.join(names)}; class 0 is what none shows"
     without = sum(0 < len(row.masks) < len(ends) for row in rows)
     about += f"; in {counted(without, 'image')} a class has no mask, and is taken as absent" if without else ""
@@ -173,11 +173,11 @@ def _by_rater(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layou
     """The masks of the first rater, with those of all others to choose from."""
     names = [end.strip(_SIGNS) for end in ends]
     choices = {
-        name: tuple(replace(row.item, mask=dict(zip(row.ends, row.masks, strict=True)).get(end)) for row in rows)
+        name: tuple(replace(row.item, label=dict(zip(row.ends, row.masks, strict=True)).get(end)) for row in rows)
         for name, end in zip(names, ends, strict=True)
     }
     choices[MAJORITY] = tuple(
-        replace(row.item, mask=FilePart(row.masks[0].parent, row.item.name, partial(_majority, row.masks)))
+        replace(row.item, label=FilePart(row.masks[0].parent, row.item.name, partial(_majority, row.masks)))
         if row.masks
         else row.item
         for row in rows
@@ -217,9 +217,9 @@ def _objects(layout: Layout, rows: Sequence[Row], classes: Mapping[str, str] | N
         own = [(order.get(end, 0), path) for end, path in zip(row.ends, row.masks, strict=True)]
         ids = partial(_ids_of, [(label + 1, path) for label, path in own])
         mask = FilePart(row.masks[0].parent, row.item.name, ids) if own else None
-        whole.append(replace(row.item, mask=mask))
+        whole.append(replace(row.item, label=mask))
         instances = tuple(Instance(label, partial(_pixels, path)) for label, path in own)
-        single.append(replace(row.item, instances=instances))
+        single.append(replace(row.item, label=instances))
     about = f" of the class before its number: {', '.join(names)}" if classes else ""
     reasons = (*layout.reasons, f"each mask of an image is one object{about}")
     segmentation = replace(

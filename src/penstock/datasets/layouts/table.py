@@ -291,7 +291,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
                 table_boxes.boxless(folder, path, n, image, {key: lines[n][key] for key in edges}) for n in none
             ]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
-            items.append(Item(part, _stem(name), image, boxes=tuple(boxes), relative=read.relative, group=group))
+            items.append(Item(part, _stem(name), image, label=tuple(boxes), relative=read.relative, group=group))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}"

@@ -198,13 +198,13 @@ def _item(folder: Path, entry: Entry, kind: _Kind, ids: dict[int, int]) -> Item:
     name = re.sub(r"\.(jpe?g|png)$", "", named[0].decode(errors="replace"), flags=re.IGNORECASE) if named else ""
     name = name or f"{entry.path.name}-{entry.number:06d}"
     if kind.masked:
-        return Item(split, name, image, mask=_part(entry, kind.label))
+        return Item(split, name, image, label=_part(entry, kind.label))
     labels = [_known(folder, entry, number, ids) for number in fields.ints(kind.label)]
     if kind.objects:
-        return Item(split, name, image, instances=_instances(folder, entry, kind, labels))
+        return Item(split, name, image, label=_instances(folder, entry, kind, labels))
     if kind.edges or kind.corners:
         boxes = _boxes(folder, entry, kind, labels)
-        return Item(split, name, image, boxes=boxes, relative=max((b.right for b in boxes), default=0) <= _RELATIVE)
+        return Item(split, name, image, label=boxes, relative=max((b.right for b in boxes), default=0) <= _RELATIVE)
     return Item(split, name, image, label=labels[0] if labels else _known(folder, entry, -1, ids))
 
 

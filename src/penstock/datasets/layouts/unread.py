@@ -66,7 +66,7 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
 
 def _other_masks(table: _Table, folder: Path, found: Layout) -> str:
     """The first image of a table that has another mask there than in the layout, in words; "" where none has."""
-    masks = {each.image: each.mask for each in found.items if isinstance(each.mask, Path)}
+    masks = {each.image: each.label for each in found.items if isinstance(each.label, Path)}
     known = set(masks.values())
     for row in table.rows.values() if masks else ():
         own = masks.get(table.images.find(row.get(table.column.lower(), "")) or folder)

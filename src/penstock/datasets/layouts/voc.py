@@ -62,10 +62,10 @@ def recognise_masks(folder: Path) -> Layout | None:
             missing = list(_missing(folder, split, [image, mask]))
             problems += missing
             if not missing:
-                items.append(Item(split, name, image, mask=mask))
+                items.append(Item(split, name, image, label=mask))
     own = labels_of(folder)
     labels = own if own.classes else Labels(("background", *CLASSES))
-    labels = legend.in_colormap(labels, next((item.mask for item in items), None))
+    labels = legend.in_colormap(labels, next((item.label for item in items), None))
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 
 
@@ -99,7 +99,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
                     there = tuple(boxes(tree, classes, annotations / f"{name}.xml"))
                 except DatasetError as error:
                     problems.append(Problem("object without a box", image.relative_to(folder).as_posix(), str(error)))
-                items.append(Item(split, name, image, boxes=there, size=size(tree)))
+                items.append(Item(split, name, image, label=there, size=size(tree)))
     problems += from_zero(items, folder)
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
@@ -175,7 +175,7 @@ def size(tree: ET.Element) -> tuple[int, int]:
 
 def from_zero(items: Iterable[Item], folder: Path) -> Iterator[Problem]:
     """A note where a box begins at 0: edges that are counted from 1 never do."""
-    first = next((each for each in items for box in each.boxes or () if min(box.left, box.top) == -1), None)
+    first = next((each for each in items for box in each.label or () if min(box.left, box.top) == -1), None)
     if first is not None:
         name = named(first.image, folder)
         message = (

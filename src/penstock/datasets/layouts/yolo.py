@@ -19,6 +19,7 @@ from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.masks import outside, twice
 from penstock.datasets.layouts.shapes import Shape
 from penstock.errors import DatasetError
+from penstock.kinds import boxes
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def recognise(folder: Path) -> Layout | None:
             objects = _read_text(folder, image, text, problems, posed=posed)
             name = image.relative_to(images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
-            items.append(Item(part, name, image, boxes=boxes, relative=True, group=groups.of_name(name)))
+            items.append(Item(part, name, image, label=boxes, relative=True, group=groups.of_name(name)))
             drawn.append(AnnotatedImage(part, name, image, text, _shapes(objects, names), relative=True))
         lonely = (path for path in texts if path not in of_text and (images != labels or is_box(path)))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]
@@ -95,7 +96,7 @@ def recognise(folder: Path) -> Layout | None:
 
 def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterator[Problem]:
     """A note where no box has the id 0, as where ids are counted from 1."""
-    used = {box.label for item in items for box in item.boxes or ()}
+    used = {box.label for item in items for box in item.label}
     if names and used and 0 not in used:
         message = (
             f"{folder}: no box has the id 0, {names[0]}. If ids are counted from 1, all boxes have the name of the "
@@ -121,14 +122,9 @@ def _shapes(objects: list[_Object], names: tuple[str, ...]) -> tuple[Shape, ...]
     """Objects by the names of their classes, as the masks of outlines need them."""
     named = [names[each.box.label] if each.box.label < len(names) else f"class{each.box.label}" for each in objects]
     return tuple(
-        shapes.polygon(name, each.outline) if each.outline else Shape(name, corners=edges_of(each.box))
+        shapes.polygon(name, each.outline) if each.outline else Shape(name, corners=boxes.edges_of(each.box))
         for name, each in zip(named, objects, strict=True)
     )
-
-
-def edges_of(box: Box) -> tuple[float, float, float, float]:
-    """The edges of a box: left, top, right, bottom."""
-    return box.left, box.top, box.right, box.bottom
 
 
 def _composed(path: Path) -> str:

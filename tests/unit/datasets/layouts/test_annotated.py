@@ -67,7 +67,7 @@ class TestLabelMe:
         tools.labelme(tmp_path, rectangles=True)
         found = inspect(tmp_path)
         assert (found.layout.kind.name, found.layout.others, found.problems) == ("detection", (), ())
-        assert [(box.left, box.top, box.right, box.bottom) for box in found.items[0].item.boxes] == [(3, 4, 12, 14)]
+        assert [(box.left, box.top, box.right, box.bottom) for box in found.items[0].item.label] == [(3, 4, 12, 14)]
 
     def test_circles_and_painted_masks_are_drawn_and_lines_are_not(self, tmp_path):
         painted = gray(np.pad(np.full((3, 4), 255, np.uint8), 1))
@@ -264,8 +264,8 @@ def test_painted_pixels_are_masks_boxes_and_instances(tmp_path, make):
     names = {t: inspect(tmp_path / "raw", how=How(task=t)) for t in ("segmentation", "detection", "instances")}
     assert all(found.fatal == [] for found in names.values())
     pack(names["segmentation"], tmp_path / "data")
-    boxes = names["detection"].items[0].item.boxes
-    objects = names["instances"].items[0].item.instances
+    boxes = names["detection"].items[0].item.label
+    objects = names["instances"].items[0].item.label
     dog, cat = (points for _, points in tools.SHAPES)
 
     assert np.array_equal(packed_mask(tmp_path), expected)
@@ -327,7 +327,7 @@ def test_classes_and_samples_of_fiftyone(tmp_path):
     write(tmp_path / "two/samples.json", json.dumps({"samples": samples}))
     found = inspect(tmp_path / "two")
     assert found.layout.kind.name == "detection"
-    assert [(box.left, box.top, box.right, box.bottom) for box in found.items[2].item.boxes] == [(8, 12, 24, 18)]
+    assert [(box.left, box.top, box.right, box.bottom) for box in found.items[2].item.label] == [(8, 12, 24, 18)]
 
 
 def test_classes_and_masks_of_hugging_face(tmp_path):

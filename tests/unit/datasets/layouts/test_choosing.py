@@ -135,7 +135,7 @@ class TestTablesOfSplits:
             write(tmp_path / f"{split}/_annotations.csv", f"filename,width,height,class,xmin,ymin,xmax,ymax\n{row}\n")
         found = inspect(tmp_path)
         assert found.problems == ()
-        assert [(i.item.split, i.item.image.parent.name, i.item.boxes[0].left) for i in found.items] == [
+        assert [(i.item.split, i.item.image.parent.name, i.item.label[0].left) for i in found.items] == [
             ("train", "train", 0),
             ("val", "valid", 1),
             ("test", "test", 2),

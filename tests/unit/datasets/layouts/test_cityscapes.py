@@ -33,7 +33,7 @@ def test_coarse_masks_of_cityscapes(tmp_path):
     )
     found = inspect(tmp_path)
     assert {name: len(items) for name, items in found.splits.items()} == {"train": 1, "train_extra": 1, "val": 1}
-    assert found.splits["train_extra"][0].item.mask.name == "ulm_000000_000099_gtCoarse_labelIds.png"
+    assert found.splits["train_extra"][0].item.label.name == "ulm_000000_000099_gtCoarse_labelIds.png"
 
     (tmp_path / "gtFine").rename(tmp_path / "gone")
     missing = [problem.message for problem in inspect(tmp_path).fatal if problem.kind == "mask missing"]

@@ -133,7 +133,7 @@ def test_coco_masks_are_those_of_pycocotools(real_data):
 
     assert len(found.items) == 18
     for each in found.items:
-        ids = decode_mask(each.item.mask.read_bytes(), "m")
+        ids = decode_mask(each.item.label.read_bytes(), "m")
         (number,) = (i for i, image in truth.imgs.items() if image["file_name"] == f"{each.item.name}.jpg")
         expected = np.zeros(ids.shape, np.uint8)
         for annotation in sorted(truth.imgToAnns[number], key=lambda each: -each["area"]):
@@ -172,7 +172,7 @@ def test_of_coco_with_corners(tmp_path, capsys):
             each["bbox"] = [x, y, x + width, y + height]
         path.write_text(json.dumps(tree))
     found = inspect(tmp_path, how=How(task="detection", boxes="xyxy"))
-    date = found.splits["train"][0].item.boxes[0]
+    date = found.splits["train"][0].item.label[0]
 
     assert not found.fatal
     assert (date.left, date.top, date.right, date.bottom) == (8, 4, 18, 16)

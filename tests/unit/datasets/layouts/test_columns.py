@@ -55,7 +55,7 @@ def test_boxes_too(raw):
     write(raw / "export.csv", "Photo,Kind,L,T,R,B\n0.jpg,cat,1,2,9,8\n1.jpg,dog,3,2,9,8\n")
     fields = {"label": "Kind", "xmin": "L", "ymin": "T", "xmax": "R", "ymax": "B"}
     found = inspect(raw, how=How(fields=fields))
-    assert [[(box.left, box.top, box.right, box.bottom) for box in each.item.boxes] for each in found.items] == [
+    assert [[(box.left, box.top, box.right, box.bottom) for box in each.item.label] for each in found.items] == [
         [(1, 2, 9, 8)], [(3, 2, 9, 8)],
     ]  # fmt: skip
 

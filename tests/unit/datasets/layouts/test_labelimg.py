@@ -142,4 +142,4 @@ def test_xml_may_lie_further_below(tmp_path, images, texts):
     found = inspect(tmp_path / "raw")
 
     assert (found.layout.name, found.fatal) == ("Pascal VOC XML", [])
-    assert [each.item.boxes[0].right for each in found.items] == [12, 13, 14, 15]
+    assert [each.item.label[0].right for each in found.items] == [12, 13, 14, 15]

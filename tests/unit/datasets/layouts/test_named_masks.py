@@ -87,7 +87,7 @@ def test_other_endings(tmp_path, end):
         write(tmp_path / f"{number}{end}.png", gray(IDS))
     found = inspect(tmp_path)
 
-    assert [(each.item.name, each.item.mask.name) for each in found.items] == [
+    assert [(each.item.name, each.item.label.name) for each in found.items] == [
         (f"{n}", f"{n}{end}.png") for n in range(2)
     ]
     assert found.layout.reasons[0] == f"masks beside the images, named by {end}"
@@ -135,7 +135,7 @@ def test_isic(tmp_path):
     raw_folders.isic(tmp_path)
     found = inspect(tmp_path, Labels(mapping={255: 1}))
     assert found.fatal == []
-    assert [(each.item.split, each.item.name, each.item.mask.parent.name) for each in found.items][::3] == [
+    assert [(each.item.split, each.item.name, each.item.label.parent.name) for each in found.items][::3] == [
         ("train", "ISIC_0000000", "ISIC2018_Task1_Training_GroundTruth"),
         ("val", "ISIC_0000100", "ISIC2018_Task1_Validation_GroundTruth"),
     ]
@@ -154,7 +154,7 @@ def test_images_may_have_an_ending_of_their_own(tmp_path, names):
     found = inspect(tmp_path)
 
     assert [each.message for each in found.problems] == []
-    assert [(each.item.image.name, each.item.mask.name) for each in found.items] == [
+    assert [(each.item.image.name, each.item.label.name) for each in found.items] == [
         (f"{image.format(n)}.jpg", f"{mask.format(n)}.png") for n in range(3)
     ]
 

@@ -131,7 +131,7 @@ class TestEvidence:
             write(tmp_path / f"masks/{number}.png", gray(raw_folders.cells(2).astype(np.uint8)))
         assert inspect(tmp_path).layout.kind.name == "segmentation"
         found = inspect(tmp_path, how=How(task="instances"))
-        assert [len(each.item.instances) for each in found.items] == [2, 2]
+        assert [len(each.item.label) for each in found.items] == [2, 2]
 
 
 class TestNames:

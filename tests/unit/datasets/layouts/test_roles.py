@@ -104,7 +104,7 @@ def test_several_folders_of_masks_are_a_problem_and_both_options_choose(tmp_path
         "example with --images rgb --masks coarse."
     )
     found = inspect(tmp_path, how=How(images="rgb", masks="fine"))
-    assert (found.fatal, {each.item.mask.parent.name for each in found.items}) == ([], {"fine"})
+    assert (found.fatal, {each.item.label.parent.name for each in found.items}) == ([], {"fine"})
     assert words(tmp_path, How(images="rgb")) == ["--images and --masks need each other. Give both folders."]
     assert words(tmp_path, How(images="rgb", masks="no")) == [
         f"--masks no: expected a folder in {tmp_path}, found none. There are coarse/, fine/, rgb/."
@@ -178,7 +178,7 @@ def test_semantic_masks_go_before_those_of_instances_beside_them(tmp_path):
     miniatures.write(tmp_path / "label_colors.txt", " sky\n road\n")
     found = inspect(tmp_path)
     assert (found.fatal, found.labels.classes) == ([], ("sky", "road"))
-    assert {each.item.mask.parent.name for each in found.items} == {"semantic"}
+    assert {each.item.label.parent.name for each in found.items} == {"semantic"}
 
 
 def test_folders_further_below_are_chosen_by_their_names(tmp_path):

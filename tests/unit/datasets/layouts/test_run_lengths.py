@@ -80,7 +80,7 @@ def test_each_row_is_an_object(raw):
     found = inspect(raw, how=How(task="instances"))
 
     for each in found.items:
-        masks = [instance.pixels(SIZE) for instance in each.item.instances]
+        masks = [instance.pixels(SIZE) for instance in each.item.label]
         wanted = [mask for _, mask in DISCS[int(each.item.image.stem)]]
         assert all((one == other).all() for one, other in zip(masks, wanted, strict=True))
 

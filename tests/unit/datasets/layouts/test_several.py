@@ -139,5 +139,5 @@ def test_numbered_masks_of_classes_are_objects_of_these_classes(tmp_path, patter
             miniatures.write(path, miniatures.gray(there.astype(np.uint8) * 255))
     found = inspect(tmp_path)
     assert (found.fatal, found.layout.kind.name, found.labels.classes) == ([], "instances", ("cat", "dog"))
-    assert [[one.label for one in each.item.instances] for each in found.items] == [[0, 1, 1]] * 3
+    assert [[one.label for one in each.item.label] for each in found.items] == [[0, 1, 1]] * 3
     assert inspect(tmp_path, how=How(task="segmentation")).labels.classes == ("background", "cat", "dog")

@@ -167,7 +167,7 @@ def test_an_image_whose_box_is_nan_has_no_objects(tmp_path):
 
     found = inspect(tmp_path)
     assert found.fatal == []
-    assert {each.item.name: len(each.item.boxes) for each in found.items} == {"p": 0, "q": 1}
+    assert {each.item.name: len(each.item.label) for each in found.items} == {"p": 0, "q": 1}
 
 
 def test_measurements_as_labels_are_noted(tmp_path):
@@ -257,7 +257,7 @@ class TestBoxes:
         found = inspect(root, how=How(boxes=boxes))
         assert not found.fatal, found.fatal
         order = sorted(found.items, key=lambda each: int(each.item.name))
-        return [(b.left, b.top, b.right, b.bottom) for each in order for b in each.item.boxes], found.layout.reasons[1]
+        return [(b.left, b.top, b.right, b.bottom) for each in order for b in each.item.label], found.layout.reasons[1]
 
     def test_of_a_table_as_people_say(self, tmp_path):
         self.table(tmp_path, ["1 2 30 40", "25 6 60 30"])
@@ -413,7 +413,7 @@ def test_a_table_without_names_of_columns_is_named(tmp_path):
 def test_how_boxes_of_a_table_are_read_is_told_and_said(tmp_path, columns, box, expected, how):
     miniatures.csv_boxes(tmp_path, columns, box)
     found = inspect(tmp_path)
-    (edges,) = found.items[0].item.boxes
+    (edges,) = found.items[0].item.label
 
     assert [edges.left, edges.top, edges.right, edges.bottom] == expected
     assert found.layout.reasons[1] == f"boxes are read as {how}"
@@ -504,7 +504,7 @@ def test_boxes_without_classes_are_objects(tmp_path):
     found = inspect(tmp_path)
 
     assert (found.fatal, found.labels.classes, found.layout.kind.name) == ([], ("object",), "detection")
-    assert [len(each.item.boxes) for each in found.items] == [2, 1, 0]
+    assert [len(each.item.label) for each in found.items] == [2, 1, 0]
     assert found.layout.reasons[-1] == "no column has classes: every box is an object"
 
 
@@ -538,7 +538,7 @@ def test_boxes_go_before_classes_and_nothing_is_no_class(tmp_path):
     found = inspect(tmp_path)
 
     assert (found.fatal, found.layout.kind.name) == ([], "detection")
-    assert [len(each.item.boxes) for each in found.items] == [0, 2, 1]
+    assert [len(each.item.label) for each in found.items] == [0, 2, 1]
     assert [problem.message for problem in found.problems] == [
         "stage_2_detailed_class_info.csv: its column patientId names images, but it is not read. It has the columns "
         "patientId, class."
@@ -573,7 +573,7 @@ def test_columns_of_boxes_have_many_names(tmp_path, columns, cells, expected):
     found = inspect(tmp_path)
 
     assert (found.layout.kind.name, found.fatal) == ("detection", [])
-    assert [(box.left, box.top, box.right, box.bottom) for item in found.items for box in item.item.boxes] == [
+    assert [(box.left, box.top, box.right, box.bottom) for item in found.items for box in item.item.label] == [
         expected
     ] * 4
 

@@ -151,8 +151,8 @@ def test_masks_of_the_object_detection_api_are_instances(tmp_path):
     first = found.items[0].item
 
     assert found.fatal == []
-    assert [instance.label for instance in first.instances] == [0, 0]
-    for number, instance in enumerate(first.instances):
+    assert [instance.label for instance in first.label] == [0, 0]
+    for number, instance in enumerate(first.label):
         assert np.array_equal(instance.pixels((24, 32)), raw_folders.square(at=2 + 4 * number) > 0)
     assert inspect(tmp_path / "raw").layout.kind.name == "detection"
 

@@ -190,7 +190,7 @@ class TestStatedSize:
         fix = "All objects lie inside it. If it is the image that was annotated, use --trust-image-size."
         assert words(tmp_path) == [self.SAID.format("24 x 33", fix)]
         found = inspect(tmp_path, Labels(trust_size=True))
-        assert (found.fatal, len(found.items[0].item.boxes)) == ([], 1)
+        assert (found.fatal, len(found.items[0].item.label)) == ([], 1)
 
     def test_of_a_larger_original_is_said(self, tmp_path):
         sized(tmp_path, 96, 72)

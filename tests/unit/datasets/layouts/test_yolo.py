@@ -176,7 +176,7 @@ def test_shares_may_be_a_little_beyond_the_image(tmp_path, box, shares):
     path.write_text(path.read_text() + f"p.jpg,cat,{box}\n")
     (each,) = inspect(tmp_path).items
 
-    assert (each.item.boxes[0].right == pytest.approx(0.6 * 32)) == shares
+    assert (each.item.label[0].right == pytest.approx(0.6 * 32)) == shares
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_text_files_may_lie_beside_their_images(tmp_path):
 
     assert (found.layout.task, found.fatal, found.labels.classes) == ("detection", [], ("zebra", "apple"))
     assert {
-        split: [[box.label for box in each.item.boxes] for each in items] for split, items in found.splits.items()
+        split: [[box.label for box in each.item.label] for each in items] for split, items in found.splits.items()
     } == {
         "train": [[], [1], [0], [1]],
         "val": [[0], [1]],
@@ -293,7 +293,7 @@ def test_text_files_may_be_called_in_capitals(tmp_path):
         miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"labels/{number}{end}", "0 0.5 0.5 0.2 0.2\n")
 
-    assert [len(item.item.boxes) for item in inspect(tmp_path).items] == [1, 1]
+    assert [len(item.item.label) for item in inspect(tmp_path).items] == [1, 1]
 
 
 def test_boxes_in_pixels_are_named_as_such(tmp_path):
