@@ -5,10 +5,10 @@ import importlib
 import pytest
 import torch
 from support.commands import call
+from support.defaults import default_recipe
 from support.shaking import normalised
 from torch.nn import functional
 
-from penstock.assembly.presets import default_recipe
 from penstock.errors import RecipeError
 from penstock.inference.export import export
 from penstock.tasks import Classification

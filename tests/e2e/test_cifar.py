@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from support import miniatures
 from support.commands import call
+from support.defaults import default_recipe
 from support.training import Stop, state
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.training import resume, train

@@ -8,12 +8,12 @@ import pytest
 import torch
 from support import miniatures
 from support.classified import COLUMNS, HEIGHT, ROWS, WIDTH, areas
+from support.defaults import default_recipe
 from support.images import color_png
 from support.training import recipe
 from support.watching import Batches, Given, compare_losses
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import How, inspect, pack
 from penstock.errors import RecipeError

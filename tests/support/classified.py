@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.settings import Data, Model
 from penstock.training import train
 from support import miniatures
+from support.defaults import default_recipe
 from support.images import color_png
 from support.watching import Given
 

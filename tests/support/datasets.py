@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.settings import Augment, Data, Model, Objective, OptimizerSpec, Recipe, Regularize, Train
 from support import miniatures
+from support.defaults import default_recipe
 
 
 def classes(folder):

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import How
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.records.schema import SegmentationRecord, encode_segmentation
 from penstock.settings import Data
 from penstock.values import Record
+from support.defaults import default_recipe
 
 HOW = How("nifti-volumes")
 

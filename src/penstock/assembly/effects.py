@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -25,39 +26,35 @@ class Need:
     Attributes:
         settings: those that need it.
         other: the setting that they need.
-        holds: whether its value lets them have an effect.
-        wanted: the values that do, in words.
+        how: its value must be `above`, `below`, `in` or `not in` what is wanted, or `set` at all.
+        value: what is wanted.
     """
 
     settings: tuple[str, ...]
     other: str
-    holds: Callable[[Any], bool]
-    wanted: str
+    how: str
+    value: Any = None
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value of the other setting lets these have an effect."""
+        return bool(_HOLDS[self.how](value, self.value))
+
+    @property
+    def wanted(self) -> str:
+        """The values that do, in words."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        named = [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
+        words = {"in": " or ".join(named), "not in": f"another than {' and '.join(named)}", "set": "set"}
+        return words.get(self.how) or f"{self.how} {self.value:g}"
 
 
-def _above(least: float) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value > least, f"above {least:g}"
-
-
-def _below(most: float) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value < most, f"below {most:g}"
-
-
-def _one_of(*values: str) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value in values, " or ".join(values)
-
-
-def _none_of(*values: object) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value not in values, f"another than {' and '.join(map(str, values))}"
-
-
-def _is(wanted: object) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: bool(value == wanted), str(wanted).lower()
-
-
-def _some() -> tuple[Callable[[Any], bool], str]:
-    return bool, "set"
-
+_HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "above": operator.gt,
+    "below": operator.lt,
+    "in": lambda value, wanted: value in wanted,
+    "not in": lambda value, wanted: value not in wanted,
+    "set": lambda value, _: bool(value),
+}
 
 _VIEWS: Final = tuple(
     f"augment.{each.name}"
@@ -69,41 +66,43 @@ NEEDS: Final = (
     Need(
         ("loss.class_weights", "loss.label_smoothing", "loss.ohem_ratio", "loss.ohem_threshold"),
         "loss.cross_entropy",
-        *_above(0),
+        "above",
+        0,
     ),
-    Need(("loss.ohem_warmup_steps",), "loss.ohem_ratio", *_below(1)),
-    Need(("loss.focal_gamma",), "loss.focal", *_above(0)),
-    Need(("loss.tversky_alpha", "loss.tversky_beta"), "loss.tversky", *_above(0)),
-    Need(("loss.custom_weight",), "loss.custom", *_some()),
-    Need(("optimizer.momentum",), "optimizer.name", *_one_of("sgd", "rmsprop", "muon")),
-    Need(("optimizer.sgd_momentum", "optimizer.unit_filters"), "optimizer.name", *_one_of("muon")),
-    Need(("optimizer.decay_biases",), "optimizer.weight_decay", *_above(0)),
-    Need(("optimizer.power",), "optimizer.schedule", *_one_of("poly")),
-    Need(("optimizer.gamma",), "optimizer.schedule", *_one_of("step", "multistep", "exponential")),
-    Need(("optimizer.step_size",), "optimizer.schedule", *_one_of("step", "exponential")),
-    Need(("optimizer.milestones",), "optimizer.schedule", *_one_of("multistep")),
-    Need(("optimizer.min_lr_ratio",), "optimizer.schedule", *_none_of("constant")),
-    Need(("optimizer.warmup_start_ratio",), "optimizer.warmup_steps", *_above(0)),
-    Need(("optimizer.head",), "optimizer.head_lr_mult", *_none_of(1.0)),
-    Need(("augment.scale", "augment.scale_step"), "augment.method", *_one_of("scale-crop")),
-    Need(("augment.margin",), "augment.method", *_one_of("pad-crop")),
-    Need(("augment.crop_scale", "augment.crop_ratio"), "augment.method", *_one_of("resized-crop")),
-    Need(("augment.flip",), "augment.alternating_flip", *_is(wanted=False)),
-    Need(("augment.crop_pct",), "augment.method", *_none_of("pad-crop")),
-    Need(("train.sliding_window", "train.patience"), "data.validation", *_some()),
-    Need(("train.nonfinite_limit",), "train.nonfinite", *_one_of("skip", "rewind")),
-    Need(("train.epochs", "data.limit", "data.repeat_threshold"), "follow.on", *_is(wanted=False)),
-    Need(("follow.records", "follow.seconds", "follow.idle_timeout", "follow.group"), "follow.on", *_is(wanted=True)),
-    Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", *_is(wanted=True)),
-    Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", *_some()),
+    Need(("loss.ohem_warmup_steps",), "loss.ohem_ratio", "below", 1),
+    Need(("loss.focal_gamma",), "loss.focal", "above", 0),
+    Need(("loss.tversky_alpha", "loss.tversky_beta"), "loss.tversky", "above", 0),
+    Need(("loss.custom_weight",), "loss.custom", "set"),
+    Need(("optimizer.momentum",), "optimizer.name", "in", ("sgd", "rmsprop", "muon")),
+    Need(("optimizer.sgd_momentum", "optimizer.unit_filters"), "optimizer.name", "in", ("muon",)),
+    Need(("optimizer.decay_biases",), "optimizer.weight_decay", "above", 0),
+    Need(("optimizer.power",), "optimizer.schedule", "in", ("poly",)),
+    Need(("optimizer.gamma",), "optimizer.schedule", "in", ("step", "multistep", "exponential")),
+    Need(("optimizer.step_size",), "optimizer.schedule", "in", ("step", "exponential")),
+    Need(("optimizer.milestones",), "optimizer.schedule", "in", ("multistep",)),
+    Need(("optimizer.min_lr_ratio",), "optimizer.schedule", "not in", ("constant",)),
+    Need(("optimizer.warmup_start_ratio",), "optimizer.warmup_steps", "above", 0),
+    Need(("optimizer.head",), "optimizer.head_lr_mult", "not in", (1.0,)),
+    Need(("augment.scale", "augment.scale_step"), "augment.method", "in", ("scale-crop",)),
+    Need(("augment.margin",), "augment.method", "in", ("pad-crop",)),
+    Need(("augment.crop_scale", "augment.crop_ratio"), "augment.method", "in", ("resized-crop",)),
+    Need(("augment.flip",), "augment.alternating_flip", "in", (False,)),
+    Need(("augment.crop_pct",), "augment.method", "not in", ("pad-crop",)),
+    Need(("train.sliding_window", "train.patience"), "data.validation", "set"),
+    Need(("train.nonfinite_limit",), "train.nonfinite", "in", ("skip", "rewind")),
+    Need(("train.epochs", "data.limit", "data.repeat_threshold"), "follow.on", "in", (False,)),
+    Need(("follow.records", "follow.seconds", "follow.idle_timeout", "follow.group"), "follow.on", "in", (True,)),
+    Need(("model.deeplab.pooling_size",), "model.deeplab.pooling", "in", (True,)),
+    Need(("model.deeplab.pooling_stride",), "model.deeplab.pooling_size", "set"),
     Need(
         ("model.deeplab.decoder_strides", "model.deeplab.decoder_sum", "model.deeplab.decoder_logits"),
         "model.deeplab.decoder",
-        *_is(wanted=True),
+        "in",
+        (True,),
     ),
-    Need(("model.deeplab.logits_kernel",), "model.deeplab.decoder_logits", *_is(wanted=False)),
-    Need(("model.deeplab.merge",), "model.deeplab.image_pyramid", *_none_of((1.0,))),
-    Need(("model.deeplab.rates",), "model.deeplab.cell", *_is(wanted=())),
+    Need(("model.deeplab.logits_kernel",), "model.deeplab.decoder_logits", "in", (False,)),
+    Need(("model.deeplab.merge",), "model.deeplab.image_pyramid", "not in", ((1.0,),)),
+    Need(("model.deeplab.rates",), "model.deeplab.cell", "in", ((),)),
 )
 
 

@@ -16,7 +16,7 @@ from penstock.datasets import Dataset, locate
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models import InitializedFromData
-from penstock.models.segmentation import STRIDE
+from penstock.models.segmentation import STRIDE, check_crop
 from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors, whole_counts
 from penstock.progress import counted
 from penstock.tasks import find_task
@@ -155,8 +155,7 @@ class Parts:
         with torch.random.fork_rng([]):
             torch.manual_seed(seeds.below(2**63, seeds.key(self.recipe.seed, "weights")))
             model = task.model()
-        if task.trial:
-            task.trial.check_crop(self.recipe.augment.crop, model)
+        check_crop(model, self.recipe.model.name, self.recipe.augment.crop)
         if self.recipe.train.freeze_backbone:
             freeze_backbone(model, self.recipe.model.name)
         if not blank and isinstance(model, InitializedFromData):

@@ -13,7 +13,7 @@ from penstock.config import toml
 from penstock.datasets import locate
 from penstock.session.options import ENDLESS
 from penstock.settings import Recipe
-from penstock.tasks import Ability, find_task
+from penstock.tasks import Ability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -159,16 +159,6 @@ def _without_abilities(task: type[Task]) -> Settings:
     if Ability.PRETRAINED not in task.supports:
         settings["model.weights"] = "none"
     return settings
-
-
-def default_recipe(task: str = "segmentation", model: str = "") -> Recipe:
-    """The recipe of a task, and perhaps of a model, where nothing else is given.
-
-    Args:
-        task: as dataset.json names it.
-        model: a model's name.
-    """
-    return resolve({"model.name": model} if model else {}, find_task("", task)).recipe
 
 
 def defaults(recipe: Recipe, task: type[Task]) -> tuple[Recipe, ...]:

@@ -20,18 +20,12 @@ own.py          hooks that a recipe names
 
 from penstock.hooks.console import Console
 from penstock.hooks.evaluations import EvaluationFiles
-from penstock.hooks.fed import FedImages
 from penstock.hooks.logs import EventsLog, MetricsLog, OriginsLog, TimingsLog
 from penstock.hooks.mirror import Mirror
-from penstock.hooks.mlflow import MLflow
 from penstock.hooks.nonfinite import NonFiniteFiles
-from penstock.hooks.placement import Placement
-from penstock.hooks.profiling import Profile
-from penstock.hooks.saving import KeepBest, SaveByTime
-from penstock.hooks.stopping import EarlyStopping, MaxTime, StopAtScore, StopAtStep
+from penstock.hooks.saving import SaveByTime
+from penstock.hooks.stopping import EarlyStopping, MaxTime
 from penstock.hooks.tensorboard import TensorBoard
-from penstock.hooks.values import LogValues
-from penstock.hooks.wandb import WandB
 from penstock.session import Steps
 
 __all__ = [
@@ -39,22 +33,13 @@ __all__ = [
     "EarlyStopping",
     "EvaluationFiles",
     "EventsLog",
-    "FedImages",
-    "KeepBest",
-    "LogValues",
-    "MLflow",
     "MaxTime",
     "MetricsLog",
     "Mirror",
     "NonFiniteFiles",
     "OriginsLog",
-    "Placement",
-    "Profile",
     "SaveByTime",
     "Steps",
-    "StopAtScore",
-    "StopAtStep",
     "TensorBoard",
     "TimingsLog",
-    "WandB",
 ]

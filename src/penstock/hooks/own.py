@@ -16,8 +16,8 @@ from penstock.hooks.fed import FedImages
 from penstock.hooks.mlflow import MLflow
 from penstock.hooks.placement import Placement
 from penstock.hooks.profiling import Profile
-from penstock.hooks.saving import KeepBest, SaveByTime
-from penstock.hooks.stopping import MaxTime, StopAtScore, StopAtStep
+from penstock.hooks.saving import KeepBest
+from penstock.hooks.stopping import MaxTime, StopAtScore
 from penstock.hooks.values import LogValues
 from penstock.hooks.wandb import WandB
 from penstock.session import Hook
@@ -30,9 +30,7 @@ _SETTING: Final = "hooks"
 _FOLDER: Final = "folder"
 BUILT_IN: Final[dict[str, Callable[..., Hook]]] = {
     "profiler": lambda folder, every=100: Profile(folder / "profiles", every),
-    "checkpoint_saver": lambda minutes=5.0: SaveByTime(minutes),
     "keep_best": KeepBest,
-    "stop_at_step": StopAtStep,
     "stop_at_score": StopAtScore,
     "log_values": LogValues,
     "fed_images": FedImages,

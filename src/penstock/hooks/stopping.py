@@ -51,40 +51,6 @@ class EarlyStopping(Hook):
         self._waited, self._best = state.get("waited", 0), state.get("best")
 
 
-class StopAtStep(Hook):
-    """Asks for the end after a step: the last one by its number, or so many more than the run had when it began or went
-    on.
-
-    Args:
-        last: the number of the step.
-        additional: steps from here on.
-
-    Raises:
-        RecipeError: not one of the two is given, or it is below 1.
-    """
-
-    band = "decide"
-
-    def __init__(self, last: int = 0, additional: int = 0) -> None:
-        if (last > 0) == (additional > 0) or min(last, additional) < 0:
-            raise RecipeError(
-                "stop_at_step",
-                expected="either last or additional, a number of steps",
-                found=f"last={last}, additional={additional}",
-                remedy='Write for example {name = "stop_at_step", last = 1000}',
-            )
-        self.last, self.additional = last, additional
-
-    def on_start(self, session: Session) -> None:
-        """Count from here."""
-        self.last = self.last or session.step + self.additional
-
-    def after_step(self, session: Session) -> None:
-        """Ask, where the step is reached."""
-        if session.step >= self.last:
-            session.request_stop(f"step {self.last:,} is reached (stop_at_step)")
-
-
 class StopAtScore(Hook):
     """Asks for the end once an evaluation has reached a score.
 

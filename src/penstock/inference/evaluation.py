@@ -11,14 +11,13 @@ from penstock.errors import DatasetError
 from penstock.inference.worst import Bad, Worst
 from penstock.runs import RunFolder
 from penstock.session.evaluation import as_record, evaluate
-from penstock.tasks import refusal
+from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.inference.model import Trained
     from penstock.ranks import Ranks
-    from penstock.tasks import Task
     from penstock.tasks.scoring import Scores
 
 
@@ -54,13 +53,6 @@ def evaluation_name(trained: Trained, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
     return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
-
-
-def _with_segments(task: Task) -> Task:
-    scoring = task.with_segments()
-    if scoring is None:
-        raise refusal(task, "Scoring boundaries and segments", "--segments")
-    return scoring
 
 
 def evaluate_run(
@@ -102,7 +94,7 @@ def evaluate_run(
         )
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
-        task = _with_segments(task)
+        task = required(task.with_segments(), task, "Scoring boundaries and segments", "--segments")
     looking = Worst(task, worst)
     result = evaluate(
         task,

@@ -19,7 +19,7 @@ import torch
 from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.inference import comparing, coreml
-from penstock.tasks import refusal
+from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,14 +139,9 @@ def export(
 
 
 def exporter_of(task: Task) -> Exporter:
-    """What makes a task's graphs.
-
-    Raises:
-        RecipeError: its models are not exported.
-    """
-    if task.exporter is None:
-        raise refusal(task, "Export", "penstock export", "Use penstock predict, or load the run from Python")
-    return task.exporter
+    """What makes a task's graphs, or a RecipeError."""
+    remedy = "Use penstock predict, or load the run from Python"
+    return required(task.exporter, task, "Export", "penstock export", remedy)
 
 
 def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> Graph:

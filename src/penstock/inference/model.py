@@ -15,6 +15,7 @@ from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
 from penstock.settings.predicting import OVERLAP
 from penstock.tasks import Ability, ReadyModel, refusal
+from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,25 +120,13 @@ class Trained:
 
 
 def image_predictor(task: Task) -> Predictor:
-    """What predicts images.
-
-    Raises:
-        RecipeError: the task does not.
-    """
-    if task.predictor is None:
-        raise refusal(task, "Prediction of images", "penstock predict", "Name NIfTI volumes")
-    return task.predictor
+    """What predicts images, or a RecipeError."""
+    return required(task.predictor, task, "Prediction of images", "penstock predict", "Name NIfTI volumes")
 
 
 def volume_predictor(task: Task) -> VolumePredictor:
-    """What predicts volumes.
-
-    Raises:
-        RecipeError: the task does not.
-    """
-    if task.volume_predictor is None:
-        raise refusal(task, "Prediction of NIfTI volumes", "penstock predict", "Name images")
-    return task.volume_predictor
+    """What predicts volumes, or a RecipeError."""
+    return required(task.volume_predictor, task, "Prediction of NIfTI volumes", "penstock predict", "Name images")
 
 
 def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:

@@ -30,17 +30,8 @@ from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.kinds.volumes import VolumesKind
 
-KINDS: Final[dict[str, Kind]] = {
-    kind.name: kind
-    for kind in (
-        SegmentationKind(),
-        MattingKind(),
-        ClassificationKind(),
-        DetectionKind(),
-        InstancesKind(),
-        VolumesKind(),
-    )
-}
+_BUILT_IN: Final = (SegmentationKind, MattingKind, ClassificationKind, DetectionKind, InstancesKind, VolumesKind)
+KINDS: Final[dict[str, Kind]] = {kind.name: kind() for kind in _BUILT_IN}
 """The built-in kinds, by their names."""
 
 

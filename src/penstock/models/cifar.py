@@ -21,6 +21,8 @@ class TutorialNetwork(nn.Module):
     Its weight decay is on the two hidden linear layers alone.
     """
 
+    crop_side = 24
+
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.encoder = nn.ModuleDict(
@@ -69,6 +71,8 @@ class FastNetwork(nn.Module):
     """The network of airbench94 (Jordan 2024, arXiv:2404.00498), for 32 x 32: whitened patches, then three pairs of
     convolutions that begin as identities.
     """
+
+    crop_side = 32
 
     def __init__(self, classes: int) -> None:
         super().__init__()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
 CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": FastNetwork}
-CIFAR_SIDES: Final = {"cifar10-tutorial": 24, "cifar10-fast": 32}
 """The side of the images, in pixels, that each of those takes."""
 
 _COLORS: Final = 3

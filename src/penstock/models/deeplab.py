@@ -58,6 +58,8 @@ class DeepLabNetwork(nn.Module):
     the auxiliary head; of the image's size, or where `upsample` is off `stride` times smaller.
     """
 
+    crop_multiple = 32
+
     def __init__(self, encoder: Any, classes: int, parts: DeepLabConfig) -> None:
         super().__init__()
         channels, strides = encoder.feature_info.channels(), encoder.feature_info.reduction()

@@ -150,3 +150,22 @@ def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
             parameter.requires_grad_(False)  # noqa: FBT003 - PyTorch's own
         parameter.grad = None
     return network.train(learning)
+
+
+def check_crop(model: nn.Module, name: str, crop: tuple[int, int]) -> None:
+    """Whether a network takes images of the size of training's crop, as far as it says: by `crop_side`, where its
+    layers are made for one size, or by `crop_multiple` or its encoder's `output_stride`, which must divide the sides.
+
+    Raises:
+        RecipeError: it does not; the error names the nearest size that it takes.
+    """
+    side = getattr(model, "crop_side", 0)
+    stride = int(getattr(model, "crop_multiple", 0) or getattr(getattr(model, "encoder", None), "output_stride", 1))
+    if side and crop != (side, side):
+        expected, better = f"{side} x {side}, which {name} is made for", (side, side)
+    elif any(length % stride for length in crop):
+        expected, better = f"multiples of {stride}, the largest stride of {name}", nearest_size(crop, stride)
+    else:
+        return
+    found, remedy = f"{crop[0]} x {crop[1]}", f"Use --crop {better[0]} {better[1]}"
+    raise RecipeError("augment.crop", expected=expected, found=found, remedy=remedy)

@@ -87,8 +87,6 @@ class Train:
         retries: How often to go on after failures that may pass, such as a broker or a network disk that does not
             answer, in a row without a new step between them. For several ranks, torchrun --max-restarts does that.
         log_every: Steps between log lines. A line is also printed every 30 seconds.
-        profile_every: Steps between profiler traces, each of one step, in the folder `profiles` of the run; 0 records
-            none.
         metrics: Custom metrics beside the metric of the task: FILE.py:NAME or package.module:NAME.
         best_metric: Score that decides which checkpoint is best; "" for that of the task.
         log_origins: Write origins.jsonl: for every step the identifiers of its records, FILE#INDEX or
@@ -123,7 +121,6 @@ class Train:
     stall_timeout: Seconds = 1800.0
     retries: Switch = 0
     log_every: Count = 50
-    profile_every: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     metrics: tuple[str, ...] = ()
     best_metric: str = ""
     log_origins: bool = False
@@ -168,7 +165,7 @@ class Recipe:
             package.module:NAME; "" is the task of the dataset.
         task_options: Settings of a custom task.
         hooks: Hooks of training, on every rank: names, or tables with a `name` and settings (profiler,
-            checkpoint_saver, FILE.py:NAME or package.module:NAME).
+            keep_best, FILE.py:NAME or package.module:NAME).
     """
 
     seed: int = 0

@@ -36,7 +36,7 @@ from penstock.tasks.instances import Instances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting
 from penstock.tasks.predictions import Prediction, Style
-from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, Trial, VolumePredictor
+from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, VolumePredictor
 from penstock.tasks.segmentation import Segmentation
 from penstock.tasks.volumes import Volumes
 
@@ -116,7 +116,6 @@ __all__ = [
     "Segmentation",
     "Style",
     "Task",
-    "Trial",
     "VolumePredictor",
     "Volumes",
     "find_task",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
     from penstock.tasks.base import Task
+
+T = TypeVar("T")
 
 
 class Ability(Enum):
@@ -63,6 +65,17 @@ class Ability(Enum):
     def __init__(self, title: str, promise: str) -> None:
         self.title = title
         self.promise = promise
+
+
+def required(role: T | None, task: Task, title: str, settings: str, remedy: str = "") -> T:
+    """A role of a task.
+
+    Raises:
+        RecipeError: the task does not have it; arguments as for `refusal`.
+    """
+    if role is None:
+        raise refusal(task, title, settings, remedy)
+    return role
 
 
 def refusal(task: Task | type[Task] | str, ability: Ability | str, settings: str, remedy: str = "") -> RecipeError:

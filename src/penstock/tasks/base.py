@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     from penstock.datasets.description import Description, Split
     from penstock.feed import Prepare
+    from penstock.images.geometry import Size
     from penstock.kinds import Kind
     from penstock.settings import Augment, TaskSettings
     from penstock.tasks.abilities import Ability
-    from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors, Trial, VolumePredictor
+    from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors, VolumePredictor
     from penstock.tasks.scoring import Metric
 
 
@@ -54,6 +55,9 @@ class Task(ABC):
 
     evaluates_loss = True
     """Whether the model gives what the losses need in evaluation too."""
+
+    evaluates_whole: ClassVar[bool] = False
+    """Whether evaluation shows the network whole images, and not those of training's size."""
 
     pixel_format: PixelFormat = RGB
     """Channels and bits of the images."""
@@ -104,6 +108,11 @@ class Task(ABC):
     @abstractmethod
     def model(self) -> nn.Module:
         """A new model, with its initial weights."""
+
+    def logits_shape(self, size: Size) -> tuple[int, ...] | None:
+        """The shape of what a network must give for one image of a (height, width); None where trying says nothing."""
+        del size
+        return None
 
     @abstractmethod
     def inputs(self, tensors: Tensors) -> Any:
@@ -165,9 +174,4 @@ class Task(ABC):
     @property
     def exporter(self) -> Exporter | None:
         """Makes graphs for other programs; None where models are not exported."""
-        return None
-
-    @property
-    def trial(self) -> Trial | None:
-        """Tries a new network; None where trying says nothing."""
         return None

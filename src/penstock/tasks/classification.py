@@ -15,19 +15,17 @@ from penstock.images import RGB, PixelFormat, drawing, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
 from penstock.models import Normalization, as_floats, build_classifier, classifier_normalization
-from penstock.models.classification import CIFAR_SIDES
 from penstock.settings import Augment, Objective, Regularize
 from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.classes import ClassificationMetric, PrepareClassification
-from penstock.tasks.dense import wrong_logits
 from penstock.tasks.exported import class_graph
 from penstock.tasks.normalizing import of_data, usual_values
 from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import NAMED, ClassPrediction
 from penstock.tasks.resized import ImageToClass
-from penstock.tasks.roles import Drawing, Exporter, Predictor, Trial
+from penstock.tasks.roles import Drawing, Exporter, Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,6 +146,11 @@ class Classification(Task):
         """A new model."""
         return build_classifier(self.name, len(self.classes), self.weights, self.pixel_format.channels)
 
+    def logits_shape(self, size: Size) -> tuple[int, ...]:
+        """A channel for every class."""
+        del size
+        return 1, len(self.classes)
+
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, h, w), normalised, and in training changed as the draws say."""
         images = as_floats(tensors["image"])
@@ -217,11 +220,6 @@ class Classification(Task):
     def exporter(self) -> ClassExporter:
         """Makes graphs from images to classes and probabilities."""
         return ClassExporter(self)
-
-    @property
-    def trial(self) -> ClassTrial:
-        """Tries training's crop."""
-        return ClassTrial(self)
 
 
 @dataclass(frozen=True)
@@ -322,34 +320,6 @@ class ClassExporter(Exporter):
             return None
         module = ImageToClass(self.task, model, size, self.task.augment.crop_pct).eval()
         return replace(self.graph(model, size), module=module, any_size=True)
-
-
-@dataclass(frozen=True)
-class ClassTrial(Trial):
-    """Tries whether a network takes training's crop."""
-
-    task: Classification
-
-    def check_crop(self, crop: Size, model: nn.Module) -> None:
-        """The small networks end in layers of one size."""
-        del model
-        side = CIFAR_SIDES.get(self.task.name)
-        if side and crop != (side, side):
-            raise RecipeError(
-                "augment.crop",
-                expected=f"{side} x {side}, which {self.task.name} is made for",
-                found=f"{crop[0]} x {crop[1]}",
-                remedy=f"Use --crop {side} {side}",
-            )
-
-    def sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
-        """The crop, which is evaluated too."""
-        del window, evaluated
-        return [crop]
-
-    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
-        """Logits must be a tensor with a channel for every class."""
-        return wrong_logits(outputs, (1, len(self.task.classes)), size)
 
 
 def _check_losses(loss: Objective, regularize: Regularize) -> None:

@@ -20,7 +20,7 @@ from penstock.tasks.base import Task
 from penstock.tasks.exported import ImageToMask, class_graph
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.normalizing import usual_values
-from penstock.tasks.roles import Exporter, Predictor, Trial
+from penstock.tasks.roles import Exporter, Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,6 +69,7 @@ class DenseTask(Task):
     decoder: Mapping[str, Any] = field(default_factory=dict)
 
     small_model = "unet:resnet18"
+    evaluates_whole = True
     samples: ClassVar[type[PrepareSegmentation]] = PrepareSegmentation
     """Makes samples of records."""
     supports = frozenset(
@@ -104,6 +105,10 @@ class DenseTask(Task):
         return build_segmenter(
             self.name, len(self.classes), self.weights, self.parts, self.pixel_format.channels, self.decoder
         )
+
+    def logits_shape(self, size: Size) -> tuple[int, ...]:
+        """A channel for every class."""
+        return 1, len(self.classes), *size
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
         """Float32 (n, channels, h, w), channels last in memory, from uint8 or uint16 (n, h, w, channels)."""
@@ -143,11 +148,6 @@ class DenseTask(Task):
     def exporter(self) -> DenseExporter:
         """Makes graphs from images to classes and probabilities."""
         return DenseExporter(self)
-
-    @property
-    def trial(self) -> DenseTrial:
-        """Tries sizes: decoders put feature maps of different strides together."""
-        return DenseTrial(self)
 
 
 @dataclass(frozen=True)
@@ -215,44 +215,3 @@ class DenseExporter(Exporter):
         """One image of any size to its mask; padding is inside."""
         module = ImageToMask(self.task, model, STRIDE, self.task.fill).eval()
         return replace(self.graph(model, size), module=module, multiple=0, any_size=True, axes=module.axes)
-
-
-@dataclass(frozen=True)
-class DenseTrial(Trial):
-    """Tries whether a network takes images of training's and of evaluation's size."""
-
-    task: DenseTask
-
-    def check_crop(self, crop: Size, model: nn.Module) -> None:
-        """Decoders put feature maps of different strides together, so sides must divide by the largest."""
-        backbone = getattr(model, "encoder", None)
-        if backbone is None:
-            return  # a custom network, which is tried instead
-        stride = int(getattr(backbone, "output_stride", STRIDE))
-        if any(side % stride for side in crop):
-            better = nearest_size(crop, stride)
-            raise RecipeError(
-                "augment.crop",
-                expected=f"multiples of {stride}, the largest stride of {self.task.name}",
-                found=f"{crop[0]} x {crop[1]}",
-                remedy=f"Use --crop {better[0]} {better[1]}",
-            )
-
-    def sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
-        """The crop, and the window or something larger where a split is evaluated: some networks take one size only."""
-        if not evaluated:
-            return [crop]
-        larger = (filled(window), filled(window)) if window else (crop[0] + STRIDE, crop[1] + STRIDE)
-        return [crop, larger]
-
-    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
-        """Logits must be a tensor with a channel for every class."""
-        return wrong_logits(outputs, (1, len(self.task.classes), *size), size)
-
-
-def wrong_logits(outputs: Any, expected: tuple[int, ...], size: Size) -> tuple[str, str] | None:
-    """What logits of one image of a size should have been and what they are, in words; None where they are right."""
-    if isinstance(outputs, torch.Tensor) and tuple(outputs.shape) == expected:
-        return None
-    found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-    return f"logits of shape {expected} for an image of {size[0]} x {size[1]}", str(found)

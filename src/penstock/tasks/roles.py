@@ -185,34 +185,3 @@ class Exporter(ABC):
         """
         del model, size
         return None
-
-
-class Trial(ABC):
-    """Tries a new network before it is trained."""
-
-    @abstractmethod
-    def check_crop(self, crop: Size, model: nn.Module) -> None:
-        """Whether the network takes images of the size of training's crop.
-
-        Raises:
-            RecipeError: it does not; the error names the nearest size that it takes.
-        """
-
-    @abstractmethod
-    def sizes(self, crop: Size, window: int, *, evaluated: bool) -> list[Size]:
-        """The sizes to try the network with, as some take only one.
-
-        Args:
-            crop: training's.
-            window: side of the sliding window of evaluations; 0 evaluates whole images.
-            evaluated: whether a split is evaluated.
-        """
-
-    @abstractmethod
-    def wrong_outputs(self, outputs: Any, size: Size) -> tuple[str, str] | None:
-        """What a network should have given for one image of a size and what it gave, in words; None where it is right.
-
-        Args:
-            outputs: of the network, in evaluation mode.
-            size: (height, width) of the image.
-        """

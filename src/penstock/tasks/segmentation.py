@@ -84,7 +84,7 @@ class Segmentation(DenseTask):
         )
 
     def after(self, step: int) -> Self:
-        """The task as it is after some steps: hard pixel mining may begin slowly."""
+        """The task as it is after some steps: hard mining may begin slowly."""
         return replace(self, step=step) if self.objective.ohem_warmup_steps else self
 
     @cached_property

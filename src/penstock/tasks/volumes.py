@@ -23,7 +23,8 @@ from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.exported import class_graph
 from penstock.tasks.objective import mixture, weights_of
-from penstock.tasks.roles import Drawing, Exporter, VolumePredictor
+from penstock.tasks.roles import Exporter, VolumePredictor
+from penstock.tasks.segmentation import MaskDrawing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -237,6 +238,14 @@ class Volumes(Task):
         real = weight.to(tensors["mask"].device).view(-1, 1, 1, 1) > 0
         return {**tensors, "mask": torch.where(real, tensors["mask"], self.ignore)}
 
+    def count(self, tensors: Tensors) -> torch.Tensor:
+        """What each loss is divided by: voxels or patches with a label."""
+        return self.losses.count(tensors["mask"], self.ignore)
+
+    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+        """The sum of each loss."""
+        return self.losses.sum(outputs, tensors["mask"], self.ignore)
+
     def after(self, step: int) -> Self:
         """The task as it is after some steps: hard mining may begin slowly."""
         return replace(self, step=step) if self.objective.ohem_warmup_steps else self
@@ -245,14 +254,6 @@ class Volumes(Task):
     def losses(self) -> Mixture:
         """The losses as they are now."""
         return mixture(self.objective, self.class_weights, self.step)
-
-    def count(self, tensors: Tensors) -> torch.Tensor:
-        """What each loss is divided by: voxels or patches with a label."""
-        return self.losses.count(tensors["mask"], self.ignore)
-
-    def loss(self, outputs: torch.Tensor, tensors: Tensors) -> torch.Tensor:
-        """The sum of each loss."""
-        return self.losses.sum(outputs, tensors["mask"], self.ignore)
 
     def metric(self) -> VolumeMetric:
         """A fresh counter of cases."""
@@ -275,21 +276,8 @@ class Volumes(Task):
 
 
 @dataclass(frozen=True)
-class VolumeDrawing(Drawing):
-    """Draws the slice of a volume that has the most labels.
-
-    Attributes:
-        classes: the classes' names; their index is their id, 0 is background.
-        ignore: the label that does not count.
-    """
-
-    classes: tuple[str, ...]
-    ignore: int
-
-    @property
-    def legend(self) -> tuple[str, ...]:
-        """All classes."""
-        return self.classes
+class VolumeDrawing(MaskDrawing):
+    """Draws the slice of a volume that has the most labels; class 0 is background."""
 
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None

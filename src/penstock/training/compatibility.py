@@ -14,6 +14,7 @@ from penstock.hooks.own import check_hooks
 from penstock.losses.own import load_own
 from penstock.models import blank_images
 from penstock.models.own import is_own
+from penstock.models.segmentation import STRIDE, filled
 from penstock.session.optimizer import check_own_optimizer, gives_logits, in_backbone
 from penstock.session.own_metrics import load_metrics
 
@@ -80,17 +81,17 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
     Raises:
         RecipeError: it does not take them.
     """
-    if task.trial is None:
-        return
-    crop, learning = recipe.augment.crop, model.training
-    sizes = task.trial.sizes(crop, recipe.train.sliding_window, evaluated=bool(recipe.data.validation))
+    crop, learning, window = recipe.augment.crop, model.training, recipe.train.sliding_window
+    sizes = [crop]
+    if recipe.data.validation and task.evaluates_whole:
+        sizes += [(filled(window), filled(window)) if window else (crop[0] + STRIDE, crop[1] + STRIDE)]
     model.eval()
     try:
         for size in sizes:
-            outputs = _outputs(recipe, task, model, size)
-            if (wrong := task.trial.wrong_outputs(outputs, size)) and is_own(recipe.model.name):
-                where = f"model.name = {recipe.model.name}"
-                raise RecipeError(where, expected=wrong[0], found=wrong[1], remedy="Fix the network")
+            expected = task.logits_shape(size)
+            outputs = _outputs(recipe, task, model, size) if expected else None
+            if expected and is_own(recipe.model.name):
+                _check_logits(recipe, outputs, expected, size)
     finally:
         model.train(learning)
 
@@ -113,6 +114,17 @@ def try_loss(parts: Parts, model: nn.Module) -> None:
             parts.task.loss(model(parts.task.inputs(tensors)), tensors)
     finally:
         model.train(learning)
+
+
+def _check_logits(recipe: Recipe, outputs: Any, expected: tuple[int, ...], size: Size) -> None:
+    found = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    if found != expected:
+        raise RecipeError(
+            f"model.name = {recipe.model.name}",
+            expected=f"logits of shape {expected} for an image of {size[0]} x {size[1]}",
+            found=str(found),
+            remedy="Fix the network",
+        )
 
 
 def _outputs(recipe: Recipe, task: Task, model: nn.Module, size: Size) -> Any:

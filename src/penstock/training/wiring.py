@@ -11,7 +11,6 @@ from penstock.hooks import (
     MetricsLog,
     NonFiniteFiles,
     OriginsLog,
-    Profile,
     SaveByTime,
     TensorBoard,
     TimingsLog,
@@ -96,7 +95,6 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
         return [batches, *origins, *own]
     interval = recipe.train.log_every
     clock: list[Hook] = [SaveByTime(recipe.train.save_minutes)] if recipe.train.save_minutes else []
-    traces: list[Hook] = [Profile(folder.path / "profiles", every)] if (every := recipe.train.profile_every) else []
     mirror: list[Hook] = [TensorBoard(folder.path / "tensorboard", interval)] if TensorBoard.available() else []
     return [
         batches,
@@ -107,7 +105,6 @@ def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) 
         *([EarlyStopping(patience)] if patience else []),
         *clock,
         *mirror,
-        *traces,
         *origins,
         *own,
         console,

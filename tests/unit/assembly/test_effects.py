@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 from support.commands import call
+from support.defaults import default_recipe
 from support.errors import refused
 from support.training import Stop, recipe
 
 from penstock.assembly.effects import ABILITIES, NEEDS, check_abilities, check_chosen, check_effects, check_parts
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.settings import Recipe
@@ -79,7 +79,7 @@ OF_TASKS = {
     "augment.slices": (16, {"volumes"}, "Cropping in depth"),
     "augment.crop_pct": (0.5, {"classification"}, "Evaluating the middle of an image"),
     "augment.border": ("reflect", {"classification"}, "A reflected border"),
-    "augment.alternating_flip": ("true", IMAGES, "Alternating flip"),
+    "augment.alternating_flip": ("true", IMAGES, "Augmentation beyond crop, slices and flip"),
     "augment.mosaic": (0.5, IMAGES - {"classification"}, "A mosaic of images"),
     "augment.perspective": (0.5, IMAGES, "Augmentation beyond crop, slices and flip"),
     "augment.elastic": (5.0, IMAGES, "Augmentation beyond crop, slices and flip"),

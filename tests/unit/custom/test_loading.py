@@ -74,7 +74,7 @@ BEFORE_A_RUN = [
      "Derive it from Hook."),
     ("hooks=['PLACE']", "def part():\n    open('called', 'w')\n", "hooks = PLACE: expected a class derived from penstock.session.Hook, "
      "found part. Derive it from Hook."),
-    ("hooks=['grids']", "", "hooks: expected one of profiler, checkpoint_saver, keep_best, stop_at_step, stop_at_score, log_values, fed_images, placement, max_time, mlflow, wandb, or FILE.py:NAME, found grids. Name a hook."),
+    ("hooks=['grids']", "", "hooks: expected one of profiler, keep_best, stop_at_score, log_values, fed_images, placement, max_time, mlflow, wandb, or FILE.py:NAME, found grids. Name a hook."),
     ("hooks=[{name='profiler', evry=3}]", "", "hooks = penstock.hooks:profiler has no setting evry, only every. Did "
      "you mean every?"),
     ("hooks=[{name='profiler', folder='x'}]", "", "hooks = penstock.hooks:profiler has no setting folder, only every. "

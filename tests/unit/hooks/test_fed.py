@@ -7,7 +7,7 @@ from support.watching import Given
 
 from penstock.assembly import open_run
 from penstock.config import apply
-from penstock.hooks import FedImages
+from penstock.hooks.fed import FedImages
 from penstock.training import resume, train
 
 

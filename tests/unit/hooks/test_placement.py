@@ -3,7 +3,7 @@ from __future__ import annotations
 from support.line import session
 
 from penstock import devices
-from penstock.hooks import Placement
+from penstock.hooks.placement import Placement
 
 
 def test_it_tells_once_where_everything_is(tmp_path):

@@ -4,11 +4,12 @@ import json
 
 from support.training import recipe, state
 
+from penstock.config import apply
 from penstock.training import train
 
 
 def test_steps_are_recorded_as_traces(packed, tmp_path):
-    chosen = recipe(packed.folder, steps=5, evaluate_every=5, profile_every=2)
+    chosen = apply(recipe(packed.folder, steps=5, evaluate_every=5), ["hooks=[{name='profiler', every=2}]"])
     plain, _ = train(recipe(packed.folder, steps=5, evaluate_every=5), tmp_path / "plain")
     folder, _ = train(chosen, tmp_path / "traced")
     traces = sorted((folder.path / "profiles").iterdir())

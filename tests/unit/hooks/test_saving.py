@@ -8,7 +8,7 @@ from support.line import Told, session
 from support.training import recipe
 
 from penstock.errors import RecipeError
-from penstock.hooks import KeepBest, SaveByTime
+from penstock.hooks.saving import KeepBest, SaveByTime
 from penstock.session import CheckpointStore, Hook
 from penstock.training import train
 

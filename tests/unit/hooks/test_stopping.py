@@ -10,36 +10,9 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.errors import RecipeError
-from penstock.hooks import MaxTime, StopAtScore, StopAtStep
-from penstock.hooks.stopping import seconds_of
+from penstock.hooks.stopping import MaxTime, StopAtScore, seconds_of
 from penstock.session import Outcome
-from penstock.training import resume, train
-
-
-class TestSteps:
-    def test_the_last_one_is_a_number(self, tmp_path):
-        made = session(tmp_path, 9, hooks=[StopAtStep(last=4)])
-        assert made.train() == Outcome("stopped", "step 4 is reached (stop_at_step)", 4)
-        assert made.saver.store.names() == ["step-00000004"]
-
-    def test_or_so_many_more_than_there_were(self, tmp_path):
-        session(tmp_path, 9, hooks=[StopAtStep(additional=3)]).train()
-        assert session(tmp_path, 9, hooks=[StopAtStep(additional=3)]).train().step == 6
-
-    @pytest.mark.parametrize("given", [{}, {"last": 3, "additional": 3}, {"last": -1}])
-    def test_one_of_both_is_given(self, given):
-        shown = f"last={given.get('last', 0)}, additional={given.get('additional', 0)}"
-        message = (
-            f"stop_at_step: expected either last or additional, a number of steps, found {shown}. Write for example "
-            '{name = "stop_at_step", last = 1000}.'
-        )
-        refused(StopAtStep, **given, message=message)
-
-    def test_a_recipe_may_name_it(self, packed, tmp_path):
-        chosen = apply(recipe(packed.folder), ["hooks=[{name='stop_at_step', last=2}]"])
-        folder, outcome = train(chosen, tmp_path)
-        assert (outcome.status, outcome.step) == ("stopped", 2)
-        assert resume(folder.path, ["hooks=[]"])[1].status == "finished"
+from penstock.training import train
 
 
 class TestScore:

@@ -8,7 +8,7 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.errors import RecipeError
-from penstock.hooks import LogValues
+from penstock.hooks.values import LogValues
 from penstock.training import train
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from support import miniatures
 from support.datasets import records
+from support.defaults import default_recipe
 from support.watching import Given
 from torch.nn import functional as F  # noqa: N812
 
 from penstock.assembly import open_parts
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.images import decode_image

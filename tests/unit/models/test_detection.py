@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from support.commands import call
+from support.defaults import default_recipe
 
-from penstock.assembly.presets import default_recipe
 from penstock.config import load
 from penstock.models import build_detector
 from penstock.session.optimizer import make_optimizer

@@ -7,11 +7,11 @@ import pytest
 import segmentation_models_pytorch as smp
 import timm
 import torch
+from support.defaults import default_recipe
 from support.errors import refused
 from support.training import recipe
 
 from penstock.assembly import open_parts
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import ARCHITECTURES, build_segmenter, parse_name

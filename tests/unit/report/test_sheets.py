@@ -10,12 +10,12 @@ import torch
 from support import miniatures
 from support.commands import call
 from support.datasets import classes, records
+from support.defaults import default_recipe
 from support.shaking import Looks
 from support.training import recipe
 from support.watching import Given
 
 from penstock.assembly import open_parts, open_run
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply, load
 from penstock.datasets import inspect, pack
 from penstock.feed import Feed

@@ -8,13 +8,13 @@ import torch
 from support import miniatures
 from support.classified import classified, folders
 from support.datasets import learn_colors
+from support.defaults import default_recipe
 from support.tasks import CLASSES, NOISE
 from support.watching import Given
 from torch.nn import functional as F  # noqa: N812
 
 from penstock import seeds
 from penstock.assembly import open_parts
-from penstock.assembly.presets import default_recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.seeds import generator

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 from support import miniatures
 from support.commands import call
+from support.defaults import default_recipe
 from support.training import recipe
 
 from penstock.assembly import open_parts
-from penstock.assembly.presets import default_recipe
 from penstock.cli.events import show
 from penstock.config import apply
 from penstock.datasets import inspect, pack
