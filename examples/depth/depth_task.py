@@ -8,11 +8,12 @@ from depth_kind import Depth as DepthKind
 from depth_kind import colored
 from torch import nn
 
-from penstock import Task
+from penstock import Prediction, Task
 from penstock.feed import Field
 from penstock.images import codecs, drawing, fetch_image, geometry, probe
 from penstock.settings import Augment
-from penstock.tasks import Ability, Drawing, Predictor, predictions, scoring
+from penstock.tasks import Ability, Drawing, Predictor
+from penstock.tasks.scoring import Scores
 
 FILL = (124, 116, 104)
 
@@ -78,11 +79,11 @@ class Errors:
     def scores(self):
         """All errors; lower is better."""
         absolute, square, relative, pixels = self.sums.tolist()
-        return Scores(absolute / max(1, pixels), (square / max(1, pixels)) ** 0.5, relative / max(1, pixels))
+        return DepthScores(absolute / max(1, pixels), (square / max(1, pixels)) ** 0.5, relative / max(1, pixels))
 
 
 @dataclass(frozen=True)
-class Scores(scoring.Scores):
+class DepthScores(Scores):
     """Errors of depth: mean absolute and root mean square in metres, and mean absolute relative to the true one."""
 
     mae: float
@@ -95,7 +96,7 @@ class Scores(scoring.Scores):
 
 
 @dataclass(frozen=True)
-class Prediction(predictions.Prediction):
+class DepthPrediction(Prediction):
     """The depth of one image in metres, float32 (h, w)."""
 
     image: np.ndarray
@@ -225,7 +226,7 @@ class DepthPredictor(Predictor):
         padded = np.zeros((1, height, width, 3), np.uint8)
         padded[0, : pixels.shape[0], : pixels.shape[1]] = pixels
         depth = ready.model(self.task.inputs({"image": torch.from_numpy(padded).to(ready.device)}))[0].cpu().numpy()
-        return Prediction(pixels, depth[: pixels.shape[0], : pixels.shape[1]], self.task.farthest)
+        return DepthPrediction(pixels, depth[: pixels.shape[0], : pixels.shape[1]], self.task.farthest)
 
     def suffixes(self, style):
         """A drawing for each image."""

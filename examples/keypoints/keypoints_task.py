@@ -8,10 +8,11 @@ from keypoints_kind import Keypoints as KeypointsKind
 from keypoints_kind import marked
 from torch import nn
 
-from penstock import Task
+from penstock import Prediction, Task
 from penstock.feed import Field
 from penstock.images import codecs, fetch_image, geometry, probe
-from penstock.tasks import Ability, Drawing, Predictor, predictions, scoring
+from penstock.tasks import Ability, Drawing, Predictor
+from penstock.tasks.scoring import Scores
 from penstock.settings import Augment
 
 FILL = (124, 116, 104)
@@ -83,11 +84,11 @@ class Distances:
     def scores(self):
         """All scores."""
         distance, near, seen, right, real = self.sums.tolist()
-        return Scores(distance / max(1, seen), near / max(1, seen), right / max(1, real))
+        return PointScores(distance / max(1, seen), near / max(1, seen), right / max(1, real))
 
 
 @dataclass(frozen=True)
-class Scores(scoring.Scores):
+class PointScores(Scores):
     """Mean distance in pixels, the fraction of points that are near enough, and of right visibilities."""
 
     distance: float
@@ -100,7 +101,7 @@ class Scores(scoring.Scores):
 
 
 @dataclass(frozen=True)
-class Prediction(predictions.Prediction):
+class PointPrediction(Prediction):
     """The points of one image: float32 (points, 3), x, y and the probability that it is visible."""
 
     image: np.ndarray
@@ -257,7 +258,7 @@ class PointPredictor(Predictor):
         padded[:] = FILL
         padded[0, : pixels.shape[0], : pixels.shape[1]] = pixels
         outputs = ready.model(self.task.inputs({"image": torch.from_numpy(padded).to(ready.device)}))[0]
-        return Prediction(pixels, found(outputs), self.task.classes)
+        return PointPrediction(pixels, found(outputs), self.task.classes)
 
     def suffixes(self, style):
         """A drawing for each image."""

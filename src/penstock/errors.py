@@ -40,8 +40,8 @@ _NO_MEMORY: Final = (
 class PenstockError(Exception):
     """An error made of four parts: where it is, what was expected, what was found, and what to do.
 
-    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY.", or `message` where that would be crooked; tests
-    compare the whole sentence.
+    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY.", or "MESSAGE REMEDY." where that would be crooked;
+    tests compare the whole text.
     """
 
     def __init__(self, where: str, *, expected: str, found: str, remedy: str, message: str = "") -> None:
@@ -53,10 +53,10 @@ class PenstockError(Exception):
         self.message = message
 
     def __str__(self) -> str:
-        if self.message:
-            return self.message
-        end = "" if self.remedy.endswith(("?", ".")) else "."
-        return f"{self.where}: expected {self.expected}, found {self.found}. {self.remedy}{end}"
+        begin = self.message or f"{self.where}: expected {self.expected}, found {self.found}."
+        gap = "" if begin.endswith("\n") else " "
+        whole = "\n" in self.remedy or self.remedy.endswith(("?", "."))
+        return f"{begin}{gap}{self.remedy}{'' if whole else '.'}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy, self.message)
@@ -151,7 +151,7 @@ def not_installed(purpose: str, packages: str, remedy: str) -> RecipeError:
         packages: their names.
         remedy: how to install them, and what else to do.
     """
-    message = f"{purpose} needs {packages}. {remedy}."
+    message = f"{purpose} needs {packages}."
     return RecipeError(purpose, expected=packages, found="not installed", remedy=remedy, message=message)
 
 

@@ -40,9 +40,8 @@ def recipe(
             "--task, --model",
             expected="no recipe",
             found=str(file),
-            remedy="Change the recipe with --set",
-            message=f"--task and --model select which defaults are shown, but the recipe {file} is given. Change a "
-            "setting of the recipe with --set, for example --set model.name=unet:resnet50.",
+            remedy="Change a setting of the recipe with --set, for example --set model.name=unet:resnet50",
+            message=f"--task and --model select which defaults are shown, but the recipe {file} is given.",
         )
     if file:
         settings_in(Path(file))  # names a mistake before PyTorch is imported

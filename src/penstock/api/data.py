@@ -252,9 +252,8 @@ class Data:
                 _SHOW,
                 expected="--augmented",
                 found="a recipe, --crop, --task or --set alone",
-                remedy="Add --augmented",
-                message="A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or "
-                "remove them.",
+                remedy="Add --augmented, or remove them",
+                message="A recipe, --crop, --task and --set have no effect on plain records.",
             )
         if output:
             outputs.check(Path(output), _SHOW, (".png",))
@@ -352,8 +351,7 @@ def pull(
             expected="--split train",
             found=", ".join(splits),
             remedy="Pull the other splits by themselves, whole",
-            message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}. "
-            "Pull the other splits by themselves, whole.",
+            message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}.",
         )
     address = Address.parse(topic)
     dataset = datasets.TopicDataset(address, parse_range(KafkaLog(address), start, until))

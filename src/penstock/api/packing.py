@@ -133,7 +133,7 @@ def pack(
             expected="no options of raw data beside what inspect found",
             found=named,
             remedy="Give them to penstock.inspect",
-            message=f"{named} cannot be given with what inspect found. Give them to penstock.inspect.",
+            message=f"{named} cannot be given with what inspect found.",
         )
     found = inspect(folder, threads=threads, **options) if isinstance(folder, str | Path) else folder
     if skip_bad:

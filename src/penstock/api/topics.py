@@ -39,8 +39,7 @@ def creation(
             ", ".join(options),
             expected="--create",
             found="a topic that exists",
-            remedy="Add --create",
-            message=f"{' and '.join(options)} can only be given for a new topic. Add --create, or change the topic "
-            "that there is with Kafka's own tools.",
+            remedy="Add --create, or change the topic that there is with Kafka's own tools",
+            message=f"{' and '.join(options)} can only be given for a new topic.",
         )
     return None

@@ -162,7 +162,7 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
                 found=_shown(other),
                 remedy=f"Remove {setting}, or change {need.other}",
                 message=f"{setting} has no effect: it needs {need.other} {need.wanted}, but {need.other} is "
-                f"{_shown(other)}. Remove {setting}, or change {need.other}.",
+                f"{_shown(other)}.",
             )
 
 

@@ -59,8 +59,7 @@ def with_steps(resolved: Resolved) -> Resolved:
             expected="epochs or steps",
             found="both",
             remedy="Remove one of the two settings",
-            message=f"train.epochs={recipe.train.epochs:g} are {steps:,} steps, but train.steps is {stated:,}. Remove "
-            "one of the two settings.",
+            message=f"train.epochs={recipe.train.epochs:g} are {steps:,} steps, but train.steps is {stated:,}.",
         )
     each = min(steps, max(1, math.ceil(_epoch(recipe))))
     return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, each)}, ORIGIN)

@@ -83,7 +83,7 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             expected="the folder of a packed dataset",
             found="nothing",
             remedy=_NAME_DATA,
-            message=f"{file} names no dataset. {_NAME_DATA}.",
+            message=f"{file} names no dataset.",
         )
     if "data.path" in changes:
         return given

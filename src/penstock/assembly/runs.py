@@ -60,9 +60,8 @@ def _check_version(path: Path) -> None:
             str(path),
             expected="a run of Penstock 0.2.0 or later",
             found=f"one of {version}",
-            remedy=f"Use Penstock {version} for it",
-            message=f"{path}: this run was made by Penstock {version}, in which settings had other names. "
-            "Resume, evaluate and predict it with that version, or train again.",
+            remedy="Resume, evaluate and predict it with that version, or train again",
+            message=f"{path}: this run was made by Penstock {version}, in which settings had other names.",
         )
 
 

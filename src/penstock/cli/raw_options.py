@@ -169,8 +169,7 @@ class RawOptions:
                 expected="a folder",
                 found="a topic",
                 remedy=f"Remove {' and '.join(named)}",
-                message=f"{' and '.join(named)} cannot be given for a topic, which has its own description. "
-                f"Remove {' and '.join(named)}.",
+                message=f"{' and '.join(named)} cannot be given for a topic, which has its own description.",
             )
 
 

@@ -179,18 +179,16 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
             f"--resume {resume}",
             expected="no dataset, --name, --runs or --continue",
             found=", ".join(given),
-            remedy="Remove them, or remove --resume",
-            message=f"--resume continues a run with its own dataset, name and folder. Remove {' and '.join(given)}, or "
-            "remove --resume to start a new run.",
+            remedy=f"Remove {' and '.join(given)}, or remove --resume to start a new run",
+            message="--resume continues a run with its own dataset, name and folder.",
         )
     if checkpoint != "last" and resume is None:
         raise RecipeError(
             "--checkpoint",
             expected="--resume RUN",
             found="a new run",
-            remedy="Remove --checkpoint",
-            message="--checkpoint has no effect without --resume. Remove it. --init RUN starts from the best weights "
-            "of a run.",
+            remedy="Remove it. --init RUN starts from the best weights of a run",
+            message="--checkpoint has no effect without --resume.",
         )
 
 

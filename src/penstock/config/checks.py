@@ -177,8 +177,7 @@ def check_follow(recipe: Recipe) -> None:
                 expected="0",
                 found=str(recipe.follow.replay_ratio),
                 remedy="Add --follow, or remove follow.replay_ratio",
-                message=f"follow.replay_ratio = {recipe.follow.replay_ratio} has no effect, as no topic is followed. "
-                "Add --follow, or remove follow.replay_ratio.",
+                message=f"follow.replay_ratio = {recipe.follow.replay_ratio} has no effect, as no topic is followed.",
             )
         return
     if not locate(recipe.data.path).grows:

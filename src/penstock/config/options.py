@@ -115,7 +115,7 @@ def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **opt
                 expected="no --epochs",
                 found=f"{given['train.epochs']:g}",
                 remedy="Remove one of the two options",
-                message="--fast-dev-run tries two steps, but --epochs asks for more. Remove one of the two options.",
+                message="--fast-dev-run tries two steps, but --epochs asks for more.",
             )
         given |= _FAST
     if overfit is not None:

@@ -48,7 +48,7 @@ def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, 
             found=", ".join(missing),
             remedy="Rename it, or give it a default",
             message=f"{where}{_line_of(found)}: {_without_default(missing)}, and Penstock passes only "
-            f"{', '.join(offered)}. Rename it, or give it a default.",
+            f"{', '.join(offered)}.",
         )
     return given
 
@@ -133,7 +133,7 @@ def refuse_unknown(
             expected=", ".join(known) or "none",
             found=", ".join(unknown),
             remedy=remedy,
-            message=f"{setting} = {place} has no setting {unknown[0]}, only {', '.join(known) or 'none'}. {remedy}",
+            message=f"{setting} = {place} has no setting {unknown[0]}, only {', '.join(known) or 'none'}.",
         )
 
 

@@ -76,7 +76,7 @@ def check(folder: Path, stated: Mapping[str, str]) -> None:
                 expected="only files that were copied",
                 found="another one",
                 remedy="Remove it",
-                message=f"{folder / name} was not copied when {folder} was made. Remove it.",
+                message=f"{folder / name} was not copied when {folder} was made.",
             )
         if found.get(name) != stated[name]:
             raise RunError(
@@ -98,7 +98,7 @@ def untrusted(where: str, opened: Path, what: str) -> RunError:
         expected="code that you have used before, or --trust",
         found="code from elsewhere",
         remedy="Read it, then add --trust, in Python trust=True",
-        message=f"{where}: loading {opened} would execute {what}. Read it, then add --trust, in Python trust=True.",
+        message=f"{where}: loading {opened} would execute {what}.",
     )
 
 

@@ -64,7 +64,7 @@ def load(place: Place, setting: str) -> Any:
             expected=place.name,
             found=found,
             remedy=remedy,
-            message=f"{setting} = {place}: {place.source} defines no '{place.name}', only {found}. {remedy}",
+            message=f"{setting} = {place}: {place.source} defines no '{place.name}', only {found}.",
         )
     return getattr(module, place.name)
 
@@ -159,5 +159,5 @@ def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeE
         expected="Python that can be imported",
         found=f"{type(error).__name__}: {error}",
         remedy="Fix the file",
-        message=f"{setting} = {place}{at}: the import fails with {type(error).__name__}: {error}. Fix the file.",
+        message=f"{setting} = {place}{at}: the import fails with {type(error).__name__}: {error}.",
     )

@@ -315,7 +315,7 @@ class FolderDataset:
                 expected=f"a split named {name}",
                 found=found,
                 remedy=remedy,
-                message=f"{self.folder} has no split named {name}, only {found}. {remedy}.",
+                message=f"{self.folder} has no split named {name}, only {found}.",
             )
         return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
 

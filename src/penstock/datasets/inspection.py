@@ -252,6 +252,5 @@ def _check_class_names(layout: Layout, wanted: Labels) -> None:
             expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
             found=", ".join(wanted.classes[:8]),
             remedy="Remove --classes",
-            message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}. "
-            "Remove --classes.",
+            message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}.",
         )

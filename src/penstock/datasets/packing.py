@@ -103,8 +103,7 @@ def pack(
                 expected="no other process that packs into this folder",
                 found="another one",
                 remedy="Wait for it to end, or choose another folder with -o",
-                message=f"{output}: another process is packing into this folder. Wait for it to end, or choose another "
-                "folder with -o.",
+                message=f"{output}: another process is packing into this folder.",
             ) from None
         return _pack_into(output, dataset, [job for split in jobs.values() for job in split], found, options, progress)
 
@@ -179,13 +178,12 @@ def _refuse(found: Inspection) -> None:
         shown = "\n  ".join(describing.grouped(fatal, 10))
         skip = any(not problem.whole for problem in fatal)
         them, images = ("it", "the image") if len(fatal) == 1 else ("them", "those images")
-        remedy = f"Fix {them}{f', or leave {images} out with --skip-bad' if skip else ''}:\n  {shown}"
         raise DatasetError(
             str(found.folder),
             expected="data without problems",
             found=str(len(fatal)),
-            remedy=remedy,
-            message=f"{found.folder} has {counted(len(fatal), 'problem')}. {remedy}",
+            remedy=f"Fix {them}{f', or leave {images} out with --skip-bad' if skip else ''}:\n  {shown}",
+            message=f"{found.folder} has {counted(len(fatal), 'problem')}.",
         )
 
 
@@ -293,8 +291,7 @@ def _already(dataset: FolderDataset) -> bool:
             found="another dataset",
             remedy="Choose another folder with -o, or remove this one first",
             message=f"{dataset.folder} already holds another dataset, or one that was packed with other options (its "
-            f"fingerprint is {here}, and that of the data to be packed is {new}). Choose another folder with -o, or "
-            "remove this one first.",
+            f"fingerprint is {here}, and that of the data to be packed is {new}).",
         )
     return all(_is_there(dataset.folder, shard) for split in there.splits.values() for shard in split.shards)
 

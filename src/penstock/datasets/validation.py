@@ -52,7 +52,7 @@ def chosen(
             expected="data without a split val",
             found=f"{counted(held, 'image')} in it",
             remedy="Remove --validation",
-            message=f"{where} already has a split val, of {counted(held, 'image')}. Remove --validation.",
+            message=f"{where} already has a split val, of {counted(held, 'image')}.",
         )
     if len(classes) < 2:  # noqa: PLR2004 - one for each
         raise DatasetError(

@@ -33,10 +33,10 @@ def stalled(origins: Sequence[str], seconds: float) -> StalledError:
         origins[0],
         expected=f"to be read within {seconds:g} seconds (train.stall_timeout)",
         found="nothing",
-        remedy="Check the disk or the network that holds them, or make the time longer",
+        remedy="Check the disk or the network that holds them, or make the time longer. Threads of the feed are here:"
+        f"{stacks or ' none is at work.'}",
         message=f"{origins[0]}{others}: expected to be read within {seconds:g} seconds (train.stall_timeout), found "
-        "nothing. Check the disk or the network that holds them, or make the time longer. Threads of the feed are "
-        f"here:{stacks or ' none is at work'}",
+        "nothing.",
     )
 
 

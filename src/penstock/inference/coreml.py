@@ -54,8 +54,7 @@ def check(graph: Graph, path: Path) -> None:
             expected="a model that takes RGB images of one size and 8 bits",
             found="another",
             remedy="Export to ONNX",
-            message=f"{path}: a Core ML model takes RGB images of one size and 8 bits, and this one does not. "
-            "Export to ONNX.",
+            message=f"{path}: a Core ML model takes RGB images of one size and 8 bits, and this one does not.",
         )
 
 

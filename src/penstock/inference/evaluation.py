@@ -88,9 +88,8 @@ def evaluate_run(
             str(path),
             expected="a split to evaluate on",
             found="none",
-            remedy="Name a split",
-            message=f"{path} was trained without a validation split, so evaluate has no default. Choose a split with "
-            f"--split: {', '.join(trained.parts.dataset.description.splits)}.",
+            remedy=f"Choose a split with --split: {', '.join(trained.parts.dataset.description.splits)}",
+            message=f"{path} was trained without a validation split, so evaluate has no default.",
         )
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:

@@ -84,7 +84,7 @@ def export_run(
             expected="none of --size, --dynamic and --any-size",
             found=options,
             remedy=f"Remove {options}",
-            message=f"{options} has no effect: the exported file takes images of any size. Remove {options}.",
+            message=f"{options} has no effect: the exported file takes images of any size.",
         )
     splits = trained.parts.dataset.description.splits.values()
     size = size or exporter.size(splits) or trained.parts.recipe.augment.crop

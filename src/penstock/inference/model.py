@@ -91,7 +91,7 @@ class Trained:
                 expected="--sliding-window SIDE",
                 found="none",
                 remedy="Add --sliding-window SIDE",
-                message="--overlap has no effect without --sliding-window. Add --sliding-window SIDE.",
+                message="--overlap has no effect without --sliding-window.",
             )
         return self.with_window(Window(side, OVERLAP if overlap is None else overlap) if side else None)
 

@@ -64,8 +64,7 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
             expected="no file, or one that an earlier predict wrote",
             found=f"one that is not in {noted}",
             remedy="Choose another folder with -o",
-            message=f"{output / there} exists, and no earlier penstock predict has written it. Choose another folder "
-            "with -o.",
+            message=f"{output / there} exists, and no earlier penstock predict has written it.",
         )
     links = (outputs.link_below(output, output / name) for name in sorted(wanted))
     if link := next(filter(None, links), None):
@@ -149,13 +148,7 @@ class Writer:
             for file in (self._path(image, end) for end in ends):
                 other = taken.setdefault(file.resolve(), image)
                 if other is not image or file.resolve() == image.place.resolve():
-                    raise DatasetError(
-                        image.where,
-                        expected="a file of its own for each prediction",
-                        found=str(file),
-                        remedy="Choose another folder with -o",
-                        message=_conflict(image, other, file),
-                    )
+                    raise _conflict(image, other, file)
         tables = [self.table] if self.predictor.columns else []
         tables += [self.output / _OBJECTS] if self.predictor.writes_objects else []
         tables += [self.output / _IDS, self.output / _LEGEND] if self.predictor.ids(self.style) else []
@@ -206,14 +199,14 @@ def _legend(ids: Sequence[Sequence[str]]) -> bytes:
     return codecs.encode_png(drawing.legend(names, colors, _LEGEND_WIDTH))
 
 
-def _conflict(image: InputImage, other: InputImage, file: Path) -> str:
+def _conflict(image: InputImage, other: InputImage, file: Path) -> DatasetError:
     if file.resolve() == other.place.resolve():
-        return (
-            f"The prediction of {image.where} would overwrite the image {other.where}. Choose another folder with -o."
-        )
-    if image.where == other.where:
-        return f"{image.where} is given twice. Name it once."
-    return (
-        f"The predictions of {image.where} and {other.where} would both be written to {file}. Predict the two images "
-        "into different folders."
-    )
+        message = f"The prediction of {image.where} would overwrite the image {other.where}."
+        remedy = "Choose another folder with -o"
+    elif image.where == other.where:
+        message, remedy = f"{image.where} is given twice.", "Name it once"
+    else:
+        message = f"The predictions of {image.where} and {other.where} would both be written to {file}."
+        remedy = "Predict the two images into different folders"
+    expected = "a file of its own for each prediction"
+    return DatasetError(image.where, expected=expected, found=str(file), remedy=remedy, message=message)

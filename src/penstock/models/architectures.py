@@ -69,9 +69,8 @@ def _of_another_task(name: str, found: str, other: str, known: Mapping[str, str]
         f"model.name = {name!r}",
         expected=" or ".join(known),
         found=f"a network for {other}",
-        remedy=f"Choose one of them, or pack the data for {other}",
-        message=f"model.name = {name!r}: {found} is a network for {other}, which this data is not packed for. Choose "
-        f"one of {', '.join(known)}, or pack the data with --task {other}.",
+        remedy=f"Choose one of {', '.join(known)}, or pack the data with --task {other}",
+        message=f"model.name = {name!r}: {found} is a network for {other}, which this data is not packed for.",
     )
 
 

@@ -85,7 +85,7 @@ def lines(pattern: str, count: int) -> list[str]:
             found=pattern,
             remedy="Try a shorter name",
             message=f"The name {pattern!r} is in that of no architecture, and of no backbone of timm with published "
-            "weights. Try a shorter name.",
+            "weights.",
         )
     found = [
         f"{name}  {about}, for {' and '.join(tasks)}: --model {name}:BACKBONE"

@@ -77,9 +77,8 @@ def build_classifier(name: str, classes: int, weights: str, channels: int = 3) -
                 "model.weights",
                 expected=f"none, as {name} has no pretrained weights",
                 found=weights,
-                remedy="Remove it",
-                message=f"model.weights = {weights} cannot be loaded: {name} has no backbone of timm. Remove "
-                "model.weights. To start from the weights of a run, use --init RUN.",
+                remedy="Remove model.weights. To start from the weights of a run, use --init RUN",
+                message=f"model.weights = {weights} cannot be loaded: {name} has no backbone of timm.",
             )
         if channels != _COLORS:
             raise RecipeError(

@@ -54,8 +54,7 @@ def check_decoder(name: str, options: Mapping[str, Any]) -> None:
             expected="a network of segmentation_models.pytorch",
             found=name,
             remedy="Remove model.decoder",
-            message=f"model.decoder has no effect on {name}, which is no network of segmentation_models.pytorch. "
-            "Remove model.decoder.",
+            message=f"model.decoder has no effect on {name}, which is no network of segmentation_models.pytorch.",
         )
     for option in options:
         if option not in known:

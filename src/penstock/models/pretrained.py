@@ -112,7 +112,7 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
             found=reason_of(error),
             remedy=_REMEDY,
             message=f"The pretrained weights of {backbone} are not in the local cache and cannot be downloaded: "
-            f"{_reason(error)}. {_REMEDY}.",
+            f"{_reason(error)}.",
         ) from error
     _check_cache(backbone, native=native)
     return model
@@ -272,5 +272,5 @@ def unavailable(name: str, found: str) -> WeightsError:
         expected="published weights, from the network or the local cache",
         found=found,
         remedy=_NOT_CACHED,
-        message=f"The weights {name} are not in the local cache and cannot be downloaded: {found}. {_NOT_CACHED}.",
+        message=f"The weights {name} are not in the local cache and cannot be downloaded: {found}.",
     )

@@ -93,7 +93,7 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
             found=f"{len(fits)} of {len(own)} tensors that fit; not {named}",
             remedy=remedy,
             message=f"{where}: only {len(fits)} of the {len(own)} tensors of the model are there with the same name "
-            f"and shape. These differ: {named}. {remedy}.",
+            f"and shape. These differ: {named}.",
         )
     model.load_state_dict(fits, strict=False)
     return account

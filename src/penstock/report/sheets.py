@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.datasets import Dataset
     from penstock.datasets.description import Description
     from penstock.feed import Feed
-    from penstock.tasks import Drawing, Task
+    from penstock.tasks import Task
     from penstock.values import Pixels, Record
 
 
@@ -64,7 +64,8 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
         drawn = drawing.fit(task.drawing.draw(arrays), 2 * _TILE)
         tiles.append(_captioned(drawn, (*task.drawing.words(arrays), f"{position}: {named}")))
         records.append(named)
-    return _sheet_of(task.drawing, tiles), records
+    shown = task.drawing
+    return _sheet(tiles, shown.legend, shown.ignore, shown.colors), records
 
 
 def telling_positions(described: Description, feed: Feed, count: int) -> list[int]:
@@ -132,7 +133,8 @@ def predictions_sheet(
         words = (*task.drawing.words(sample.arrays, outputs), f"{decode_name(record)} ({record.origin}){panels}")
         words = (*words, more[position]) if more else words
         tiles.append(_captioned(drawn, words))
-    return _sheet_of(task.drawing, tiles, columns=1 if task.drawing.legend else 0)
+    shown = task.drawing
+    return _sheet(tiles, shown.legend, shown.ignore, shown.colors, columns=1 if shown.legend else 0)
 
 
 def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
@@ -140,10 +142,6 @@ def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
     for line in lines:
         image = drawing.caption(image, line)
     return image
-
-
-def _sheet_of(shown: Drawing, tiles: list[Pixels], columns: int = 0) -> Pixels:
-    return _sheet(tiles, shown.legend, shown.ignore, shown.colors, columns)
 
 
 def _sheet(

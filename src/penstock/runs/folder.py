@@ -91,9 +91,8 @@ class RunFolder:
                 f"--name {name!r}",
                 expected="a name without slashes and control characters, as it becomes part of a folder's name",
                 found=repr(name),
-                remedy="Choose another name; --runs sets the folder that all runs are in",
-                message=f"--name {name!r} cannot be part of a folder's name. Remove slashes and control characters; "
-                "--runs sets the folder that all runs are in.",
+                remedy="Remove slashes and control characters; --runs sets the folder that all runs are in",
+                message=f"--name {name!r} cannot be part of a folder's name.",
             )
 
     @classmethod
@@ -248,7 +247,7 @@ class RunFolder:
                     expected="no other process that trains this run",
                     found="another one",
                     remedy="Wait for it to end, or end it",
-                    message=f"{self.path}: another process is training this run. Wait for it to end, or end it.",
+                    message=f"{self.path}: another process is training this run.",
                 ) from None
             yield
 

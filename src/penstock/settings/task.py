@@ -50,8 +50,7 @@ class TaskSettings:
                 expected=", ".join(known) or "none",
                 found=unknown[0],
                 remedy="Check the name",
-                message=f"The task has no setting {unknown[0]} in task_options, only {', '.join(known) or 'none'}. "
-                "Check the name.",
+                message=f"The task has no setting {unknown[0]} in task_options, only {', '.join(known) or 'none'}.",
             )
         try:
             return msgspec.convert(dict(self.options), settings)

@@ -95,5 +95,5 @@ def refusal(task: Task | type[Task] | str, ability: Ability | str, settings: str
         expected=f"a task that supports it: {title.lower()}",
         found=name,
         remedy=remedy,
-        message=f"{title} is not supported for {name}. {remedy}.",
+        message=f"{title} is not supported for {name}.",
     )

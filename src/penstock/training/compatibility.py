@@ -63,14 +63,14 @@ def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
             expected="an optimizer for every network",
             found="muon",
             remedy="Use adamw",
-            message=f"optimizer.name = muon is for the convolution weights of a backbone, but {reason}. Use adamw.",
+            message=f"optimizer.name = muon is for the convolution weights of a backbone, but {reason}.",
         )
     if optimizer.head_lr_mult != 1:
         raise _without_effect("optimizer.head_lr_mult", "1", f"{optimizer.head_lr_mult:g}", reason)
 
 
 def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:
-    message = f"{key} = {found} has no effect, as {reason}. Remove {key}."
+    message = f"{key} = {found} has no effect, as {reason}."
     return RecipeError(key, expected=expected, found=found, remedy=f"Remove {key}", message=message)
 
 

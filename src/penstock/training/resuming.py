@@ -105,8 +105,7 @@ def check_checkpoints(folder: RunFolder) -> None:
             found="none",
             remedy="Restore the folder from a copy of the run, or start a new run",
             message=f"{folder.checkpoints} is empty, but the run {_ENDS[ended[-1]['event']]} at step "
-            f"{ended[-1]['step']:,} and had saved a checkpoint. Restore the folder from a copy of the run, or start a "
-            "new run.",
+            f"{ended[-1]['step']:,} and had saved a checkpoint.",
         )
 
 

@@ -83,8 +83,7 @@ class FolderWriter(ABC):
                 expected="a name that the layout can hold",
                 found=wrong,
                 remedy="Choose another layout, or pack the data with another name",
-                message=f"This layout cannot hold the name of the class {wrong!r}. Choose another layout, or pack the "
-                "data with another name.",
+                message=f"This layout cannot hold the name of the class {wrong!r}.",
             )
 
     def can_hold(self, name: str) -> bool:

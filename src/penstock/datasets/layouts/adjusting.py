@@ -46,7 +46,7 @@ def _refuse_volumes(found: Layout, option: str) -> None:
             expected="images",
             found=found.name,
             remedy=f"Remove {option}",
-            message=f"{option} is for images, and not for volumes. Remove {option}.",
+            message=f"{option} is for images, and not for volumes.",
         )
 
 

@@ -89,7 +89,7 @@ def without_images(folder: Path) -> DatasetError | None:
         return None
     found = ", ".join(counted(count, f"{end} file") for end, count in telling[:_MOST])
     remedy = _HINTS.get(telling[0][0], _CONVERT)
-    message = f"{folder}: no image of a known format was found, but {found}. {remedy}."
+    message = f"{folder}: no image of a known format was found, but {found}."
     return DatasetError(str(folder), expected="images", found=found, remedy=remedy, message=message)
 
 

@@ -179,5 +179,5 @@ def _error(path: Path, known: _Format, found: Layout | None) -> DatasetError:
         expected="annotations of a format that a layout reads",
         found=known.name,
         remedy=remedy,
-        message=f"{path}: this is {known.name}, which no layout reads. {remedy}.",
+        message=f"{path}: this is {known.name}, which no layout reads.",
     )

@@ -143,7 +143,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
         expected="at least one image",
         found="none",
         remedy=remedy,
-        message=f"{folder}: the layout is {found.name}, but no usable image was found. {remedy}.",
+        message=f"{folder}: the layout is {found.name}, but no usable image was found.",
     )
 
 
@@ -201,8 +201,8 @@ def _found(folder: Path, how: How) -> Layout | None:
                 "--images" if how.images else "--masks",
                 expected="both folders",
                 found="one",
-                remedy=f"Give --{'masks' if how.images else 'images'} too",
-                message="--images and --masks need each other. Give both folders.",
+                remedy="Give both folders",
+                message="--images and --masks need each other.",
             )
         return masks.given(folder, how.images, how.masks)
     if how.fields:
@@ -261,13 +261,12 @@ def _unknown(folder: Path, how: How) -> DatasetError:
         ways.append("predict images without labels with penstock predict RUN FOLDER")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")
     near = "" if how.layout else advice.nearest(folder)
-    before = f" These layouts come near:{near}\n" if near else " "
-    remedy = f"{'Else do' if near else 'Do'} one of these: {'; '.join(ways)}"
+    before = f" These layouts come near:{near}\n" if near else ""
     after = advice.tree_of(how.layout) if how.layout else f" {_PUBLISHED}"
     return DatasetError(
         str(folder),
         expected=wanted,
         found=found,
-        remedy=remedy,
-        message=f"{folder}: expected {wanted}, found {found}.{before}{remedy}.{after}",
+        remedy=f"{'Else do' if near else 'Do'} one of these: {'; '.join(ways)}.{after}",
+        message=f"{folder}: expected {wanted}, found {found}.{before}",
     )

@@ -148,7 +148,7 @@ def unknown_fields(folder: Path) -> DatasetError | None:
         return None
     found = f"{counted(len(shards), 'TFRecord file')} with the fields {described(first)}"
     remedy = f"Say which fields hold {_WANTED}: for example --field image=NAME --field label=NAME"
-    message = f"{folder}: {found}, whose meaning is not known. {remedy}."
+    message = f"{folder}: {found}, whose meaning is not known."
     return DatasetError(str(folder), expected="fields of known names", found=found, remedy=remedy, message=message)
 
 

@@ -88,8 +88,7 @@ def refusal(folder: Path) -> DatasetError | None:
         expected="columns of images and labels with known names",
         found=", ".join(table.header),
         remedy=_ways(table),
-        message=f"{where}: its column {table.column} names images, but no column has a known name for labels. "
-        f"{_ways(table)}.",
+        message=f"{where}: its column {table.column} names images, but no column has a known name for labels.",
     )
 
 

@@ -20,10 +20,10 @@ def expired(topic: str, partition: int, start: int, low: int, settings: Mapping[
         f"{topic}/{partition}",
         expected=f"offsets from {start:,} on",
         found=f"offsets from {low:,} on",
-        remedy=_NEW_RUN,
+        remedy=f"These records are lost: {_NEW_RUN}. Next time keep records longer (retention.ms, retention.bytes), or "
+        "copy the topic to shards with penstock pull",
         message=f"{topic}/{partition}: the offsets {start:,} to {low - 1:,} are needed, but deleted "
-        f"({policy(settings)}). These records are lost: {_NEW_RUN}. Next time keep records "
-        "longer (retention.ms, retention.bytes), or copy the topic to shards with penstock pull.",
+        f"({policy(settings)}).",
     )
 
 
@@ -114,7 +114,7 @@ def unreachable(servers: str, reason: str) -> AwayError:
         expected="a broker that answers",
         found=reason,
         remedy=_CHECK_BROKER,
-        message=f"kafka://{servers}: no broker answers ({reason}). {_CHECK_BROKER}.",
+        message=f"kafka://{servers}: no broker answers ({reason}).",
     )
 
 
@@ -126,7 +126,7 @@ def refused(servers: str, reason: str) -> AwayError:
         expected="a broker that accepts the credentials",
         found=reason,
         remedy=remedy,
-        message=f"kafka://{servers}: the broker refuses the credentials ({reason}). {remedy}.",
+        message=f"kafka://{servers}: the broker refuses the credentials ({reason}).",
     )
 
 
