@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import common
 
 from penstock.datasets import How, PackOptions, inspect, pack, scenes
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.sources import MemorySource
 from penstock.settings import Augment
 from penstock.tasks import PrepareClassification

@@ -28,7 +28,7 @@ from penstock.images import codecs, geometry, probe, single_threaded
 from penstock.images.warp import warp_image, warp_mask
 from penstock.kinds.labels import LabelSet
 from penstock.order import Plan, Shuffle
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.sources import FilesSource
 from penstock.settings import Augment
 

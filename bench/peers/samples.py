@@ -2,7 +2,7 @@
 
 from penstock.feed import Field
 from penstock.images import fetch_image, probe
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.settings import Augment
 from penstock.tasks import PrepareSegmentation
 

@@ -116,3 +116,22 @@ class Share:
     def slice(self, size: int) -> range:
         """The indices within a global batch of `size` that belong to this rank; shares differ by at most one."""
         return range(size * self.rank // self.world_size, size * (self.rank + 1) // self.world_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A box and its class id; edges in pixels of the upright image.
+
+    `mask` is a PNG as large as the upright image, in which the object's pixels are above 0; empty where only its box is
+    known.
+    """
+
+    label: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+    text: str = ""
+    crowd: bool = False
+    difficult: bool = False
+    mask: bytes = b""

@@ -11,7 +11,7 @@ from support.layouts import pack_skipping
 
 from penstock.datasets import FolderDataset
 from penstock.images import decode_mask
-from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_classification, decode_detection, decode_segmentation
 
 
 def test_a_validation_split_is_set_aside_and_the_same_whenever_asked(raw, tmp_path, capsys):

@@ -11,7 +11,7 @@ from support.layouts import boxes, words
 
 from penstock.datasets import How, inspect, listing, pack
 from penstock.images import codecs
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 
 @pytest.mark.parametrize("tool", tools.OUTLINES | tools.BOXES)

@@ -18,9 +18,10 @@ from penstock.datasets import unpack
 from penstock.errors import DatasetError, LabelError, OutputError
 from penstock.images import RGB
 from penstock.kinds import KINDS
-from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
+from penstock.kinds.fields import DetectionRecord, decode_detection, encode_detection
 from penstock.sources import MemorySource
 from penstock.unpacked import CocoDocument
+from penstock.values import Object
 
 RAW = {
     "segmentation": truth.coco, "matting": lambda root: make_mattes(root, 4), "classification": truth.class_folders,

@@ -13,7 +13,7 @@ from support.training import Stop, state, stops
 from penstock.assembly import open_parts
 from penstock.config import apply
 from penstock.errors import LabelError, RecipeError
-from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.settings import Model, OptimizerSpec, Regularize
 from penstock.training import resume, train
 from penstock.values import Record

@@ -17,8 +17,8 @@ from penstock import seeds
 from penstock.assembly import open_parts
 from penstock.config import apply
 from penstock.datasets import inspect, pack
+from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.records.example import Fields, encode
-from penstock.records.schema import SegmentationRecord, encode_segmentation
 from penstock.settings import Augment, Train
 from penstock.tasks import Segmentation
 from penstock.training import train

@@ -16,8 +16,8 @@ from support.commands import call
 
 import penstock as ps
 from penstock.datasets import How, inspect, pack
+from penstock.kinds.fields import decode_detection
 from penstock.models.detection import Detector
-from penstock.records.schema import decode_detection
 
 TASKS = ("segmentation", "detection", "instances")
 COLORS = np.array([(128, 128, 128), *map(truth.color_of, truth.CLASSES)])

@@ -25,9 +25,9 @@ from penstock.config import apply, dump, load
 from penstock.datasets import inspect, pack
 from penstock.errors import NonFiniteError, SchemaError
 from penstock.images import decode_mask
+from penstock.kinds.fields import decode_segmentation
 from penstock.kinds.items import Labels
 from penstock.records.example import encode
-from penstock.records.schema import decode_segmentation
 from penstock.seeds import key
 from penstock.session import Checkpoint, CheckpointStore, Hook
 from penstock.sources import FilesSource, waiting

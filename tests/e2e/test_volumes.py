@@ -18,7 +18,7 @@ from penstock.errors import DatasetError, RecipeError
 from penstock.images import PixelFormat, decode_image
 from penstock.images.volumes import read_volume
 from penstock.inference import load_model
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def test_four_modalities_go_through_training_and_back(tmp_path, capsys):

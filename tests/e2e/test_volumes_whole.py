@@ -13,10 +13,10 @@ from penstock.config import apply
 from penstock.datasets import FolderDataset, inspect, pack
 from penstock.errors import DatasetError, RecipeError, SchemaError
 from penstock.inference import load_model
+from penstock.kinds.fields import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.kinds.labels import LabelSet
 from penstock.metrics import dice
 from penstock.models import TestTimeAugmentation, build_volume_network
-from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.tasks import Volumes
 from penstock.tasks.volumes import read_slices
 from penstock.training import resume, train

@@ -6,7 +6,7 @@ import json
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.errors import DatasetError
-from penstock.records.schema import decode_detection
+from penstock.kinds.fields import decode_detection
 from support import miniatures
 from support.commands import call
 from support.datasets import records

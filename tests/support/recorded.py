@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.records.schema import (
+from penstock.kinds.fields import (
     ClassificationRecord,
     DetectionRecord,
     SegmentationRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.records import SegmentationRecord
+from penstock.kinds.fields import SegmentationRecord
 from penstock.settings import Augment
 from penstock.tasks import Classification, Detection, Segmentation, Volumes
 from support.recorded import recorded

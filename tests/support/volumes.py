@@ -10,7 +10,7 @@ import pytest
 from penstock.config import apply
 from penstock.datasets import How
 from penstock.images.codecs import encode_mask, encode_png
-from penstock.records.schema import SegmentationRecord, encode_segmentation
+from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.settings import Data
 from penstock.values import Record
 from support.defaults import default_recipe

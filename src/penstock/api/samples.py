@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.images import codecs
+from penstock.kinds.fields import decode_name
 from penstock.progress import counted
-from penstock.records.schema import decode_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -119,7 +119,7 @@ class Publisher:
         return self
 
     def send(self, name: str, payload: bytes) -> None:
-        """Hand over a record, as `records.schema` encodes it; waits while 64 MiB are on their way.
+        """Hand over a record, as `kinds.fields` encodes it; waits while 64 MiB are on their way.
 
         Raises:
             SourceError: this or an earlier record was refused.

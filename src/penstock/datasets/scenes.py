@@ -19,8 +19,7 @@ import simplejpeg
 from penstock import files, seeds
 from penstock.errors import OutputError
 from penstock.images import codecs
-from penstock.records import SegmentationRecord
-from penstock.records.schema import encode_segmentation
+from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

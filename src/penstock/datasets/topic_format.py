@@ -1,6 +1,6 @@
 """How a packed dataset lies in Kafka: a topic per split, every record carrying the dataset's description in a header.
 
-The format, which any producer may write: the value is a `tf.train.Example` with the keys of `records.schema`; the
+The format, which any producer may write: the value is a `tf.train.Example` with the keys of `kinds.fields`; the
 headers are `penstock-origin` (text), `penstock-digest` (BLAKE2b of the value, 32 hexadecimal digits) and
 `penstock-dataset` (JSON: task, classes, ignore_label, height, width; perhaps channels, bits, mean, std, slices,
 modalities, original).

@@ -10,9 +10,9 @@ from penstock import files, outputs
 from penstock.datasets.description import FolderDataset
 from penstock.errors import DatasetError, OutputError
 from penstock.images import probe
+from penstock.kinds.fields import decode_name
 from penstock.progress import silent
 from penstock.records.example import Fields
-from penstock.records.schema import decode_name
 from penstock.unpacked import LabelledImage
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """What a record holds, kind by kind: its fields, its checks, its counts, its drawing. Nothing here knows torch.
 
 base.py            Kind, the contract
+fields.py          the fields of a record, with the keys of TensorFlow's DeepLab and TF-slim
 items.py           an item of a folder, what masks mean, what was found, what is wrong
 masks.py           what kinds with a mask share
 segmentation.py    an image and a mask of class ids

@@ -10,8 +10,8 @@ from penstock.errors import LabelError
 from penstock.images import codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
+from penstock.kinds.fields import ClassificationRecord, decode_classification, encode_classification
 from penstock.kinds.items import Problem, copies, named, outside_classes
-from penstock.records.schema import ClassificationRecord, decode_classification, encode_classification
 from penstock.unpacked import ClassFolders
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from penstock.images import codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.fields import DetectionRecord, decode_detection, encode_detection
 from penstock.kinds.items import Box, named, outside_classes
 from penstock.kinds.labels import check_objects
-from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
 from penstock.unpacked import CocoFolder, VocBoxes, YoloFolder
+from penstock.values import Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,9 +13,10 @@ from penstock.images.upright import read_shown
 from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE
 from penstock.kinds.detection import DetectionKind
+from penstock.kinds.fields import DetectionRecord, decode_detection, encode_detection
 from penstock.kinds.items import Box, Problem, hashed, named
-from penstock.records.schema import DetectionRecord, Object, decode_detection, encode_detection
 from penstock.unpacked import CocoFolder
+from penstock.values import Object
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from penstock.images.header import probe
 
 if TYPE_CHECKING:
     from penstock.images.geometry import Affine, Size
-    from penstock.records.schema import DetectionRecord
+    from penstock.kinds.fields import DetectionRecord
     from penstock.values import Pixels
 
 

@@ -18,10 +18,10 @@ from penstock.images.pixels import color_codes
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes, shrinking
 from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.fields import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.kinds.items import FilePart, Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.progress import counted
-from penstock.records.schema import SegmentationRecord, decode_segmentation, encode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

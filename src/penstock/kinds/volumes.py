@@ -9,10 +9,10 @@ import numpy as np
 from penstock.errors import LabelError, SchemaError
 from penstock.images import PixelFormat, codecs, drawing, probe
 from penstock.kinds.base import TILE
+from penstock.kinds.fields import decode_name, decode_segmentation
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.progress import counted
-from penstock.records.schema import decode_name, decode_segmentation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ import torch
 
 from penstock import devices
 from penstock.images import codecs, drawing
+from penstock.kinds.fields import decode_name
 from penstock.order import Plan, Shuffle
-from penstock.records.schema import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

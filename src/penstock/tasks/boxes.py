@@ -11,10 +11,10 @@ import torch
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
+from penstock.kinds.fields import decode_detection
 from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, Found
 from penstock.progress import counted
-from penstock.records.schema import decode_detection
 from penstock.settings.augment import QUARTERS
 
 if TYPE_CHECKING:
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from penstock.images.distort import Distortion
     from penstock.images.geometry import Size, View
     from penstock.images.header import ImageInfo
-    from penstock.records.schema import Object
     from penstock.seeds import Generator
     from penstock.settings import Augment
     from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Collective, Scores
-    from penstock.values import Record
+    from penstock.values import Object, Record
 
 
 class Shown(NamedTuple):

@@ -12,8 +12,8 @@ from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, probe
 from penstock.images.crops import pad
 from penstock.images.geometry import Affine
+from penstock.kinds.fields import decode_classification
 from penstock.metrics import ClassificationScores, PredictionCounts
-from penstock.records.schema import decode_classification
 from penstock.settings import DRAWS, Regularize
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images.header import ImageInfo
-    from penstock.records.schema import ClassificationRecord
+    from penstock.kinds.fields import ClassificationRecord
     from penstock.seeds import Generator, Generators
     from penstock.settings import Augment
     from penstock.tasks.roles import Tensors

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.images.geometry import Size
-    from penstock.records.schema import Object
     from penstock.tasks.predictions import Style
     from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.values import Pixels
+    from penstock.values import Object, Pixels
 
 
 class PrepareInstances(PrepareDetection):

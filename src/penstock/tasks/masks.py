@@ -10,9 +10,9 @@ from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
 from penstock.images.warp import warp_mask
+from penstock.kinds.fields import SegmentationRecord, decode_segmentation
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.metrics import Confusion, SegmentationScores, Segments
-from penstock.records.schema import SegmentationRecord, decode_segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.datasets.description import Description, Split
     from penstock.images.geometry import Affine
     from penstock.images.header import ImageInfo
-    from penstock.records.schema import SegmentationRecord
+    from penstock.kinds.fields import SegmentationRecord
     from penstock.settings import TaskSettings
     from penstock.tasks.predictions import Style
     from penstock.tasks.roles import ReadyModel, Tensors

@@ -13,11 +13,11 @@ from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.feed import Field
 from penstock.images import PixelFormat, drawing, probe
 from penstock.kinds import KINDS
+from penstock.kinds.fields import decode_segmentation
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.volumes import read_slices, telling_slice
 from penstock.metrics import Cases, VolumeScores
 from penstock.models import VolumeNetwork, build_volume_network
-from penstock.records.schema import decode_segmentation
 from penstock.settings import Augment, Objective
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task

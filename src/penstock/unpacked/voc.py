@@ -12,9 +12,8 @@ from penstock.images import drawing
 from penstock.unpacked.base import FolderWriter, shortest
 
 if TYPE_CHECKING:
-    from penstock.records.schema import Object
     from penstock.unpacked.base import LabelledImage
-    from penstock.values import Pixels
+    from penstock.values import Object, Pixels
 
 
 class _Voc(FolderWriter):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.unpacked.base import FolderWriter
 
 if TYPE_CHECKING:
-    from penstock.records.schema import Object
     from penstock.unpacked.base import LabelledImage
+    from penstock.values import Object
 
 _DIGITS: Final = 9  # of a fraction: a millionth of a pixel
 

@@ -25,8 +25,8 @@ from penstock.errors import DatasetError
 from penstock.images import decode_image, decode_mask
 from penstock.images.png import decode_flat
 from penstock.kinds import Labels
+from penstock.kinds.fields import decode_classification, decode_segmentation
 from penstock.records import read_all
-from penstock.records.schema import decode_classification, decode_segmentation
 
 
 def content(folder):

@@ -15,7 +15,7 @@ from penstock.datasets import How, inspect, pack
 from penstock.images import decode_image, intervals, probe
 from penstock.images.geometry import Region
 from penstock.images.upright import read_upright
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 SIZE = 96, 128
 CORNER = Region(0, 0, 16, 16)

@@ -15,8 +15,8 @@ from support.miniatures import make_image, write
 import penstock as ps
 from penstock.datasets import FolderDataset, How, inspect
 from penstock.images import decode_image
+from penstock.kinds.fields import decode_classification
 from penstock.kinds.items import Labels
-from penstock.records.schema import decode_classification
 
 RANGE = (-3.0, 4.0)
 HOW = How(value_range=RANGE)

@@ -17,8 +17,8 @@ from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask, probe
 from penstock.images.upright import read_upright
 from penstock.kinds import Labels
+from penstock.kinds.fields import decode_detection, decode_segmentation
 from penstock.kinds.instances import decode_object
-from penstock.records.schema import decode_detection, decode_segmentation
 
 HOW = How(max_side=16)
 LARGE = (48, 64)

@@ -17,8 +17,8 @@ from penstock.errors import LabelError
 from penstock.feed import Feed
 from penstock.feed.decoded import Decoded
 from penstock.images.pixels import PixelFormat
+from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
-from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.settings import Augment, Regularize
 from penstock.sources import Fault, MemorySource
 from penstock.tasks import PrepareClassification

@@ -24,7 +24,7 @@ def turned(pixels, orientation):
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 def test_a_image_and_its_mask_go_through_one_map(orientation):
     """Images whose colours are their ids, through training's view: scaled, cropped, mirrored, turned by EXIF."""
-    from penstock.records.schema import SegmentationRecord, encode_segmentation
+    from penstock.kinds.fields import SegmentationRecord, encode_segmentation
     from penstock.seeds import generator
     from penstock.settings import Augment
     from penstock.tasks import PrepareSegmentation

@@ -11,7 +11,7 @@ from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.images import warp_image
 from penstock.images.geometry import Affine
-from penstock.records.schema import ClassificationRecord, encode_classification
+from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.settings import Augment
 from penstock.tasks import Classification
 from penstock.values import Record

@@ -4,7 +4,8 @@ import pytest
 
 from penstock.errors import LabelError
 from penstock.kinds import labels
-from penstock.records.schema import DetectionRecord, Object
+from penstock.kinds.fields import DetectionRecord
+from penstock.values import Object
 
 
 class TestObjects:

@@ -17,8 +17,9 @@ from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing
 from penstock.kinds import InstancesKind
+from penstock.kinds.fields import DetectionRecord, decode_detection
 from penstock.kinds.instances import decode_object
-from penstock.records.schema import DetectionRecord, Object, decode_detection
+from penstock.values import Object
 
 PIXELS = np.zeros((24, 32), np.uint8)
 PIXELS[4:9, 6:20] = 1

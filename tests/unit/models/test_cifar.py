@@ -15,9 +15,9 @@ from penstock.assembly import open_parts
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.images import decode_image
+from penstock.kinds.fields import decode_classification
 from penstock.models import FastNetwork, Normalization
 from penstock.models.cifar import TutorialNetwork
-from penstock.records.schema import decode_classification
 from penstock.session.optimizer import make_optimizer
 from penstock.settings import Data
 from penstock.training import train

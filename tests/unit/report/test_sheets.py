@@ -21,8 +21,8 @@ from penstock.datasets import inspect, pack
 from penstock.feed import Feed
 from penstock.images import decode_image, decode_mask, drawing
 from penstock.images.codecs import encode_png
+from penstock.kinds.fields import ClassificationRecord, decode_segmentation, encode_classification
 from penstock.order import Plan
-from penstock.records.schema import ClassificationRecord, decode_segmentation, encode_classification
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
 from penstock.settings import Augment, Data, Regularize
 from penstock.sources.kafka import FakeLog, KafkaSource

@@ -7,7 +7,7 @@ from support.datasets import records
 from support.training import recipe
 
 from penstock.images import decode_mask
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.training import train
 
 

@@ -10,8 +10,8 @@ import pytest
 from penstock.assembly.effects import check_abilities
 from penstock.errors import RecipeError
 from penstock.feed import Feed
+from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
-from penstock.records.schema import ClassificationRecord, encode_classification
 from penstock.settings import Augment, Recipe
 from penstock.sources import MemorySource
 from penstock.tasks import Volumes

@@ -7,7 +7,7 @@ from support.recorded import recorded
 from support.samples import PNG, filled
 
 from penstock.errors import ImageError
-from penstock.records.schema import ClassificationRecord
+from penstock.kinds.fields import ClassificationRecord
 from penstock.settings import Augment, Regularize
 from penstock.tasks import Classification
 from penstock.tasks.classes import NOTHING

@@ -14,11 +14,12 @@ from penstock.datasets import inspect, pack
 from penstock.errors import LabelError
 from penstock.images import fetch_image, geometry, probe
 from penstock.images.color import Jitter
-from penstock.records.schema import DetectionRecord, Object
+from penstock.kinds.fields import DetectionRecord
 from penstock.seeds import generator
 from penstock.settings import Augment
 from penstock.tasks import Detection
 from penstock.tasks.detection import PrepareDetection
+from penstock.values import Object
 
 
 class TestBoxes:

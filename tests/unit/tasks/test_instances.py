@@ -11,12 +11,13 @@ from support.recorded import recorded
 from support.samples import filled
 
 from penstock.images import codecs, drawing
-from penstock.records.schema import DetectionRecord, Object
+from penstock.kinds.fields import DetectionRecord
 from penstock.seeds import generator
 from penstock.settings import Augment
 from penstock.tasks import Instances, ReadyModel
 from penstock.tasks.instances import PrepareInstances
 from penstock.tasks.predictions import InstancePrediction, Style
+from penstock.values import Object
 
 TASK = Instances("maskrcnn:test_resnet", ("cat", "dog"), 3)
 SIZE = (30, 40)

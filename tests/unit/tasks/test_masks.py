@@ -6,7 +6,7 @@ from support.samples import IMAGE, PNG, filled
 
 from penstock.errors import LabelError
 from penstock.images.codecs import encode_mask
-from penstock.records import SegmentationRecord
+from penstock.kinds.fields import SegmentationRecord
 from penstock.tasks.masks import PrepareSegmentation
 
 

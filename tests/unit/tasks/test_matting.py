@@ -7,7 +7,7 @@ from support.miniatures import gray
 from support.tasks import masked
 
 from penstock import seeds
-from penstock.records.schema import SegmentationRecord, encode_segmentation
+from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.seeds import generator
 from penstock.settings import Augment
 from penstock.tasks.matting import PrepareMatte

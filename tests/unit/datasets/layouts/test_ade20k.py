@@ -5,7 +5,7 @@ from support.datasets import records
 from support.layouts import pack_miniature
 
 from penstock.images import decode_mask
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def test_ade20k_ids_begin_with_one(tmp_path):

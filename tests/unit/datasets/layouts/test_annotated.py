@@ -15,7 +15,7 @@ from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import fill
 from penstock.images import codecs
 from penstock.kinds import Labels
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def packed_mask(root, name="a"):

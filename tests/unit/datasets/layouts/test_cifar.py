@@ -7,7 +7,7 @@ from support.layouts import names_of, pack_miniature, pack_skipping
 
 from penstock.datasets import How, inspect, pack
 from penstock.images import decode_image
-from penstock.records.schema import decode_classification
+from penstock.kinds.fields import decode_classification
 
 
 def test_cifar_pixels_are_those_of_the_file(tmp_path):

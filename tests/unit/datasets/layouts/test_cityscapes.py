@@ -9,7 +9,7 @@ from penstock.datasets import inspect, pack
 from penstock.datasets.layouts import cityscapes
 from penstock.images import decode_mask
 from penstock.kinds import Labels
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def test_own_ids_are_changed_before_the_layouts(tmp_path):

@@ -14,7 +14,7 @@ from support.layouts import boxes, changed_coco, notes, pack_miniature, pack_ski
 from penstock.datasets import How, inspect, pack
 from penstock.datasets.layouts import coco
 from penstock.images import decode_mask
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 
 def test_coco_boxes_and_crowds(tmp_path):

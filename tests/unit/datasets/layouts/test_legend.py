@@ -19,7 +19,7 @@ from penstock.datasets.layouts import legend
 from penstock.errors import DatasetError
 from penstock.images import decode_mask, drawing
 from penstock.kinds import Labels
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.tasks import Style
 
 COLORS = [(0, 0, 0), (128, 64, 128), (70, 130, 180)]

@@ -11,7 +11,7 @@ from support.miniatures import gray, make_image, write
 
 from penstock.datasets import inspect
 from penstock.images import decode_mask
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def test_shares_are_packed_as_they_are(mattes):

@@ -14,7 +14,7 @@ from support.layouts import pack_miniature, words
 from penstock.datasets import inspect, pack
 from penstock.errors import DatasetError
 from penstock.images import decode_image
-from penstock.records.schema import decode_classification
+from penstock.kinds.fields import decode_classification
 
 
 @pytest.mark.parametrize("zipped", [True, False])

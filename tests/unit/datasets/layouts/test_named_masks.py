@@ -13,7 +13,7 @@ from support.miniatures import gray, make_image, write
 from penstock.datasets import inspect, pack
 from penstock.images import decode_image, decode_mask
 from penstock.kinds import Labels
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 

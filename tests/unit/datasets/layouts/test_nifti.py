@@ -26,7 +26,7 @@ from penstock.images import PixelFormat, decode_image, decode_mask, volumes
 from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, channels_of, read_labels, read_volume
 from penstock.inference import Trained, load_model
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 from penstock.tasks import ReadyModel
 from penstock.training import train
 

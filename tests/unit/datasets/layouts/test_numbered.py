@@ -19,7 +19,7 @@ from penstock.datasets.layouts import numbered
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.kinds import Labels
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 COUNTS = (7, 10, 14)
 

@@ -6,7 +6,7 @@ from support.commands import call
 from support.layouts import names_of, pack_skipping, words
 
 from penstock.datasets import How, inspect
-from penstock.records.schema import decode_classification
+from penstock.kinds.fields import decode_classification
 
 
 def test_labels_in_names(tmp_path, capsys):

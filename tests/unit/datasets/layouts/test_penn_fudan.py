@@ -7,7 +7,7 @@ from support.raw_folders import penn_fudan
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.images import codecs
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 
 def test_all_numbers_are_one_class(tmp_path):

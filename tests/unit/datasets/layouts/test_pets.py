@@ -7,7 +7,7 @@ from support.raw_folders import pets, square
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.images import codecs
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 
 def test_breeds_are_those_of_the_lists(tmp_path):

@@ -16,7 +16,7 @@ from penstock.datasets import How, inspect, pack
 from penstock.datasets.listing import role_of
 from penstock.images import decode_mask
 from penstock.kinds import Labels
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 COUNT = 5
 

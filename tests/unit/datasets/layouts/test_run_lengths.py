@@ -10,7 +10,7 @@ from support.miniatures import make_image, write
 
 from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask
-from penstock.records.schema import decode_segmentation
+from penstock.kinds.fields import decode_segmentation
 
 SIZE = (24, 32)
 

@@ -10,7 +10,7 @@ from support.layouts import words
 
 from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 TOP, LEFT, CORNER = np.zeros((3, 24, 32), bool)
 TOP[:6], LEFT[:, :5], CORNER[20:, 28:] = True, True, True

@@ -14,7 +14,7 @@ from support.layouts import boxes, names_of, notes, pack_skipping, words
 
 from penstock.datasets import How, inspect, pack
 from penstock.errors import DatasetError
-from penstock.records.schema import decode_classification, decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_classification, decode_detection, decode_segmentation
 
 
 def test_rows_of_a_table(tmp_path, capsys):

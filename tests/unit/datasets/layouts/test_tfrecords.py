@@ -14,7 +14,7 @@ from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.datasets.layouts import tfrecords
 from penstock.errors import CorruptRecord
 from penstock.images import decode_mask
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 from penstock.sources import FilesSource
 
 

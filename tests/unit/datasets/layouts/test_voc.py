@@ -11,7 +11,7 @@ from support.layouts import names_of, pack_miniature, pack_skipping, words
 from penstock.datasets import How, inspect, pack
 from penstock.images import decode_mask
 from penstock.kinds import Labels
-from penstock.records.schema import decode_detection, decode_segmentation
+from penstock.kinds.fields import decode_detection, decode_segmentation
 
 
 def test_voc_masks_are_indices_of_their_palette(tmp_path):

@@ -9,7 +9,7 @@ from support.layouts import names_of, notes, pack_miniature, pack_skipping, word
 
 from penstock.datasets import FolderDataset, How, inspect, pack
 from penstock.errors import DatasetError
-from penstock.records.schema import decode_detection
+from penstock.kinds.fields import decode_detection
 
 
 def test_yolo_boxes_are_middles_and_shares(tmp_path):

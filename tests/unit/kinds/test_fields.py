@@ -3,12 +3,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.records import SegmentationRecord, open_shard
-from penstock.records.example import Fields, encode
-from penstock.records.schema import (
+from penstock.kinds.fields import (
     ClassificationRecord,
     DetectionRecord,
-    Object,
+    SegmentationRecord,
     decode_classification,
     decode_detection,
     decode_name,
@@ -17,7 +15,9 @@ from penstock.records.schema import (
     encode_detection,
     encode_segmentation,
 )
-from penstock.values import Record
+from penstock.records import open_shard
+from penstock.records.example import Fields, encode
+from penstock.values import Object, Record
 
 
 class TestSchema:

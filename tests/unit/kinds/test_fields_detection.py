@@ -9,15 +9,14 @@ from support.datasets import learn_squares
 from penstock.assembly import open_parts
 from penstock.datasets import inspect, pack, verify
 from penstock.errors import LabelError
-from penstock.records.schema import (
+from penstock.kinds.fields import (
     ClassificationRecord,
     DetectionRecord,
-    Object,
     decode_detection,
     encode_classification,
     encode_detection,
 )
-from penstock.values import Record
+from penstock.values import Object, Record
 
 
 class TestRecords:

@@ -1,4 +1,4 @@
-"""The fields of a record, task by task, with the keys of TensorFlow's DeepLab and TF-slim.
+"""The fields of a record, kind by kind, with the keys of TensorFlow's DeepLab and TF-slim.
 
 Detection: research/object_detection/dataset_tools/create_coco_tf_record.py, whose labels begin with 1. Segmentation:
 research/deeplab/datasets/build_data.py. Classification: research/slim/datasets/dataset_utils.py.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SchemaError
 from penstock.records.example import Fields, encode
+from penstock.values import Object
 
 if TYPE_CHECKING:
     from penstock.records.example import Value
@@ -44,25 +45,6 @@ class ClassificationRecord:
     height: int
     width: int
     text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """A box and its class id; edges in pixels of the upright image.
-
-    `mask` is a PNG as large as the upright image, in which the object's pixels are above 0; empty where only its box is
-    known.
-    """
-
-    label: int
-    left: float
-    top: float
-    right: float
-    bottom: float
-    text: str = ""
-    crowd: bool = False
-    difficult: bool = False
-    mask: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
