@@ -101,7 +101,7 @@ _FORMATS: Final = (
     ),
     _format(
         "a text file of YOLO's boxes",
-        r"\.txt$",
+        r"^(?!(.*/)?labels/).*\.txt$",
         rb"\d+( " + _FRACTION + rb"){4,}\s*(\n|$)",
         "Put the images into images/ and the text files, by the same names, into labels/",
         "one folder per class",

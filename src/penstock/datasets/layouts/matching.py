@@ -46,7 +46,7 @@ def are_shifted(images: Collection[str], masks: Collection[str], found: Mapping[
         [_number(name) for name in images if name not in found],
         [_number(name) for name in masks if name not in used],
     )
-    if len(images) != len(masks) or not all(lonely) or used & {*images}:
+    if not found or len(images) != len(masks) or not all(lonely) or used & {*images}:
         return False
     paired = [_number(name) for name in found]
     return any(max(below) < min(paired) and max(paired) < min(above) for below, above in (lonely, lonely[::-1]))

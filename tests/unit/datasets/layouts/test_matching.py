@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.datasets.layouts.matching import match
+from penstock.datasets.layouts.matching import are_shifted, match
 
 CASES = {
     "the same name": (["a", "b"], ["b", "a"], {"a": ["a"], "b": ["b"]}),
@@ -36,3 +36,8 @@ CASES = {
 def test_masks_belong_to_the_images_that_their_names_show(case):
     images, masks, expected = CASES[case]
     assert match(images, masks) == expected
+
+
+def test_nothing_counts_from_another_number_where_no_pair_is_found():
+    """a/0.jpg beside a_0.png."""
+    assert not are_shifted(["a/0", "b/0"], ["a_0", "b_0"], {})
