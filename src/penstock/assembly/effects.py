@@ -128,10 +128,6 @@ _NOTHING: Final = {"model.weights": "none"}
 def check_chosen(recipe: Recipe, task: type[Task]) -> None:
     """Every setting of a new training that differs from the defaults must have an effect.
 
-    Args:
-        recipe: all settings.
-        task: what is learnt.
-
     Raises:
         RecipeError: a setting has no effect; the error names it, and what it needs.
     """
@@ -167,12 +163,7 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
 
 
 def check_abilities(recipe: Recipe, task: type[Task], *begun: Recipe) -> None:
-    """Settings that somebody changed must be for what is learnt.
-
-    Args:
-        recipe: with the changes.
-        task: what is learnt.
-        begun: what they may have been changed from.
+    """Settings that somebody changed must be for what is learnt; arguments as of `check_effects`.
 
     Raises:
         RecipeError: the task does not support one.

@@ -83,10 +83,6 @@ def _with_few_steps(resolved: Resolved) -> Resolved:
 def with_default_batch(resolved: Resolved, records: int) -> Resolved:
     """The recipe with a batch that is no larger than the data: the largest power of two, but at least 2, as batch
     normalisation needs. A batch that was given, or that comes with a model, stays.
-
-    Args:
-        resolved: with the defaults of the task.
-        records: how many the training split has.
     """
     train, limit = resolved.recipe.train, resolved.recipe.data.limit
     there = min(records, limit or records)
@@ -99,10 +95,6 @@ def with_default_steps(resolved: Resolved, records: int) -> Resolved:
     """The recipe with steps that suit the size of the data: 100 epochs, but at least 1,000 steps, and at most the
     general default; with an evaluation after each twentieth part. Steps or epochs that were given, or that come with a
     model or a task, stay.
-
-    Args:
-        resolved: with the defaults of the task.
-        records: how many the training split has.
     """
     train, limit = resolved.recipe.train, resolved.recipe.data.limit
     if train.epochs or resolved.origin("train.steps") != GENERAL:

@@ -162,12 +162,7 @@ def _without_abilities(task: type[Task]) -> Settings:
 
 
 def defaults(recipe: Recipe, task: type[Task]) -> tuple[Recipe, ...]:
-    """The recipes from which settings that nobody chose may come.
-
-    Args:
-        recipe: names the model, its weights and the optimizer that were chosen.
-        task: what is learnt.
-    """
+    """The recipes from which settings that nobody chose may come, beside the model, its weights and the optimizer."""
     chosen = {"task": recipe.task, "model.name": recipe.model.name, "follow.on": recipe.follow.on}
     weighted = {**chosen, "model.weights": recipe.model.weights}
     named = {**weighted, "optimizer.name": recipe.optimizer.name}

@@ -29,11 +29,6 @@ _NORMALIZATION: Final = "model.normalization"
 def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -> Resolved:
     """The recipe with the crop, the colours, the batch and the steps that suit the data. Settings that were given, or
     that come with a model, stay.
-
-    Args:
-        resolved: with the defaults of the task.
-        dataset: what is learnt from.
-        task: what is learnt.
     """
     if resolved.recipe.model.name in MODELS:
         return resolved

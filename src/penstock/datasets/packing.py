@@ -84,7 +84,9 @@ def pack(
         DatasetError: the inspection has fatal problems, or the folder holds another dataset.
     """
     _refuse(found)
-    jobs = {split: _jobs(split, items, options) for split, items in found.splits.items()}
+    own = _own_kind(found)  # whose code decides what records hold
+    code = files.sha256(Path(own.source)) if own else ""
+    jobs = {split: _jobs(split, items, options, code) for split, items in found.splits.items()}
     dataset = FolderDataset(output, _describe(found, jobs))
     if _already(dataset):
         with contextlib.suppress(OSError), files.locked(output):
@@ -187,7 +189,7 @@ def _refuse(found: Inspection) -> None:
         )
 
 
-def _jobs(split: str, items: Sequence[InspectedItem], options: PackOptions) -> list[_Job]:
+def _jobs(split: str, items: Sequence[InspectedItem], options: PackOptions, code: str) -> list[_Job]:
     """Cut a split's items, in a keyed order, into shards of nearly equal size in bytes."""
     material = seeds.key(options.seed, "pack", split)
     mixed = [items[seeds.permute(i, len(items), material)] for i in range(len(items))]
@@ -201,11 +203,11 @@ def _jobs(split: str, items: Sequence[InspectedItem], options: PackOptions) -> l
         done += each.size
     groups = [group for group in groups if group]
     names = [f"{split}-{number:05d}-of-{len(groups):05d}.tfrecord" for number in range(len(groups))]
-    return [_Job(name, tuple(group), _key(group)) for name, group in zip(names, groups, strict=True)]
+    return [_Job(name, tuple(group), _key(group, code)) for name, group in zip(names, groups, strict=True)]
 
 
-def _key(items: Sequence[InspectedItem]) -> str:
-    text = "\n".join((_VERSION, *(each.key for each in items)))
+def _key(items: Sequence[InspectedItem], code: str) -> str:
+    text = "\n".join((_VERSION, *filter(None, [code]), *(each.key for each in items)))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -74,7 +74,7 @@ def compared(names: Sequence[str], found: Sequence[Arrays], expected: Sequence[A
         return _of_objects(found, expected)
     pairs = list(zip(found, expected, strict=True))
     equal = torch.cat([(one[0] == other[0]).flatten() for one, other in pairs]).float()
-    largest = max(float((one[1] - other[1]).abs().max()) for one, other in pairs)
+    largest = max(float((one[-1].float() - other[-1].float()).abs().max()) for one, other in pairs)
     what = "pixel" if expected[0][0].dim() > 1 else "image"
     return Comparison(what, equal.numel(), equal.mean().item(), largest)
 

@@ -121,7 +121,8 @@ class Trained:
 
 def image_predictor(task: Task) -> Predictor:
     """What predicts images, or a RecipeError."""
-    return required(task.predictor, task, "Prediction of images", "penstock predict", "Name NIfTI volumes")
+    remedy = "Name NIfTI volumes" if task.volume_predictor else "Give the task a predictor (docs/own_task.md)"
+    return required(task.predictor, task, "Prediction of images", "penstock predict", remedy)
 
 
 def volume_predictor(task: Task) -> VolumePredictor:

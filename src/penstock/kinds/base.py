@@ -93,7 +93,7 @@ class Kind(ABC):
     """One kind of record.
 
     Attributes:
-        name: as dataset.json has it.
+        name: as dataset.json has it; by default that of the class, in lower case.
         unit: what `count` counts, in the singular.
         label: what every item needs beside its image.
         nothing: what is missing where no class occurs at all.
@@ -124,6 +124,11 @@ class Kind(ABC):
     remembers: bool = True
     checked_label: Any = None
     writers: ClassVar[Mapping[str, type[FolderWriter]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__.lower()
 
     @abstractmethod
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:

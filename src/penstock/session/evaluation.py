@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock import devices
+from penstock.errors import RecipeError
 from penstock.session.own_metrics import load_metrics, merged
 
 if TYPE_CHECKING:
@@ -75,7 +76,15 @@ def evaluate(
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
     everybody = _Everybody(ranks, device)
     metric.gather(everybody)
-    scores = merged(metric.scores(), own, everybody)
+    found = metric.scores()
+    if not hasattr(found, "table"):
+        raise RecipeError(
+            "the scores of the task",
+            expected="an object that inherits from penstock.tasks.scoring.Scores",
+            found=f"a {type(found).__name__} that does not",
+            remedy="Derive the class from it",
+        )
+    scores = merged(found, own, everybody)
     if not task.evaluates_loss:
         return scores, None
     losses, counts = total.cpu()

@@ -88,12 +88,12 @@ def _built_in(name: str, described: str) -> type[Task]:
 
 def _own(place: Place) -> type[Task]:
     found = load(place, "task")
-    if not (isinstance(found, type) and issubclass(found, Task)):
+    if not (isinstance(found, type) and issubclass(found, Task) and hasattr(found, "kind")):
         raise RecipeError(
             f"task = {place}",
-            expected="a subclass of penstock.tasks.Task",
+            expected="a subclass of penstock.Task with the attribute `kind`, the kind of its records",
             found=repr(found),
-            remedy="Derive the class from penstock.tasks.Task",
+            remedy="Derive the class from penstock.Task, and write kind = YourKind()",
         )
     return found
 

@@ -97,12 +97,14 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
 
 
 def try_loss(parts: Parts, model: nn.Module) -> None:
-    """Compute a custom loss of the first two samples, so that a wrong shape shows before a run folder is made.
+    """Compute the loss of the first two samples, where it or the task is custom, so that a wrong shape shows before a
+    run folder is made.
 
     Raises:
-        RecipeError: it does not give one number for each image.
+        RecipeError: a loss does not give one number for each image; the task's losses and their counts differ in shape.
     """
-    if not parts.recipe.loss.custom or parts.recipe.follow.on:  # a topic that is followed may be empty still
+    custom_task = is_own(parts.recipe.task) and parts.task.evaluates_loss
+    if not (parts.recipe.loss.custom or custom_task) or parts.recipe.follow.on:  # a topic that is followed may be empty
         return
     feed = parts.training_feed()
     samples = [feed[position] for position in range(2)]
@@ -111,9 +113,17 @@ def try_loss(parts: Parts, model: nn.Module) -> None:
     model.eval()
     try:
         with torch.no_grad():
-            parts.task.loss(model(parts.task.inputs(tensors)), tensors)
+            losses = parts.task.loss(model(parts.task.inputs(tensors)), tensors)
     finally:
         model.train(learning)
+    counts = parts.task.count(tensors)
+    if losses.dim() != 1 or losses.shape != counts.shape:
+        raise RecipeError(
+            f"task = {parts.recipe.task}",
+            expected="`loss` and `count` of one shape, (losses,)",
+            found=f"{tuple(losses.shape)} and {tuple(counts.shape)}",
+            remedy="Sum each loss over the batch",
+        )
 
 
 def _check_logits(recipe: Recipe, outputs: Any, expected: tuple[int, ...], size: Size) -> None:
