@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.fsdp import FSDPModule
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -98,7 +97,7 @@ class Ranks:
     @contextlib.contextmanager
     def alone(self, network: Any) -> Iterator[None]:
         """For the length of a block, each rank adds up its own gradients and waits for no other."""
-        if isinstance(network, FSDPModule):
+        if hasattr(network, "set_requires_gradient_sync"):  # FSDP, perhaps in a module of torch.compile
             network.set_requires_gradient_sync(False)
             yield
             network.set_requires_gradient_sync(True)

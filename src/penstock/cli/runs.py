@@ -85,7 +85,7 @@ def evaluate(
             split, checkpoint=checkpoint, device=device, data=data, sliding_window=sliding_window, overlap=overlap,
             scales=scales, flip=flip, shift=shift, segments=segments, images=images, progress=progress, trust=trust,
         )  # fmt: skip
-    if not found.table:  # another rank prints
+    if not found.cost:  # another rank prints
         return
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")

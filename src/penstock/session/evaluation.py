@@ -76,6 +76,14 @@ def evaluate(
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
     everybody = _Everybody(ranks, device)
     metric.gather(everybody)
+    scores = merged(_scores(metric), own, everybody)
+    if not task.evaluates_loss:
+        return scores, None
+    losses, counts = total.cpu()
+    return scores, float((losses / torch.where(counts > 0, counts, 1)).sum())
+
+
+def _scores(metric: Metric) -> Scores:
     found = metric.scores()
     if not hasattr(found, "table"):
         raise RecipeError(
@@ -84,11 +92,7 @@ def evaluate(
             found=f"a {type(found).__name__} that does not",
             remedy="Derive the class from it",
         )
-    scores = merged(found, own, everybody)
-    if not task.evaluates_loss:
-        return scores, None
-    losses, counts = total.cpu()
-    return scores, float((losses / torch.where(counts > 0, counts, 1)).sum())
+    return found
 
 
 def with_loss(loss: float | None, values: dict[str, Any]) -> dict[str, Any]:
