@@ -111,7 +111,16 @@ def api():
 
 
 EXTENSIONS = {
-    "penstock.tasks": ("Drawing", "Predictor", "VolumePredictor", "Exporter", "ReadyModel", "Graph", "Ability", "refusal"),
+    "penstock.tasks": (
+        "Drawing",
+        "Predictor",
+        "VolumePredictor",
+        "Exporter",
+        "ReadyModel",
+        "Graph",
+        "Ability",
+        "refusal",
+    ),
     "penstock.settings": ("Augment", "TaskSettings"),
     "penstock.tasks.scoring": ("Metric", "Scores", "Collective"),
     "penstock.feed": ("Field", "Prepare"),

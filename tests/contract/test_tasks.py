@@ -126,7 +126,9 @@ class TestDrawings:
 
     def test_the_background_of_volumes_is_id_0_whatever_its_name(self):
         image, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
-        first, second, third = np.split(VOLUMES.drawing.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1)
+        first, second, third = np.split(
+            VOLUMES.drawing.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1
+        )
         assert np.array_equal(first, second)
         assert np.array_equal(first, third)
 

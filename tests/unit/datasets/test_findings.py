@@ -70,7 +70,9 @@ def test_the_second_inspection_is_the_first_one(tmp_path, read, tool, task):
     assert (count, len(read)) == (3, 3)
     assert second.problems == first.problems
     assert second.labels == first.labels
-    one, other = ([(each.key, each.content, each.pixels, each.item.relative) for each in x.items] for x in (first, second))
+    one, other = (
+        [(each.key, each.content, each.pixels, each.item.relative) for each in x.items] for x in (first, second)
+    )
     assert one == other
     if task == "detection":
         assert [each.item.label for each in first.items] == [each.item.label for each in second.items]

@@ -19,7 +19,9 @@ def test_they_are_those_of_the_records(fixture, request):
         records = [
             record for part in source.snapshot().partitions for record in source.read(part.name, part.start, part.stop)
         ]
-        assert [set(np.flatnonzero(row).tolist()) for row in present] == [set(described.kind.measure(record, described).per_class) for record in records]
+        assert [set(np.flatnonzero(row).tolist()) for row in present] == [
+            set(described.kind.measure(record, described).per_class) for record in records
+        ]
 
 
 def test_splits_are_put_together_in_order(colors):

@@ -21,7 +21,9 @@ def test_batches_are_drawn_as_the_network_is_given_them(packed, tmp_path):
     for name in names:
         drawn = cv2.imread(str(tmp_path / "fed" / name))[..., ::-1]
         tensors = given.batches[int(name[5:13]) - 1]
-        tile = task.drawing.draw({key: tensor[0].numpy() for key, tensor in tensors.items() if key in {"image", "mask"}})
+        tile = task.drawing.draw(
+            {key: tensor[0].numpy() for key, tensor in tensors.items() if key in {"image", "mask"}}
+        )
         scale = 320 // max(tile.shape[:2])
         shown = tile.repeat(scale, axis=0).repeat(scale, axis=1)
         assert np.array_equal(drawn[6 : 6 + shown.shape[0], 6 : 6 + shown.shape[1]], shown)

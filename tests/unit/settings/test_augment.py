@@ -71,4 +71,6 @@ def test_volumes_are_not_mirrored_by_turns():
     with pytest.raises(RecipeError) as caught:
         check_abilities(Recipe(augment=augment), Volumes, Recipe(augment=replace(augment, alternating_flip=False)))
 
-    assert str(caught.value) == ("Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.alternating_flip.")
+    assert str(caught.value) == (
+        "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.alternating_flip."
+    )

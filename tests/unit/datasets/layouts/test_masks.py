@@ -43,7 +43,9 @@ class TestFoldersOfAnyName:
         miniatures.write(tmp_path / "other/a.jpg", miniatures.make_image(seed=9))
         found = inspect(tmp_path)
         assert (found.layout.kind.name, found.layout.name) == ("segmentation", "image and mask folders")
-        assert [(each.item.name, each.item.label.suffix) for each in found.items] == [(str(n), ".png") for n in range(3)]
+        assert [(each.item.name, each.item.label.suffix) for each in found.items] == [
+            (str(n), ".png") for n in range(3)
+        ]
 
     def test_most_of_them_have_one(self, tmp_path):
         pairs(tmp_path, "pictures/{}.jpg", "labels/{}.png", count=4)
