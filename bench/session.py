@@ -86,7 +86,7 @@ class Line(Task):
     def _absent(self, *_, **__):
         raise NotImplementedError
 
-    of = prepare = mask_padding = metric = classes_of = draw = _absent
+    of = prepare = mask_padding = metric = drawing = _absent
 
 
 class Numbers:

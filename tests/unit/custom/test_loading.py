@@ -85,7 +85,8 @@ BEFORE_A_RUN = [
      "has no default, and Penstock passes only params, lr, momentum, weight_decay. Rename it, or give it a default."),
     ("train.metrics=['PLACE']", "class part:\n    def __init__(self, names):\n        pass\n", "train.metrics = PLACE, line 1: "
      "the parameter names has no default, and Penstock passes only classes, ignore. Rename it, or give it a default."),
-    ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.tasks.Task, found 3. Derive the class from penstock.tasks.Task."),
+    ("task=PLACE", "part = 3\n", "task = PLACE: expected a subclass of penstock.Task with the attribute `kind`, "
+     "the kind of its records, found 3. Derive the class from penstock.Task, and write kind = YourKind()."),
     ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
      "loss.custom = PLACE: expected one number for each image, of shape (2,), found a tensor of shape (). Take the mean "
      "over everything but the first axis."),
