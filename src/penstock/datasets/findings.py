@@ -99,7 +99,9 @@ class Findings:
         return inspected
 
     def _finding(self, inspected: InspectedItem) -> _Finding:
-        label = None if self.kind.checked_label is None else msgspec.msgpack.encode(inspected.item.label)
+        label = None
+        if self.kind.checked_label is not None and isinstance(inspected.item.label, tuple):  # else it is a problem
+            label = msgspec.msgpack.encode(inspected.item.label)
         return _Finding(
             inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
             list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import cv2
@@ -17,8 +18,6 @@ from penstock.images.lossy import lossy_name
 from penstock.kinds.items import Box, FilePart, Instance
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from penstock.kinds.items import Item
@@ -41,7 +40,7 @@ def part_of(place: Path | FilePart, most: int, make: partial[bytes]) -> FilePart
 
 def relative_boxes(item: Item) -> Item:
     """An item with boxes in fractions of the size that they were made for."""
-    if item.relative or not item.label:
+    if item.relative or not isinstance(item.label, tuple):
         return item
     size = _size(item)
     return replace(item, label=tuple(_relative(box, size) for box in item.label), relative=True)
@@ -49,7 +48,7 @@ def relative_boxes(item: Item) -> Item:
 
 def relative_instances(item: Item) -> Item:
     """An item whose objects have their pixels at any size of the image, and outlines in fractions of it."""
-    if not item.label:
+    if not isinstance(item.label, tuple):
         return item
     size = _size(item)
     objects = tuple(replace(each, pixels=partial(_pixels, each, size)) for each in item.label)
@@ -58,7 +57,7 @@ def relative_instances(item: Item) -> Item:
 
 def smaller_mask(item: Item, most: int) -> Item:
     """An item with a mask of at most `most` pixels a side, and outlines in fractions of the image's size."""
-    if item.label is None:
+    if not isinstance(item.label, Path | FilePart):
         return item
     return replace(_relative_outlines(item), label=part_of(item.label, most, partial(_mask, item.label, most)))
 

@@ -208,3 +208,21 @@ def codecs_bmp(value):
     ids = np.zeros((24, 32), np.uint8)
     ids[:4], ids[20:] = value, 2
     return cv2.imencode(".bmp", ids)[1].tobytes()
+
+
+@pytest.mark.parametrize("label", ["None", "1"])
+def test_an_item_without_boxes_is_named_again(tmp_path, read, label):
+    """What is kept of it has no boxes either."""
+    write(tmp_path / "raw/a.png", make_image())
+    aged(tmp_path / "raw")
+    (tmp_path / "own.py").write_text(
+        "from penstock import Item, Labels, Layout\n"
+        "def recognise(folder):\n"
+        f"    items = (Item('train', 'a', folder / 'a.png', label={label}),)\n"
+        "    return Layout('detection', 'own', (), items, Labels(('x', 'y')))\n"
+    )
+    how = How(f"{tmp_path}/own.py:recognise")
+    first, second = ([each.message for each in inspect(tmp_path / "raw", how=how).fatal] for _ in range(2))
+
+    assert (first, read) == (second, ["a"])
+    assert len(first) == 1
