@@ -15,7 +15,7 @@ from penstock.images.codecs import encode_png
 from penstock.images.formats import stored
 from penstock.images.planes import encode_planes
 from penstock.images.upright import read_upright
-from penstock.kinds.shrinking import part_of, smaller
+from penstock.kinds.shrinking import JPEG_QUALITY, part_of, smaller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.kinds import FilePart, Kind
     from penstock.kinds.items import Item
 
-_QUALITY: Final = 95
 _BYTE: Final = 8
 
 
@@ -62,7 +61,7 @@ def _format(info: ImageInfo) -> PixelFormat:
 
 def _encoded(pixels: NDArray[Any], info: ImageInfo) -> bytes:
     if info.format == "jpeg":
-        return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=_QUALITY))
+        return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=JPEG_QUALITY))
     if info.planes:
         return encode_planes(pixels)
     return encode_png(pixels)

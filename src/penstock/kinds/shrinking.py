@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int]
 
-_QUALITY: Final = 95
+JPEG_QUALITY: Final = 95
 
 
 def smaller(size: Size, most: int) -> Size:
@@ -52,7 +52,7 @@ def relative_instances(item: Item) -> Item:
         return item
     size = _size(item)
     objects = tuple(replace(each, pixels=partial(_pixels, each, size)) for each in item.label)
-    return replace(_relative_outlines(item), label=objects)
+    return replace(_relative_outlines(replace(item, size=size)), label=objects)
 
 
 def smaller_mask(item: Item, most: int) -> Item:
@@ -110,7 +110,7 @@ def _mask(place: Path | FilePart, most: int) -> bytes:
     with Image.open(io.BytesIO(data)) as image:  # which keeps the palette
         resized = ImageOps.exif_transpose(image).resize(size[::-1], Image.Resampling.NEAREST)
         if lossy:
-            resized.convert("RGB").save(made, "JPEG", quality=_QUALITY)
+            resized.convert("RGB").save(made, "JPEG", quality=JPEG_QUALITY)
         else:
             resized.save(made, "PNG")
     return made.getvalue()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
 CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": FastNetwork}
-"""The side of the images, in pixels, that each of those takes."""
 
 _COLORS: Final = 3
 _CIFAR: Final = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and deviation of CIFAR-10's training pixels
